@@ -38,9 +38,9 @@ from best_runs import (
 )
 from recorded import DOMAINS, SHARED, answers_of
 from uncertainty import domain_draw, found_of, plan_of, shape_draw
-from youden.stats import CentredCovariance, differences
-from youden.stats.forecast import TRIALS
-from youden.stats.trials.best_selection import choice
+from youden.stats import CentredCovariance, pairwise_differences
+from youden.stats.forecast import REFERENCE_TRIALS
+from youden.stats.trials.best_selection import select_best
 
 SMALL = ((6, 40), (8, 40), (12, 32))
 KNOWN = 1e6
@@ -65,7 +65,7 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
         rng = np.random.default_rng([seed, round(10 * percent)])
         D, truth = draw(rng)
         found = found_of(D, plan_of(D.shape, percent, rng))
-        taken = choice(found.ability, found.kind, differences(found.ability, found.kind))
+        taken = select_best(found.ability, found.kind, pairwise_differences(found.ability, found.kind))
         assert taken is not None
         (named,) = taken.agents
         regret = float(truth.max() - truth[named])
@@ -90,7 +90,7 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
     made = dict(zip(names, np.mean(rows, axis=0).round(4).tolist(), strict=True))
     C = np.cov(np.array(abilities).T)
     known = CentredCovariance(C, np.full(len(C), KNOWN))
-    told = [choice(a, known, differences(a, known)) for a, _ in regrets]
+    told = [select_best(a, known, pairwise_differences(a, known)) for a, _ in regrets]
     least = float(np.mean([one.within for one in told if one is not None]))
     return {**made, "wide": round(made["within"] / least, 3) if least else float("nan")}
 
@@ -148,7 +148,7 @@ def main() -> None:
                     key = f"{name}, {kind}, {percent:g} %, top {top}"
                     tell(key, search_figures, recorded_draw(D), percent=percent, n_seeds=n_seeds, top=top)
                     tell(f"{key}, items anew", search_figures, anew, percent=percent, n_seeds=n_seeds, top=top)
-            for trials in TRIALS if "losses" in parts and kind == "yes or no" else ():
+            for trials in REFERENCE_TRIALS if "losses" in parts and kind == "yes or no" else ():
                 J, K, _ = D.shape
                 share = 100 * (trials * K / 2 + 100) / (2 * K * (K - 1) * J)
                 tell(f"{name}, {trials} trials", search_figures, anew, percent=share, n_seeds=n_seeds)

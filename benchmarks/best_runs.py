@@ -13,11 +13,11 @@ import numpy as np
 
 from recorded import dense_abilities
 from youden import make_plan
-from youden.pipeline.abilities import LEVEL, Abilities, choice_among
-from youden.pipeline.ranking import standing_of
+from youden.pipeline.abilities import LEVEL, Abilities, select_best_agents
+from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
-from youden.stats import differences, spearman
-from youden.stats.trials.best_selection import Choice, upper_ends
+from youden.stats import pairwise_differences, spearman
+from youden.stats.trials.best_selection import Choice, simultaneous_upper_bounds
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 
@@ -47,8 +47,8 @@ def ended(D: Floats, *, design: str, percent: float, seed: int, **options: float
     pool = blank(K, J)
     plan = make_plan(pool, design=design, calls=f"{percent}%", independent="pooled:100", seed=seed, options=options)
     result = run_rounds(plan, partial(answered, paired=D))
-    found = standing_of(result)
-    said = choice_among(found, differences(found.ability, found.covariance, level=LEVEL))
+    found = estimate_abilities(result)
+    said = select_best_agents(found, pairwise_differences(found.ability, found.covariance, level=LEVEL))
     assert said is not None
     return Ended(result, found, said)
 
@@ -74,9 +74,9 @@ def searched(D: Floats, truth: Floats, *, percent: float, seed: int, top: int) -
             off = ability - ability.mean() - (truth - truth.mean())
             held = np.abs(off) <= found.covariance.half_width()
             row |= {"leader": float(said.low <= ability[named[0]] - off[named[0]] <= said.high)}
-            row |= {"covered": held.mean(), "bias": float(off[named].mean() / found.covariance.error[named].mean())}
+            row |= {"covered": held.mean(), "bias": float(off[named].mean() / found.covariance.std_error[named].mean())}
             row |= {f"agent {i}": float(held[i]) for i in range(K)}
-            row |= {f"off {i}": off[i] / found.covariance.error[i] for i in range(K)}
+            row |= {f"off {i}": off[i] / found.covariance.std_error[i] for i in range(K)}
     return row
 
 
@@ -129,8 +129,8 @@ def goal_figures(draw: Draw, *, within: float, percent: float, n_seeds: int) -> 
         lowest = np.full((len(truth), len(truth)), np.inf)
         for share in np.linspace(0.05, 1, LOOKS):
             one = ended(D, design="cyclic", percent=share * percent, seed=seed)
-            told = differences(one.found.ability, one.found.covariance, level=LEVEL)
-            lowest = np.minimum(lowest, upper_ends(told, top=1, share=1 / LOOKS))
+            told = pairwise_differences(one.found.ability, one.found.covariance, level=LEVEL)
+            lowest = np.minimum(lowest, simultaneous_upper_bounds(told, top=1, alpha_fraction=1 / LOOKS))
             bounds = {"cyclic": one.said.within, "looking": float(lowest[:, one.said.agents[0]].max())}
             for arm in [arm for arm in open_ if bounds[arm] <= within]:
                 open_.remove(arm)
@@ -171,7 +171,7 @@ def default_figures(draw: Draw, *, n_agents: int, n_items: int, n_seeds: int) ->
         agents = rng.choice(D.shape[1], n_agents, replace=False)
         part = D[np.ix_(rng.choice(len(D), J, replace=False), agents, agents)]
         plan = make_plan(blank(n_agents, J), seed=seed)
-        found = standing_of(answered(plan, paired=part))
+        found = estimate_abilities(answered(plan, paired=part))
         rows.append((2 * (plan.arm == PAIRED).sum() / n_agents, spearman(found.ability, dense_abilities(part)).value))
     asked, rho = np.mean(rows, axis=0).tolist()
     return {"an agent": asked, "all": 2 * (n_agents - 1) * J, "rho": round(rho, 4)}

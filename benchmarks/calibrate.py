@@ -29,7 +29,7 @@ from youden.judging.store.answers import open_store
 from youden.types import PAIRED, Completion, Pool, Request, Verdicts
 from youden.types.pool import Bools, Floats
 from youden.workflows.calibration_outcome import Measures, decide, measure
-from youden.workflows.calibration_trials import KnownTruth, draw_known_truth
+from youden.workflows.calibration_trials import CalibrationTrials, draw_calibration_trials
 
 HERE = Path(__file__).parents[1]
 SHARED = HERE.parent / "shared" / "peer-prediction"
@@ -65,13 +65,13 @@ class KnownJudge:
             "beyond": changed - again,
         }
 
-    def answers(self, known: KnownTruth, rng: np.random.Generator) -> Floats:
+    def answers(self, known: CalibrationTrials, rng: np.random.Generator) -> Floats:
         """0 or 1 a trial; copies get a yes, templates a no."""
         one, two = lengths(known)
         p = np.where(known.plan.arm == PAIRED, self.tpr + np.sign(one - two) * self.order / 2, self.fpr)
         p[known.rows("itself", "clone")], p[known.rows("template")] = 1.0, 0.0
         u = rng.random(len(p))
-        u = np.where(known.of >= 0, u[known.of], u)
+        u = np.where(known.original >= 0, u[known.original], u)
         return np.asarray(np.where(rng.random(len(p)) < self.fresh, rng.random(len(p)), u) < p, dtype=np.float64)
 
 
@@ -84,7 +84,7 @@ JUDGES = {
 }
 
 
-def lengths(known: KnownTruth) -> tuple[Floats, Floats]:
+def lengths(known: CalibrationTrials) -> tuple[Floats, Floats]:
     """Characters of the first and of the second texts."""
     plan = known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts], dtype=np.float64)
@@ -92,22 +92,22 @@ def lengths(known: KnownTruth) -> tuple[Floats, Floats]:
     return length[plan.first, plan.item], length[plan.second, other]
 
 
-def alike(share: float) -> Callable[[KnownTruth, np.random.Generator], Bools]:
+def alike(share: float) -> Callable[[CalibrationTrials, np.random.Generator], Bools]:
     """Yes where the shorter text has at least this share of the longer one's characters."""
 
-    def answer(known: KnownTruth, _: np.random.Generator) -> Bools:
+    def answer(known: CalibrationTrials, _: np.random.Generator) -> Bools:
         one, two = lengths(known)
         return np.asarray(np.minimum(one, two) >= share * np.maximum(one, two))
 
     return answer
 
 
-def _both_long(known: KnownTruth, _: np.random.Generator) -> Bools:
+def _both_long(known: CalibrationTrials, _: np.random.Generator) -> Bools:
     one, two = lengths(known)
     return np.asarray(np.minimum(one, two) >= np.median([one, two]))
 
 
-def _longer_first(known: KnownTruth, _: np.random.Generator) -> Bools:
+def _longer_first(known: CalibrationTrials, _: np.random.Generator) -> Bools:
     one, two = lengths(known)
     return np.asarray(one >= two)
 
@@ -140,7 +140,7 @@ class Replayed:
             "beyond": changed,
         }
 
-    def answers(self, known: KnownTruth, _: np.random.Generator) -> Floats:
+    def answers(self, known: CalibrationTrials, _: np.random.Generator) -> Floats:
         plan = known.plan
         answer = np.zeros(len(plan))
         rows = known.rows("paired", "reversed", "again", "uneven")
@@ -149,7 +149,7 @@ class Replayed:
         return answer
 
 
-USELESS: dict[str, Callable[[KnownTruth, np.random.Generator], Bools]] = {
+USELESS: dict[str, Callable[[CalibrationTrials, np.random.Generator], Bools]] = {
     "always yes": lambda known, _: np.ones(len(known.plan), dtype=np.bool_),
     "always no": lambda known, _: np.zeros(len(known.plan), dtype=np.bool_),
     "coin": lambda known, rng: rng.random(len(known.plan)) < 0.5,
@@ -161,7 +161,7 @@ USELESS: dict[str, Callable[[KnownTruth, np.random.Generator], Bools]] = {
 }
 
 
-def measured(known: KnownTruth, yes: Floats | Bools) -> Measures:
+def measured(known: CalibrationTrials, yes: Floats | Bools) -> Measures:
     hard = np.asarray(yes, dtype=np.float64)
     return measure(known, Verdicts(known.plan, hard, hard.copy(), np.zeros(len(hard), dtype=np.int8), {}))
 
@@ -186,7 +186,7 @@ def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) ->
         outcomes.setdefault(name, []).append(decide(found, n_calls=n_calls).outcome)
 
     for seed in range(draws):
-        known = draw_known_truth(make_plan(pool, seed=seed), calls=calls, seed=seed)
+        known = draw_calibration_trials(make_plan(pool, seed=seed), calls=calls, seed=seed)
         rng = np.random.default_rng([seed, 99])
         judges: dict[str, KnownJudge | Replayed] = {**JUDGES, "any": any_judge(rng)}
         if replayed is not None:
@@ -220,7 +220,7 @@ def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) ->
 def through_the_engine(pool: Pool, *, calls: int) -> bool:
     """Whether a scripted judge, asked as models are, answers what its arrays say: yes where both texts are equally long within a
     tenth."""
-    known = draw_known_truth(make_plan(pool, seed=0), calls=calls, seed=0)
+    known = draw_calibration_trials(make_plan(pool, seed=0), calls=calls, seed=0)
     config = load_judge_config({"backend": "wire", "model": "scripted", "base_url": "http://127.0.0.1:9", "price": 0})
     questions = config.questions()
     expected = USELESS["length: alike within a tenth"](known, np.random.default_rng(0))

@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 
 from recorded import SHARED, rates_of
 from youden import ClippedLinear, make_plan
-from youden.pipeline.abilities import mean_abilities
+from youden.pipeline.abilities import estimate_mean_abilities
 from youden.types import PAIRED, Agent, Item, Pool, Verdicts
 from youden.types.pool import Floats
 from youden.types.results import Rates
@@ -62,7 +62,10 @@ def one_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case: Ca
     missing = np.zeros(len(plan), dtype=np.int8)
     result = Verdicts(plan, answer, np.rint(answer), missing, {"name": "replayed D"})
     figures: list[float] = []
-    means, model = mean_abilities(result, target="these-items"), ClippedLinear().fit(result.rates().training_scores())
+    means, model = (
+        estimate_mean_abilities(result, target="these-items"),
+        ClippedLinear().fit(result.rates().training_scores()),
+    )
     for ability, low, high in (means.ability, means.low, means.high), (model.ability_, model.low_, model.high_):
         centre, true = ability.mean(), dense - dense.mean()
         covered = (low - centre <= true) & (true <= high - centre)
@@ -93,7 +96,7 @@ def own_rates_table(rates: Rates, *, percents: tuple[float, ...], n_seeds: int) 
                 answer = np.where(plan.arm == PAIRED, paired[place], independent[place])
                 missing = np.zeros(len(plan), dtype=np.int8)
                 verdicts = Verdicts(plan, answer, np.rint(answer), missing, {"name": "decoded"})
-                means = mean_abilities(verdicts, target="these-items")
+                means = estimate_mean_abilities(verdicts, target="these-items")
                 half = (means.high - means.low) / 2
                 covered = np.abs(means.ability - means.ability.mean() - (dense - dense.mean())) <= half
                 rho = float(spearmanr(means.ability, dense).statistic)

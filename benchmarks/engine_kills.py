@@ -20,7 +20,7 @@ import numpy as np
 
 from youden import rank
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.loop import at_risk
+from youden.judging.scheduler.loop import max_unsaved_calls
 from youden.judging.store.answers import open_store
 from youden.types import Verdicts
 
@@ -83,7 +83,7 @@ async def kills(n_kills: int, n_agents: int, n_items: int) -> dict[str, Any]:
         "trials": len(plan),
         "kills": n_killed,
         "requests": requests,
-        "bound": at_risk(config),
+        "bound": max_unsaved_calls(config),
         "equal": equal(last, straight),
     }
 

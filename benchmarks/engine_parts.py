@@ -25,11 +25,11 @@ import numpy as np
 
 from youden import make_plan
 from youden.errors import BudgetError
-from youden.judging.call.pace import Pace, request_limiter
+from youden.judging.call.pace import RateLimiter, make_request_limiter
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.options import Asking
-from youden.judging.store.answers import open_store, payment_of
+from youden.judging.scheduler.options import JudgingOptions
+from youden.judging.store.answers import make_payment, open_store
 from youden.types import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts
 
 Measured = dict[str, Any]
@@ -73,7 +73,7 @@ def judged(plan: Plan, pool: Pool, config: JudgeConfig, *, judge: Judge | None =
                 store=store,
                 judge=judge,
                 environment=ENVIRONMENT,
-                asking=Asking(max_missing=1.0, **terms),
+                asking=JudgingOptions(max_missing=1.0, **terms),
             )
         )
 
@@ -99,7 +99,7 @@ def pacing(url: str, seconds: float, waiting: int, per_second: int, **_: Any) ->
     """CPU of the pace alone with so many waiting, then a paced run whose arrivals the server counts."""
 
     async def alone() -> float:
-        pace = Pace(requests_per_minute=60 * per_second)
+        pace = RateLimiter(requests_per_minute=60 * per_second)
 
         async def one() -> None:
             for _ in range(max(1, round(seconds * per_second / waiting))):
@@ -171,7 +171,7 @@ def _throttles(rate: float) -> Callable[[], Awaitable[None]]:
 
 _LIMITERS: dict[str, Callable[[float], Callable[[], Awaitable[None]]]] = {
     "asyncio-throttle": _throttles,
-    "aiolimiter": lambda rate: request_limiter(rate).acquire,
+    "aiolimiter": lambda rate: make_request_limiter(rate).acquire,
 }
 
 
@@ -185,7 +185,7 @@ def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
         with open_store(path) as store:
             store.remember_judge(config.public())
             dice = random.Random(0)
-            for row, key, _request in config.questions().all(plan):
+            for row, key, _request in config.questions().iter_requests(plan):
                 said = "YES" if (plan.arm[row] == 0) == (dice.random() < 0.9) else "NO"
                 store.add(key, Completion(said, "stop", "m", 700, 1, 0.2))
         return child("replayed", path=str(path), n_agents=n_agents, n_items=n_items)
@@ -318,7 +318,7 @@ def storing(n: int, n_rounds: int, **_: Any) -> Measured:
                 for number in range(n):
                     key = f"{number:064x}"
                     completion = Completion("YES", "stop", "m", 700, 1, 0.2)
-                    store.pay("payer", key, payment_of(0.001, completion))
+                    store.pay("payer", key, make_payment(0.001, completion))
                     store.add(key, completion)
                 store.flush()
                 each.append(n / (time.perf_counter() - began))

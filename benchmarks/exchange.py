@@ -196,8 +196,8 @@ def import_(form: str, rows: int, folder: Path) -> dict[str, float]:
     with open_store(folder / "import.db") as store:
 
         def taken() -> None:
-            came = import_answers(files, plan, config=judge, store=store, payer="run")
-            assert came.new == rows, came
+            came = import_answers(files, plan, config=judge, store=store, account="run")
+            assert came.n_new == rows, came
 
         return measured(rows, taken)
 

@@ -21,9 +21,9 @@ from scipy.stats import spearmanr
 from recorded import SHARED, answers_of
 from youden import make_plan
 from youden.pipeline.abilities import Abilities
-from youden.pipeline.ranking import abilities_of
+from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents
-from youden.stats.trials.anchored import stretch_of
+from youden.stats.trials.anchored import effect_scale
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 
@@ -40,7 +40,7 @@ def ranked(plan: Plan, D: Floats) -> Abilities:
     """Abilities from the answers D: float[J, K, K]."""
     answer = np.where(plan.arm == PAIRED, D[plan.item, plan.first, plan.second], 0.0)
     result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "D"})
-    found = abilities_of(result, target="these-items")
+    found = trial_abilities_from_verdicts(result, target="these-items")
     if found is None:
         raise ValueError("a cyclic plan is ranked by its trials")
     return found
@@ -55,7 +55,7 @@ def one_draw(D: Floats, *, n_joining: int, seed: int) -> dict[str, float]:
     n_old = n_agents - n_joining
     dense = pairs.sum(axis=1) / (n_agents - 1)
     old = pairs[:n_old, :n_old].sum(axis=1) / (n_old - 1)
-    new = old.mean() + stretch_of(n_old) * (pairs[n_old:, :n_old].mean(axis=1) - old.mean())
+    new = old.mean() + effect_scale(n_old) * (pairs[n_old:, :n_old].mean(axis=1) - old.mean())
 
     n_added = 2 * n_items * (n_agents * (n_agents - 1) - n_old * (n_old - 1))
     first = make_plan(empty_pool(n_old, n_items), design="cyclic", calls=f"{PERCENT}%", seed=seed)

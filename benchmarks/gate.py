@@ -24,12 +24,12 @@ import numpy as np
 
 from recorded import SHARED, world_of
 from youden import make_plan
-from youden.pipeline.ranking import abilities_of
+from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_calls
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.types.pool import Floats
-from youden.workflows.gate import MARGIN, Gated, GateLook, gated
-from youden.workflows.gate_answers import outlooks
+from youden.workflows.gate import MARGIN, GateAnalysis, GateResult, evaluate_agent
+from youden.workflows.gate_answers import make_forecaster
 
 DIFFERENCES = (0.0, -0.02, -0.05, -0.1, 0.05)
 PERCENT = 1.0
@@ -61,12 +61,14 @@ def nearest(paired: Floats, old: int) -> int:
     return int(gap.argmin())
 
 
-def looked(plan: Plan, answers: Floats, new: int, old: int, *, look: int) -> Gated:
+def looked(plan: Plan, answers: Floats, new: int, old: int, *, look: int) -> GateResult:
     """The gate's verdict on `plan` answered by `answers`."""
     answer = np.where(plan.arm == PAIRED, answers[plan.item, plan.first, plan.second], 0.0)
     result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "replayed D"})
-    found = outlooks(result, abilities_of(result))(new, old)
-    return gated(found, GateLook("new", look, 0.0), n_asked=1, n_items=plan.n_items, margin=MARGIN, usd=None)
+    found = make_forecaster(result, trial_abilities_from_verdicts(result))(new, old)
+    return evaluate_agent(
+        found, GateAnalysis("new", look, 0.0), n_asked=1, n_items=plan.n_items, margin=MARGIN, usd=None
+    )
 
 
 def draws(paired: Floats, *, difference: float, n_runs: int, seed: int) -> Iterator[tuple[int, int, int, Floats]]:

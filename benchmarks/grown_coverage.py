@@ -10,11 +10,11 @@ import numpy as np
 from youden import make_plan
 from youden.pipeline.abilities import Abilities
 from youden.pipeline.additive_abilities import fit_rates
-from youden.pipeline.ranking import abilities_of
+from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.extension import add_agents
 from youden.run_keys import Target
-from youden.stats.trials.anchored import stretch_of
+from youden.stats.trials.anchored import effect_scale
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 
@@ -34,7 +34,7 @@ def answered(plan: Plan, D: Floats) -> Verdicts:
 
 
 def ranked(result: Verdicts, target: Target) -> Abilities:
-    found = abilities_of(result, target=target)
+    found = trial_abilities_from_verdicts(result, target=target)
     if found is None:
         raise ValueError("trials in slots are ranked by their means")
     return found
@@ -61,7 +61,7 @@ def adaptive_draw(D: Floats, truth: Floats, *, top: int, percent: float, target:
     return {
         "covered": covered.astype(np.float64),
         "most_asked_covered": covered[found.n_trials >= np.median(found.n_trials)].astype(np.float64),
-        "squared_z": (off / found.covariance.error) ** 2,
+        "squared_z": (off / found.covariance.std_error) ** 2,
         "half": half,
         "early": np.array([float(any("near enough" in note for note in result.plan.notes))]),
         "top_right": np.array([float(set(chosen.tolist()) == set(first.tolist()))]),
@@ -78,7 +78,7 @@ def joined_draw(D: Floats, drawn: Floats, *, n_joining: int, percent: float, tar
     pairs = (D + D.transpose(0, 2, 1)).mean(axis=0) / 2
     np.fill_diagonal(pairs, 0)
     old = pairs[:n_old, :n_old].sum(axis=1) / (n_old - 1)
-    new = stretch_of(n_old) * (pairs[n_old:, :n_old].mean(axis=1) - old.mean())
+    new = effect_scale(n_old) * (pairs[n_old:, :n_old].mean(axis=1) - old.mean())
     first = make_plan(
         empty_pool(n_old, n_items), design="cyclic", calls=f"{percent}%", independent="pooled:100", seed=seed
     )
@@ -89,7 +89,7 @@ def joined_draw(D: Floats, drawn: Floats, *, n_joining: int, percent: float, tar
     half = found.covariance.half_width()
     return {
         "covered": (np.abs(off) <= half[n_old:]).astype(np.float64),
-        "squared_z": (off / found.covariance.error[n_old:]) ** 2,
+        "squared_z": (off / found.covariance.std_error[n_old:]) ** 2,
         "half": half[n_old:],
         "half_first": half[:n_old],
     }
@@ -102,14 +102,14 @@ def cells_draw(D: Floats, drawn: Floats, *, design: str, percent: float | None, 
         empty_pool(n_agents, n_items), design=design, calls=None if percent is None else f"{percent}%", seed=seed
     )
     rates = answered(plan, drawn).rates()
-    found = fit_rates(rates, target=target).found
+    found = fit_rates(rates, target=target).abilities
     truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))
     truth = (truth - truth.mean()) / (2 * (n_agents - 1) * len(D))
     off = found.ability - found.ability.mean() - truth
     half = found.covariance.half_width()
     return {
         "covered": (np.abs(off) <= half).astype(np.float64),
-        "squared_z": (off / found.covariance.error) ** 2,
+        "squared_z": (off / found.covariance.std_error) ** 2,
         "half": half,
         "slope": np.array([off @ truth / (truth @ truth)]),
     }

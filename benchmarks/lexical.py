@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 from youden import make_plan
 from youden.data.importers.peer_prediction import import_agents
 from youden.judging.backends.lexical import Lexical
-from youden.text.words import mean_lengths, words
+from youden.text.words import mean_lengths, split_words
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
@@ -48,7 +48,7 @@ def synthetic(*, n_agents: int = 30, n_items: int = 200, n_words: int = 67, seed
 def set_seconds(pool: Pool, plan: Plan, *, n_trials: int) -> tuple[float, float]:
     """CPU seconds of the similarity alone with Python's sets and one idf: for all texts once, and for each of n_trials."""
     started = process_time()
-    held = [[set(words(text)) for text in row] for row in pool.texts]
+    held = [[set(split_words(text)) for text in row] for row in pool.texts]
     counts: defaultdict[str, int] = defaultdict(int)
     for j in range(pool.n_items):
         for word in set().union(*(row[j] for row in held)):

@@ -21,10 +21,10 @@ from cyclic import decoded, empty_pool
 from recorded import DOMAINS, SHARED, rates_of
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.abilities import Aim, choice_of, told_apart
-from youden.pipeline.additive_abilities import fitted
-from youden.pipeline.ranking import trial_abilities
-from youden.pipeline.recommendation import judge_rates, recommend, signal_facts
+from youden.pipeline.abilities import EstimationRequest, agent_differences, summarize_choice
+from youden.pipeline.additive_abilities import fit_trials
+from youden.pipeline.ranking import estimate_trial_abilities
+from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend
 from youden.pipeline.text_length import MAX_SHARE, follows_length, length_correlation
 from youden.stats.judges.length_dependence import length_share
 from youden.types import PAIRED, Plan, Pool, Verdicts
@@ -121,12 +121,12 @@ def recommended(plan: Plan, answer: Floats) -> tuple[str, Floats]:
     The selection, which takes most of the time, is left out if the signal alone rules a recommendation out.
     """
     result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "simulated"})
-    trials = TrialsByItem.of(result)
-    found = trial_abilities(trials, Aim()) or fitted(trials).found
-    signal = signal_facts(judge_rates(trials), found)
+    trials = TrialsByItem.from_verdicts(result)
+    found = estimate_trial_abilities(trials, EstimationRequest()) or fit_trials(trials).abilities
+    signal = assess_signal(measure_judge_rates(trials), found)
     if not (signal.discriminates and signal.separates_agents):
         return "none", found.ability
-    choice = choice_of(found, plan.agent_ids, apart=told_apart(found))
+    choice = summarize_choice(found, plan.agent_ids, differences=agent_differences(found))
     return recommend(choice, signal).form, found.ability
 
 

@@ -26,16 +26,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from youden.data.folder.parquet_tables import encoded, with_table_metadata
+from youden.data.folder.parquet_tables import encode_table, with_table_metadata
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ANSWERS, TRIALS
-from youden.data.folder.trial_tables import VerdictsMetadata, verdict_blocks
-from youden.engines.block_sums import Tallied
-from youden.engines.trial_blocks import trials_by_item
-from youden.pipeline.abilities import Aim
-from youden.pipeline.ranking import trial_abilities
+from youden.data.folder.trial_tables import VerdictsMetadata, open_verdict_chunks
+from youden.engines.block_sums import ChunkSums
+from youden.engines.trial_blocks import open_trials_by_item
+from youden.pipeline.abilities import EstimationRequest
+from youden.pipeline.ranking import estimate_trial_abilities
 from youden.types import Agent, Plan, Trials
 from youden.types.planning import Split
 from youden.types.pool import Floats, Ids
@@ -102,7 +102,7 @@ def _table(
         "hard": answer,
         "missing": np.full(n, -1),
     }
-    return encoded(_COLUMNS, values, {"agents": plan.agent_ids, "items": plan.item_ids})
+    return encode_table(_COLUMNS, values, {"agents": plan.agent_ids, "items": plan.item_ids})
 
 
 def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
@@ -152,23 +152,23 @@ print(said.ru_utime + said.ru_stime, said.ru_maxrss / 2**20, file=sys.stderr)
 def measure(run: RunFolder) -> dict[str, float]:
     """Load, tally and rank a run, in this process."""
     before, began = _peak_mb(), time.process_time()
-    plan, of = run.judged_files()
-    rows = verdict_blocks(of, plan)
-    with trials_by_item(lambda: (some.again() for some in rows), plan, run.path) as trials:
+    plan, of = run.open_judged_files()
+    rows = open_verdict_chunks(of, plan)
+    with open_trials_by_item(lambda: (some.unread_copy() for some in rows), plan, run.path) as trials:
         loaded = time.process_time()
-        sums = Tallied(trials.blocks(), plan, trials.apart)
+        sums = ChunkSums(trials.iter_rates(), plan, trials.false_positives)
         tallied_at = time.process_time()
-        found = trial_abilities(trials, Aim())
+        found = estimate_trial_abilities(trials, EstimationRequest())
         done = time.process_time()
     return {
-        "trials": float(sums.item_trials.sum()),
+        "trials": float(sums.n_trials_by_item.sum()),
         "load_cpu_s": round(loaded - began, 2),
         "cells_cpu_s": round(tallied_at - loaded, 2),
         "intervals_cpu_s": round(done - tallied_at, 2),
         "cpu_s": round(done - began, 2),
         "peak_mb": round(_peak_mb()),
         "start_mb": round(before),
-        "mean_error": float(found.covariance.error.mean()) if found else float("nan"),
+        "mean_error": float(found.covariance.std_error.mean()) if found else float("nan"),
     }
 
 

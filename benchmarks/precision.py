@@ -32,25 +32,30 @@ from precision_widths import SMOKE_RUNS, top, width
 from recorded import SHARED, dense_abilities, world_of
 from youden import make_plan
 from youden.judging.backends.lexical import Lexical
-from youden.pipeline.ranking import abilities_of
+from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import PlanSize
 from youden.stats import spearman
-from youden.stats.forecast import TRIALS, parts_of
-from youden.study.replaying import make_world, replay
+from youden.stats.forecast import REFERENCE_TRIALS, estimate_components
+from youden.study.replaying import make_recorded_answers, replay
 
 
 def domains(runs: int, shared: Path) -> None:
     for name, kind, D in judged(shared):
         truth, (J, K, _) = dense_abilities(D), D.shape
-        for n in TRIALS:
+        for n in REFERENCE_TRIALS:
             figures = []
             for seed in range(runs):
                 n_calls = min(n // 2, (K - 1) * J) * K
                 found = found_of(D, Cyclic(n_calls).draw(np.ones((K, J), bool), np.random.default_rng(seed)).trials)
-                half, parts = found.kind.half_width(), parts_of(found.items, np.diag(found.kind.covariance))
+                half, parts = found.kind.half_width(), estimate_components(found.items, np.diag(found.kind.covariance))
                 usual = half.mean() ** 2 / (half**2).mean()
-                of = [usual * parts.own.mean(), usual * parts.noise.mean(), half.mean(), half.max() / half.mean()]
+                of = [
+                    usual * parts.agent_item.mean(),
+                    usual * parts.residual.mean(),
+                    half.mean(),
+                    half.max() / half.mean(),
+                ]
                 figures.append([*of, spearman(found.ability, truth).value, recall(found.ability, truth)])
             own, noise, half, widest, rho, top = np.mean(figures, axis=0).round(4).tolist()
             told = {"own": own, "noise": noise, "half": half, "widest": widest, "rho": rho, "recall": top}
@@ -69,7 +74,7 @@ def default(runs: int, shared: Path) -> None:
         calls = {}
         for seed, (which, budget) in product(range(runs), (("now", None), ("before", "2%"))):
             plan = make_plan(world.pool, calls=budget, seed=seed)
-            abilities = abilities_of(replay(plan, world))
+            abilities = trial_abilities_from_verdicts(replay(plan, world))
             assert abilities is not None
             found[which].append(spearman(abilities.ability, truth).value)
             calls[which] = len(plan)
@@ -82,12 +87,12 @@ def alpaca(runs: int, shared: Path) -> None:
     pool = real_models(shared)
     whole = make_plan(pool, design="dense", independent="pooled:100", holdout=0.0)
     rates = Lexical().answer_many(whole).rates()
-    world = make_world(rates, difference_only=False)
+    world = make_recorded_answers(rates, difference_only=False)
     truth = dense_abilities(np.nan_to_num(world.paired))
     rho, covered, half, old = [], [], [], 0
     for seed in range(runs):
         plan = make_plan(pool, seed=seed)
-        found = abilities_of(replay(plan, world), target="these-items")
+        found = trial_abilities_from_verdicts(replay(plan, world), target="these-items")
         assert found is not None
         off = found.ability - found.ability.mean() - truth
         rho.append(spearman(found.ability, truth).value)

@@ -15,8 +15,8 @@ from youden.data.importers.leaderboards import read_alpaca_eval
 from youden.judging.backends.lexical import Lexical
 from youden.stats import CentredCovariance
 from youden.stats.base.clusters import covariance_over_clusters
-from youden.stats.forecast import OwnVariances
-from youden.stats.trials.trial_errors import ItemContributions, item_contributions
+from youden.stats.forecast import AgentVariances
+from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence
 from youden.types import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.types.judging import AnswerKind
 from youden.types.pool import Floats
@@ -58,17 +58,17 @@ class Found(NamedTuple):
 
     ability: Floats
     kind: CentredCovariance
-    items: ItemContributions
+    items: InfluenceTable
 
 
 def found_in(plan: Trials, answer: Floats, *, K: int, J: int) -> Found:
     n = np.bincount(np.append(plan.first, plan.second), minlength=K)
     mean = np.bincount(np.append(plan.first, plan.second), np.tile(answer, 2), minlength=K) / n
     ones = np.ones(len(answer))
-    of = item_contributions(
+    of = compute_item_influence(
         plan.first, plan.second, plan.item, answer, ability=mean, first_weight=ones, second_weight=ones, n_items=J
     )
-    return Found(mean, covariance_over_clusters(of.by_item, of.weight, size=1 / n), of)
+    return Found(mean, covariance_over_clusters(of.influence, of.weight, relative_variance=1 / n), of)
 
 
 def found_of(D: Floats, plan: Trials) -> Found:
@@ -102,7 +102,7 @@ def recall(ability: Floats, truth: Floats, top: int = 5) -> float:
     return len(set(np.argsort(-ability)[:top]) & set(np.argsort(-truth)[:top])) / top
 
 
-def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, OwnVariances]:
+def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, AgentVariances]:
     """Answers float[J, K, K], the centred truth for items like these, and the variances."""
     rng = np.random.default_rng(seed)
     a, b = SD["agents"] * rng.standard_normal(K), SD["items"] * rng.standard_normal(J)
@@ -114,4 +114,4 @@ def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, OwnVariances]:
     truth = a * (K - 2) / (K - 1) + (g.sum(axis=0) + g.sum(axis=1)) / (2 * (K - 1))
     noise = (own**2).mean() + SD["pairs"] ** 2 + SD["noise"] ** 2
     alone = 1 - 2 / K
-    return paired, truth - truth.mean(), OwnVariances(alone * own**2 + (own**2).mean() / K, np.full(K, alone * noise))
+    return paired, truth - truth.mean(), AgentVariances(alone * own**2 + (own**2).mean() / K, np.full(K, alone * noise))

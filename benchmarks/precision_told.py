@@ -9,10 +9,10 @@ import numpy as np
 from precision_runs import Judged, answered, blank, judged, recall, row, se
 from recorded import dense_abilities
 from youden import make_plan
-from youden.pipeline.precision import Expected, run_parts
-from youden.pipeline.ranking import standing_of
+from youden.pipeline.precision import PrecisionForecast, estimate_variance_components
+from youden.pipeline.ranking import estimate_abilities
 from youden.stats import spearman
-from youden.stats.forecast import DomainRange
+from youden.stats.forecast import ReferenceRange
 from youden.types.pool import Floats
 
 FEW = 150
@@ -44,21 +44,24 @@ def told(runs: int, shared: Path) -> None:
             )
 
 
-def _beside(range_: DomainRange, values: Floats) -> dict[str, float]:
+def _beside(range_: ReferenceRange, values: Floats) -> dict[str, float]:
     found, (low, _, high) = float(values.mean()), range_
     off = max(low - found, found - high, 0.0) / found
     figures = {"low": low, "high": high, "found": found, "se": se(values), "off": off}
     return {name: round(value, 4) for name, value in figures.items()}
 
 
-def _one_run(of: Judged, truth: Floats, trials: float | None, seed: int) -> tuple[Expected, list[float]]:
+def _one_run(of: Judged, truth: Floats, trials: float | None, seed: int) -> tuple[PrecisionForecast, list[float]]:
     J, K, _ = of.D.shape
     pool = blank(K, J)
     plan = make_plan(pool, calls=None if trials is None else f"{trials}/agent", seed=seed)
     result = answered(plan, paired=of.D)
     pilot = answered(make_plan(pool, calls=f"{PILOT}/agent", seed=1000 + seed), paired=of.D)
-    found = standing_of(result)
+    found = estimate_abilities(result)
     half = float(found.covariance.half_width().mean())
-    by = [Expected(plan, run_parts(answers)).half_width[1.0].mean / half for answers in (pilot, result)]
+    by = [
+        PrecisionForecast(plan, estimate_variance_components(answers)).half_width[1.0].mean / half
+        for answers in (pilot, result)
+    ]
     figures = [half, spearman(found.ability, truth).value, recall(found.ability, truth), *by]
-    return Expected(plan, kind=of.kind), figures
+    return PrecisionForecast(plan, kind=of.kind), figures

@@ -12,10 +12,10 @@ import numpy as np
 from precision_runs import answered, blank, found_of, recall, row, se, simulated
 from recorded import answers_of, dense_abilities, world_of
 from youden import make_plan
-from youden.pipeline.ranking import abilities_of, standing_of
+from youden.pipeline.ranking import estimate_abilities, trial_abilities_from_verdicts
 from youden.pipeline.rounds import run_rounds
 from youden.protocol.designs.cyclic import Cyclic
-from youden.stats.forecast import at_share, slots_for
+from youden.stats.forecast import find_min_blocks, half_width_quantile
 from youden.study.replaying import replay
 from youden.types.pool import Floats
 
@@ -39,13 +39,13 @@ def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, s
     J, K, _ = paired.shape
     plan = make_plan(blank(K, J), design="width", options={"width": width}, seed=seed)
     result = run_rounds(plan, partial(answered, paired=paired))
-    standing = standing_of(result)
+    standing = estimate_abilities(result)
     half = standing.covariance.half_width()
     off = standing.ability - standing.ability.mean() - truth
     n_slots, rounds = int(result.plan.slot.max()) + 1, result.plan.rounds
     return WidthRun(
         narrow="stopped early" in result.plan.notes[-1],
-        at_share=at_share(half, SHARE),
+        at_share=half_width_quantile(half, SHARE),
         slots=n_slots,
         ratio=np.nan if oracle is None else n_slots / oracle,
         covered=float((np.abs(off) <= half).mean()),
@@ -63,7 +63,7 @@ def width(runs: int, shared: Path) -> None:
         for seed in range(runs):
             if D is None:
                 paired, truth, parts = simulated(seed, 30, 1000)
-                oracle = slots_for(parts, w, share=SHARE, n_items=1000, most=29_000)
+                oracle = find_min_blocks(parts, w, fraction=SHARE, n_items=1000, max_blocks=29_000)
             else:
                 paired = D[np.random.default_rng([seed, 1]).integers(len(D), size=len(D))]
                 truth = dense_abilities(D)
@@ -105,7 +105,7 @@ def needed_by_replay(D: Floats, w: float, *, n_draws: int = 12) -> int | None:
             rng = np.random.default_rng([seed, 2])
             paired = D[rng.integers(J, size=J)]
             plan = Cyclic(n_slots * K).draw(np.ones((K, J), dtype=np.bool_), rng).trials
-            halves.append(at_share(found_of(paired, plan).kind.half_width(), SHARE))
+            halves.append(half_width_quantile(found_of(paired, plan).kind.half_width(), SHARE))
         return float(np.mean(halves)) > w
 
     low, high = 4, 16
@@ -126,9 +126,11 @@ def top(runs: int, shared: Path) -> None:
         figures = []
         for seed in range(runs):
             plan = make_plan(world.pool, design="adaptive", options={"top": 5}, seed=seed)
-            result = run_rounds(plan, partial(replay, world=world))
-            ours = standing_of(result).ability
-            uniform = abilities_of(replay(make_plan(world.pool, calls=len(result.plan), seed=seed), world))
+            result = run_rounds(plan, partial(replay, recorded=world))
+            ours = estimate_abilities(result).ability
+            uniform = trial_abilities_from_verdicts(
+                replay(make_plan(world.pool, calls=len(result.plan), seed=seed), world)
+            )
             assert uniform is not None
             apart = "separated" in result.plan.notes[-1]
             ends = [apart, apart and recall(ours, truth) < 1, len(result.plan)]

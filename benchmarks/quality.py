@@ -29,9 +29,9 @@ from scipy.stats import rankdata
 import youden
 from labels import GAMED, SHARED, alpaca_eval, label_table, mt_bench
 from youden.stats.base.proportions import proportion
-from youden.stats.small_areas import SmallAreas, quality_of_labels
+from youden.stats.small_areas import QualityEstimates, quality_from_labels
 from youden.text.words import mean_lengths
-from youden.workflows.quality import difference_of_quality
+from youden.workflows.quality import quality_difference
 
 J = 200
 LENGTH_AT = (2, 10)
@@ -202,7 +202,7 @@ class Table:
             yield {"part": part, "world": world, "labels": n, "method": method, "times": base / mean.pop("mse"), **mean}
 
 
-def intervals(table: Table, world: World, found: SmallAreas, labels: Draw) -> None:
+def intervals(table: Table, world: World, found: QualityEstimates, labels: Draw) -> None:
     truth, K = world.truth, len(world.win)
     mean, n = means(labels, K)
     own = [proportion(y * k, k) for y, k in zip(mean, n.tolist(), strict=True)]
@@ -213,17 +213,17 @@ def intervals(table: Table, world: World, found: SmallAreas, labels: Draw) -> No
     known = [
         (k, (k + 1) % K) for k in range(0, K, max(1, K // PAIRS)) if not np.isnan(found.quality[[k, (k + 1) % K]]).any()
     ]
-    apart = [(i, k, *difference_of_quality(found, i, k, level=found.level)) for i, k in known]
+    apart = [(i, k, *quality_difference(found, i, k, level=found.level)) for i, k in known]
     table.add(
         "both",
         covered=float(inside.mean()),
         width=float((found.high - found.low).mean()),
         width_to_alone=float((found.high - found.low).mean() / (high - low).mean()),
-        fair_named=float(found.off_line[~far].mean()),
-        far_named=float(found.off_line[far].mean()) if far.any() else np.nan,
+        fair_named=float(found.is_outlier[~far].mean()),
+        far_named=float(found.is_outlier[far].mean()) if far.any() else np.nan,
         far_covered=float(joined[far].mean()) if far.any() else np.nan,
         pairs_covered=float(np.mean([low <= truth[i] - truth[k] <= high for i, k, _, low, high in apart])),
-        no_slope=np.nan if found.line is None else found.line.no_slope,
+        no_slope=np.nan if found.regression is None else found.regression.no_slope,
     )
     table.add(
         "labels alone", covered=float(((low <= truth) & (truth <= high)).mean()), width=float((high - low).mean())
@@ -250,13 +250,13 @@ def measured(
         table.estimate("shrunk to the mean", normal_line(mean, counts), truth)
         if more:
             table.estimate("normal line", normal_line(mean, counts, world.ability), truth)
-        found = quality_of_labels(*labels, ability=world.ability, error=world.error)
+        found = quality_from_labels(*labels, ability=world.ability, std_error=world.error)
         table.estimate("both", found.quality, truth)
         intervals(table, world, found, labels)
         if more and world.cells is not None:
             table.estimate("prediction-powered", powered(labels, world.cells), truth)
         if more and world.length is not None and n in LENGTH_AT:
-            by_length = quality_of_labels(*labels, ability=np.log(world.length), error=np.zeros(K))
+            by_length = quality_from_labels(*labels, ability=np.log(world.length), std_error=np.zeros(K))
             table.estimate("length", by_length.quality, truth)
         if together:
             table.estimate("additive items", additive(labels, K), truth)
@@ -277,18 +277,18 @@ def chosen(world: World, total: int, rounds: int, draws: int) -> Iterator[dict[s
         labels = (at // J, at % J, labelled(world, at // J, at % J, effect, rng))
         mean, n = means(labels, K)
         table.estimate("labels alone", np.where(n > 0, mean, mean[n > 0].mean()), world.truth)
-        found = quality_of_labels(*labels, ability=world.ability, error=world.error)
+        found = quality_from_labels(*labels, ability=world.ability, std_error=world.error)
         table.estimate("both, at random", found.quality, world.truth)
         agent, item, value = np.zeros(0, dtype=int), np.zeros(0, dtype=int), np.zeros(0)
         for _ in range(rounds):
             n = np.bincount(agent, minlength=K)
-            known = quality_of_labels(agent, item, value, ability=world.ability, error=world.error)
-            given = known.to_label(total // rounds, J - n, best=True)
+            known = quality_from_labels(agent, item, value, ability=world.ability, std_error=world.error)
+            given = known.allocate_labels(total // rounds, J - n, for_best=True)
             new = np.repeat(np.arange(K), given)
             where = np.concatenate([order[k : k + m] for k, m in zip(n.tolist(), given.tolist(), strict=True)])
             agent, item = np.r_[agent, new], np.r_[item, where]
             value = np.r_[value, labelled(world, new, where, effect, rng)]
-        found = quality_of_labels(agent, item, value, ability=world.ability, error=world.error)
+        found = quality_from_labels(agent, item, value, ability=world.ability, std_error=world.error)
         table.estimate("both, chosen", found.quality, world.truth)
     yield from table.rows("best", world.name, f"{total} in {rounds} rounds")
 
@@ -313,7 +313,7 @@ def preferences(world: World, shared: Path, ids: list[str], n: int, draws: int) 
         found.estimate("labels alone", mean, truth)
         found.estimate("shrunk to the mean", normal_line(mean, counts), truth)
         found.estimate("prediction-powered", powered(labels, world.cells[at]), truth)
-        known = quality_of_labels(*labels, ability=world.ability[at], error=world.error[at])
+        known = quality_from_labels(*labels, ability=world.ability[at], std_error=world.error[at])
         found.estimate("both", known.quality, truth)
         found.add("both", covered=float(((known.low <= truth) & (truth <= known.high)).mean()))
     yield from found.rows("preferences", "13 models, their own preferences", str(n))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from youden.data.importers.peer_prediction import import_results
-from youden.study.replaying import World, make_world
+from youden.study.replaying import RecordedAnswers, make_recorded_answers
 from youden.types.pool import Floats
 from youden.types.results import Rates
 
@@ -32,8 +32,8 @@ def rates_of(domain: str, shared: Path = SHARED) -> Rates:
     return import_results(folder).rates
 
 
-def world_of(domain: str, shared: Path = SHARED) -> World:
-    return make_world(rates_of(domain, shared), difference_only=True)
+def world_of(domain: str, shared: Path = SHARED) -> RecordedAnswers:
+    return make_recorded_answers(rates_of(domain, shared), difference_only=True)
 
 
 def answers_of(domain: str, shared: Path = SHARED) -> Floats:

@@ -33,8 +33,8 @@ from youden import make_plan
 from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
 from youden.study.judge_shifts import JudgeShifts
-from youden.study.judged_runs import JudgedRun, SideBySide
-from youden.study.replaying import World
+from youden.study.judged_runs import AlignedRuns, JudgedRun
+from youden.study.replaying import RecordedAnswers
 from youden.types import PAIRED, Plan, Pool, Verdicts
 from youden.types.pool import Bools, Floats, Ids
 
@@ -143,7 +143,7 @@ def planned(pool: Pool, percent: float, calls: int, seed: int) -> tuple[Plan, Pl
     return plan, subsample(plan, calls=calls, seed=seed)
 
 
-def simulate(case: Case, world: World, *, seed: int) -> Figures:
+def simulate(case: Case, world: RecordedAnswers, *, seed: int) -> Figures:
     """One A, one B, one comparison."""
     rng = np.random.default_rng([seed, 11])
     pool, K = world.pool, world.pool.n_agents
@@ -178,7 +178,7 @@ def simulate(case: Case, world: World, *, seed: int) -> Figures:
     families = {
         agent: "own" if is_own else "other" for agent, is_own in zip(world.rates.agent_ids, member, strict=True)
     }
-    both = SideBySide([named("A", one, families=families), named("B", other, family="own")])
+    both = AlignedRuns([named("A", one, families=families), named("B", other, family="own")])
     found = JudgeShifts(both, 0, 1, seed=seed)
     family = next(row for row in found.families if row.family == "own")
     used = plan.arm == PAIRED
@@ -236,7 +236,7 @@ def main() -> None:
     every = TWINS if arguments.twins else LAXER if arguments.laxer else THRESHOLDS + LAXER + BASE + OTHERS + TWINS
     cases, n = (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (every, arguments.simulations)
     cases = [case for case in cases if arguments.domain in (None, case.domain)]
-    worlds: dict[str, World] = {}
+    worlds: dict[str, RecordedAnswers] = {}
     for domain in sorted({"PubMed"} | {case.domain for case in cases} & DOMAINS.keys()):
         worlds[domain] = world_of(domain, arguments.shared)
     known = worlds["PubMed"]

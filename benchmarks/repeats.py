@@ -22,13 +22,13 @@ from scipy.special import stdtrit
 from recorded import DOMAINS, answers_of, dense_abilities
 from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
-from youden.pipeline.abilities import Aim, mean_abilities
-from youden.pipeline.multi_judge import as_asked, learned, spread_of
-from youden.pipeline.ranking import trial_abilities
-from youden.stats.trials.variance_parts import VarianceParts
+from youden.pipeline.abilities import EstimationRequest, estimate_mean_abilities
+from youden.pipeline.multi_judge import is_training_answer, measure_judge_spread, with_judge_variance
+from youden.pipeline.ranking import estimate_trial_abilities
+from youden.stats.trials.variance_parts import VarianceComponents
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.pool import Floats
-from youden.workflows.halves import halves_test
+from youden.workflows.halves import run_aa_test
 
 TOTAL = 0.12
 """Variance of an answer around agents and items."""
@@ -80,7 +80,7 @@ def coverage(n: int) -> Iterator[tuple[str, float, bool]]:
                 rest = TOTAL * (1 - share)
                 of = (rest / 3, share * TOTAL / 2, pairs, rest / 3 - pairs)
                 world = World(plan, np.random.default_rng([seed, 1]), of)
-                found = mean_abilities(world.verdicts())
+                found = estimate_mean_abilities(world.verdicts())
                 distance = found.ability - found.ability.mean()
                 inside.append(np.abs(distance - world.truth) <= found.covariance.half_width())
             covered = float(np.mean(inside))
@@ -101,19 +101,19 @@ def parts(n: int) -> Iterator[tuple[str, float, bool]]:
             "items": (0.04, 0.01, 0.004, 0.04),
             "calls": (0.01, 0.01, 0.004, 0.12),
         }.items():
-            truth = {"items": of[0], "luck": of[1], "pairs": of[2], "rest": of[3] + of[2]}
+            truth = {"agent_item": of[0], "response": of[1], "pair": of[2], "residual": of[3] + of[2]}
             ratios: dict[str, list[float]] = {part: [] for part in truth}
             inside: dict[str, list[bool]] = {part: [] for part in truth}
             for seed in range(n):
                 world = World(plan, np.random.default_rng([seed, 2]), of)
                 result = world.verdicts()
-                used, asked = learned(result), plan.trials.columns()
-                found = VarianceParts(
+                used, asked = is_training_answer(result), plan.trials.columns()
+                found = VarianceComponents(
                     asked["first"][used],
                     asked["second"][used],
                     asked["item"][used],
                     result.answer[used],
-                    ability=mean_abilities(result).ability,
+                    ability=estimate_mean_abilities(result).ability,
                     n_items=plan.n_items,
                     first_repeat=asked["first_repeat"][used],
                     second_repeat=asked["second_repeat"][used],
@@ -135,7 +135,7 @@ def halves(n: int) -> Iterator[tuple[str, float, bool]]:
     for seed in range(n):
         world = World(plan, np.random.default_rng([seed, 3]), (0.03, 0.02, 0.002, 0.05))
         world.answer[plan.arm == PAIRED] *= 0.2  # halves are ranked by a fit of scores, which lie in [−1, 1]
-        found = halves_test(world.verdicts(), n_splits=1, seed=seed)
+        found = run_aa_test(world.verdicts(), n_splits=1, seed=seed)
         apart.append(found.told_apart)
         worse.append(found.gated_worse)
     yield "halves told apart", float(np.mean(apart)), bool(np.mean(apart) <= 0.05)
@@ -164,16 +164,16 @@ def judges(n: int) -> Iterator[tuple[str, float, bool]]:
             told = [
                 world.verdicts(own[plan.first] + own[plan.second] + rng.normal(0, 0.1, len(plan))) for own in of_judge
             ]
-            all_three = spread_of(told)
+            all_three = measure_judge_spread(told)
             for out in range(3):
-                two = spread_of([one for judge, one in enumerate(told) if judge != out])
+                two = measure_judge_spread([one for judge, one in enumerate(told) if judge != out])
                 left = all_three.by_judge[out]
                 mean = two.ability
                 gap = (left - left.mean()) - (mean - mean.mean())
                 predicted.append(np.abs(gap) <= half_width_of_another(two.by_judge))
             off = all_three.ability - all_three.ability.mean() - world.truth
             covered.append(np.abs(off) <= all_three.covariance.half_width())
-            one = mean_abilities(told[0])
+            one = estimate_mean_abilities(told[0])
             plain.append(np.abs(one.ability - one.ability.mean() - world.truth) <= one.covariance.half_width())
         found = float(np.mean(predicted))
         yield f"a third judge within the prediction of two, spread {spread}", found, found >= 0.90
@@ -197,10 +197,10 @@ def again(n: int) -> Iterator[tuple[str, float, bool]]:
             plan = whole or make_plan(pool, calls="2%", seed=seed)
             for asked, n_votes in ASKED.items():
                 result = wavering(plan, chance, n_votes, np.random.default_rng([seed, 5]))
-                told = TrialsByItem.of(result, votes=True)
-                found = trial_abilities(told, Aim("these-items"))
+                told = TrialsByItem.from_verdicts(result, votes=True)
+                found = estimate_trial_abilities(told, EstimationRequest("these-items"))
                 assert found is not None
-                found = as_asked(found, told)
+                found = with_judge_variance(found, told)
                 off = found.ability - found.ability.mean() - truth
                 inside[asked].append(np.abs(off) <= found.covariance.half_width() + 1e-12)
         for asked, of in inside.items():

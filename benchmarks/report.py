@@ -128,7 +128,7 @@ def main() -> None:
         run = make_run(Path(folder), **size)
         walls, processor = [], []
         for _ in range(1 if large or options.smoke else 5):
-            vega.script.cache_clear()
+            vega.load_script.cache_clear()
             began, spent = time.perf_counter(), time.process_time()
             write_report(run)
             walls.append(time.perf_counter() - began)

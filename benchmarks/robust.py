@@ -22,22 +22,27 @@ import youden
 from recorded import DOMAINS, SHARED, rates_of
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.pipeline.abilities import TRIALS, Abilities
-from youden.pipeline.alternative_rankings import EACH, AllAnswers, most_suspected, moved_abilities
+from youden.pipeline.abilities import TRIAL_MEAN, Abilities
+from youden.pipeline.alternative_rankings import (
+    FOLLOW_UPS_PER_PAIR,
+    PairedAnswers,
+    reweight_abilities,
+    select_suspected_pairs,
+)
 from youden.pipeline.fitted_run import fit_run
-from youden.stats import PairBlock
+from youden.stats import PairChunk
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.partners import (
-    LinkedPairs,
+    FlaggedPairs,
     PairTotals,
-    Partners,
-    all_partners,
-    group_balanced,
-    linked_pairs,
-    panel,
-    reweighted,
+    PartnerWeights,
+    fit_weighted_abilities,
+    flag_pairs,
+    group_balanced_weights,
+    panel_weights,
+    uniform_weights,
 )
-from youden.stats.trials.trial_errors import item_contributions
+from youden.stats.trials.trial_errors import compute_item_influence
 from youden.types import Agent, Item, Pool
 from youden.types.facts import PartnerRules
 from youden.types.pool import Floats, Ids, Positions
@@ -55,20 +60,20 @@ def matrix(rates: Rates) -> Floats:
     return np.asarray(D[~np.isnan(D).all(axis=(1, 2))])
 
 
-def asked(D: Floats, item: Ids, first: Ids, second: Ids) -> PairBlock:
+def asked(D: Floats, item: Ids, first: Ids, second: Ids) -> PairChunk:
     value = D[item, first, second]
     known = ~np.isnan(value)
     one = np.ones(int(known.sum()))
-    return PairBlock(first[known], second[known], item[known], value[known], one, 0 * one, len(D))
+    return PairChunk(first[known], second[known], item[known], value[known], one, 0 * one, len(D))
 
 
-def dense(D: Floats) -> PairBlock:
+def dense(D: Floats) -> PairChunk:
     J, K, _ = D.shape
     first, second = (column.astype(np.int32) for column in np.nonzero(~np.eye(K, dtype=np.bool_)))
     return asked(D, np.repeat(np.arange(J, dtype=np.int32), len(first)), np.tile(first, J), np.tile(second, J))
 
 
-def cyclic(D: Floats, *, percent: float, seed: int) -> PairBlock:
+def cyclic(D: Floats, *, percent: float, seed: int) -> PairChunk:
     J, K, _ = D.shape
     texts = np.full((K, J), "", dtype=object)
     pool = Pool(tuple(Agent(str(i)) for i in range(K)), tuple(Item(str(j)) for j in range(J)), texts)
@@ -77,13 +82,13 @@ def cyclic(D: Floats, *, percent: float, seed: int) -> PairBlock:
     return asked(D, plan.item[paired], plan.first[paired], plan.second[paired])
 
 
-def links(of: PairBlock, n_agents: int) -> LinkedPairs:
-    return linked_pairs(PairTotals.of([of], n_agents).means)
+def links(of: PairChunk, n_agents: int) -> FlaggedPairs:
+    return flag_pairs(PairTotals.from_chunks([of], n_agents).means)
 
 
-def places(of: PairBlock, partners: Partners) -> Floats:
-    totals = PairTotals.of([of], len(partners.importance))
-    return np.asarray(-reweighted(lambda: [of], totals, partners).ability)
+def places(of: PairChunk, partners: PartnerWeights) -> Floats:
+    totals = PairTotals.from_chunks([of], len(partners.importance))
+    return np.asarray(-fit_weighted_abilities(lambda: [of], totals, partners).ability)
 
 
 def with_clones(D: Floats, who: int, n: int, agreement: float, rng: np.random.Generator) -> tuple[Floats, list[int]]:
@@ -109,9 +114,9 @@ def attack(D: Floats, planted: Floats, members: list[int]) -> dict[str, float]:
     honest = np.setdiff1d(np.arange(K), old)
     of, n = dense(planted), planted.shape[1]
     found = links(of, n)
-    true = rankdata(places(dense(D), all_partners(K)))
-    plain = rankdata(places(of, all_partners(n))[:K])
-    robust = rankdata(places(of, group_balanced(found.cluster))[:K])
+    true = rankdata(places(dense(D), uniform_weights(K)))
+    plain = rankdata(places(of, uniform_weights(n))[:K])
+    robust = rankdata(places(of, group_balanced_weights(found.cluster))[:K])
     return {
         "true": float(true[old].mean()),
         "plain": float(plain[old].mean()),
@@ -120,22 +125,22 @@ def attack(D: Floats, planted: Floats, members: list[int]) -> dict[str, float]:
     }
 
 
-def followed(D: Floats, of: PairBlock, *, seed: int) -> tuple[LinkedPairs, float]:
+def followed(D: Floats, of: PairChunk, *, seed: int) -> tuple[FlaggedPairs, float]:
     """Links after further calls on suspected pairs, and the share of calls that took."""
     J, K, _ = D.shape
     rng, left, now = np.random.default_rng([seed, 7]), int(EXTRA * len(of.value)), of
-    while left >= EACH:
+    while left >= FOLLOW_UPS_PER_PAIR:
         found = links(now, K)
-        pairs = most_suspected(found, left // EACH)
+        pairs = select_suspected_pairs(found, left // FOLLOW_UPS_PER_PAIR)
         if not len(pairs):
             break
-        one, other = np.repeat(pairs, EACH, axis=0).T.astype(np.int32)
+        one, other = np.repeat(pairs, FOLLOW_UPS_PER_PAIR, axis=0).T.astype(np.int32)
         turned = rng.random(len(one)) < 0.5
         first, second = np.where(turned, other, one), np.where(turned, one, other)
         more = asked(D, rng.integers(0, J, len(one)).astype(np.int32), first, second)
         names = ("first", "second", "item", "value", "weight", "rate")
         columns = {name: np.append(getattr(now, name), getattr(more, name)) for name in names}
-        now = PairBlock(**columns, n_items=J)
+        now = PairChunk(**columns, n_items=J)
         left -= len(one)
     return links(now, K), len(now.value) / len(of.value) - 1
 
@@ -161,7 +166,7 @@ def honest(D: Floats, halves: list[Positions], *, percent: float, draws: int) ->
     return {"whole": whole, "half": round(float(np.mean([one["others_linked"] for one in half])), 3)}
 
 
-def together(found: LinkedPairs, members: list[int]) -> float:
+def together(found: FlaggedPairs, members: list[int]) -> float:
     largest = int(np.bincount(found.cluster[members]).max()) if members else 0
     return largest / len(members) if largest > 1 else 0.0
 
@@ -169,7 +174,7 @@ def together(found: LinkedPairs, members: list[int]) -> float:
 def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
     K = D.shape[1]
     rng = np.random.default_rng(0)
-    order = np.argsort(-places(dense(D), all_partners(K))).tolist()
+    order = np.argsort(-places(dense(D), uniform_weights(K))).tolist()
     said: dict[str, object] = {}
     for n in (1, 3, 10):
         for agreement in AGREEMENTS:
@@ -192,13 +197,13 @@ def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
     return {**said, **intervals(D, draws=draws)}
 
 
-def moved(D: Floats, of: PairBlock, partners: Partners) -> Abilities:
+def moved(D: Floats, of: PairChunk, partners: PartnerWeights) -> Abilities:
     """Means of trials, for items like these, moved by what `partners` change."""
     J, K, _ = D.shape
     agent = np.append(of.first, of.second)
     n_trials = np.bincount(agent, minlength=K)
     ability = np.bincount(agent, np.tile(of.value, 2), K) / n_trials
-    items = item_contributions(
+    items = compute_item_influence(
         of.first,
         of.second,
         of.item,
@@ -208,21 +213,21 @@ def moved(D: Floats, of: PairBlock, partners: Partners) -> Abilities:
         second_weight=of.weight,
         n_items=J,
     )
-    covariance = covariance_over_clusters(items.by_item, items.weight, size=1 / n_trials)
+    covariance = covariance_over_clusters(items.influence, items.weight, relative_variance=1 / n_trials)
     plain = Abilities(
         ability,
         covariance,
         n_trials.astype(np.int32),
         0.0,
-        TRIALS,
+        TRIAL_MEAN,
         "by item",
         "items-like-these",
         np.zeros(len(ability), dtype=np.int32),
     )
-    return moved_abilities(AllAnswers(lambda: [of], PairTotals.of([of], K)), plain, partners)
+    return reweight_abilities(PairedAnswers(lambda: [of], PairTotals.from_chunks([of], K)), plain, partners)
 
 
-def held(D: Floats, partners: Partners, *, percent: float, draws: int) -> dict[str, float]:
+def held(D: Floats, partners: PartnerWeights, *, percent: float, draws: int) -> dict[str, float]:
     """How often intervals hold the dense value where a run's items are drawn from the domain's, and mean half-widths."""
     truth = moved(D, dense(D), partners).ability
     rows = []
@@ -247,7 +252,7 @@ def intervals(D: Floats, *, draws: int) -> dict[str, object]:
     """Three ways to weigh partners that are known beforehand: a planted ring of five, three families, a panel of eight."""
     K = D.shape[1]
     rng = np.random.default_rng(1)
-    plain = places(dense(D), all_partners(K))
+    plain = places(dense(D), uniform_weights(K))
     worst = np.argsort(-plain)[:5].tolist()
     ring = agreeing(D, worst, 1.0, rng)
     cluster = np.arange(K, dtype=np.int32)
@@ -256,13 +261,13 @@ def intervals(D: Floats, *, draws: int) -> dict[str, object]:
     trusted = np.isin(np.arange(K), rng.permutation(K)[:8])
     said: dict[str, object] = {}
     for name, data, partners in (
-        ("robust, ring of 5", ring, group_balanced(cluster)),
-        ("family, 3 at random", D, group_balanced(family)),
-        ("trusted, 8 at random", D, panel(trusted)),
+        ("robust, ring of 5", ring, group_balanced_weights(cluster)),
+        ("family, 3 at random", D, group_balanced_weights(family)),
+        ("trusted, 8 at random", D, panel_weights(trusted)),
     ):
         for percent in (2.0, 5.0, 10.0):
             said[f"{name}, {percent:g} %"] = held(data, partners, percent=percent, draws=draws)
-    panels = [panel(np.isin(np.arange(K), rng.permutation(K)[:8])) for _ in range(draws)]
+    panels = [panel_weights(np.isin(np.arange(K), rng.permutation(K)[:8])) for _ in range(draws)]
     rho = [float(spearmanr(places(dense(D), one), plain).statistic) for one in panels]
     said["trusted, 8 at random, dense: ρ with plain"] = {
         "mean": round(float(np.mean(rho)), 3),
@@ -290,7 +295,7 @@ def mt_bench(folder: Path) -> dict[str, object]:
     rules = PartnerRules(families={row["agent"]: row["family"] for row in rows})
     with TemporaryDirectory() as place:
         run = RunFolder(Path(place))
-        run.write_pool(PoolSummary.of(pool, source="MT-Bench"))
+        run.write_pool(PoolSummary.from_pool(pool, source="MT-Bench"))
         run.write_plan(plan)
         run.write_verdicts(result)
         found = fit_run(run, rules=rules)

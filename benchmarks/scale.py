@@ -55,11 +55,11 @@ def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     from youden.data.folder.run_files import PoolSummary
     from youden.data.folder.run_folder import RunFolder
     from youden.protocol.designs.cyclic import Cyclic
-    from youden.streams import own_stream
+    from youden.streams import standalone_stream
     from youden.types import PAIRED, Agent, Plan, Trials, Verdicts
     from youden.types.planning import Split
 
-    rng = own_stream(0)
+    rng = standalone_stream(0)
     cells = np.ones((n_agents, n_items), dtype=np.bool_)
     paired = Cyclic(n_trials).draw(cells, rng).trials
     first, second = rng.integers(n_agents, size=(2, N_INDEPENDENT), dtype=np.int32)
@@ -122,7 +122,7 @@ def report(folder: Path) -> Callable[[], object]:
 def replay(folder: Path) -> Callable[[], object]:
     """A store of answers to REPLAYED trials of 500 characters a text, replayed."""
     from youden.judging.config.judge_files import load_judge_config
-    from youden.judging.question.questions import keys
+    from youden.judging.question.questions import iter_keys
     from youden.judging.store.answers import open_store
     from youden.judging.store.plan_answers import read_answers
     from youden.types import Completion
@@ -131,21 +131,21 @@ def replay(folder: Path) -> Callable[[], object]:
     questions = load_judge_config(JUDGE).questions()
     said = Completion("YES", "stop", "made", 300, 1)
     with open_store(folder / "replay.db") as store:
-        for _, key, _ in questions.all(plan):
+        for _, key, _ in questions.iter_requests(plan):
             store.add(key, said)
 
     def act() -> object:
         with open_store(folder / "replay.db", read_only=True) as store:
-            found = read_answers(questions, plan, store, keys(questions, plan))
-            return found.verdicts({"name": "made"})
+            found = read_answers(questions, plan, store, iter_keys(questions, plan))
+            return found.to_verdicts({"name": "made"})
 
     return act
 
 
-def keys(folder: Path) -> Callable[[], object]:
+def iter_keys(folder: Path) -> Callable[[], object]:
     """The keys of the same trials, made and written."""
     from youden.judging.config.judge_files import load_judge_config
-    from youden.judging.question.questions import keys as made
+    from youden.judging.question.questions import iter_keys as made
     from youden.pipeline.request_hashes import KeysMetadata, write_keys
 
     plan = texts_of(folder)
@@ -185,7 +185,7 @@ def planning(folder: Path, pool: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.judged_run import plan_run
 
-    calls = int(str(RunFolder(folder).read_plan_alone().options["calls"]))
+    calls = int(str(RunFolder(folder).read_plan_without_trials().options["calls"]))
     out = str(folder / f"planned-{pool.name}")
     config = RunConfig.model_validate({"name": "texts", "pool": str(pool), "out": out, "calls": calls})
     return lambda: plan_run(config)
@@ -219,7 +219,7 @@ PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {
     "fit": fit,
     "report": report,
     "replay": replay,
-    "keys": keys,
+    "keys": iter_keys,
     "lexical": lexical,
     "texts": texts,
     "texts_in_lines": texts_in_lines,

@@ -15,7 +15,7 @@ def written(folder: Path) -> Path:
 
     from youden.data.folder.run_folder import RunFolder
 
-    run, pool = RunFolder(folder).read_plan_alone(), folder / "texts"
+    run, pool = RunFolder(folder).read_plan_without_trials(), folder / "texts"
     if pool.exists():
         return pool
     pool.mkdir()

@@ -14,7 +14,7 @@ from time import process_time
 import numpy as np
 
 from youden import ClippedLinear
-from youden.stats import cells_of, solve_cells
+from youden.stats import cells_from_matrix, solve_cells
 from youden.types.pool import Bools, Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
@@ -43,9 +43,9 @@ def draw_cells(shape: tuple[int, int], rng: np.random.Generator, *, coverage: fl
 
 def covered(scores: Floats, *, coverage: float, n_draws: int, seed: int) -> dict[str, float]:
     """The share of agents' intervals that hold the truth, its standard error over simulations, mean width, CPU seconds."""
-    fit = solve_cells(cells_of(scores), constraint="none")
+    fit = solve_cells(cells_from_matrix(scores), constraint="none")
     theta, b = fit.ability, fit.difficulty
-    fit = solve_cells(cells_of(scores), constraint="none")
+    fit = solve_cells(cells_from_matrix(scores), constraint="none")
     sd = np.sqrt(np.nanmean((scores - fit.ability[:, None] + fit.difficulty) ** 2, axis=1))[:, None]
     rng = np.random.default_rng([seed, round(100 * coverage)])
     truth = theta - theta.mean()

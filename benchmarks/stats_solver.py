@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr, lsqr
 
-from youden.stats import Cells, check_cells, solve_additive, solve_cells
+from youden.stats import Cells, cells_from_arrays, solve_additive, solve_cells
 from youden.stats.additive.solver import Solution
 
 TOLERANCE = 1e-10
@@ -71,7 +71,7 @@ def additive(agent: Ids, item: Ids, *, n_agents: int, n_items: int) -> Cells:
     score = theta[agent] - b[item]
     score += 0.1 * rng.standard_normal(len(agent), dtype=np.float32)
     np.clip(score, -0.99, 0.99, out=score)
-    return check_cells(agent, item, score, n_agents=n_agents, n_items=n_items)
+    return cells_from_arrays(agent, item, score, n_agents=n_agents, n_items=n_items)
 
 
 def random_graph(*, n_agents: int, n_items: int, per_item: int) -> Cells:
@@ -92,7 +92,7 @@ def window_graph(*, n_agents: int, n_items: int, per_item: int) -> Cells:
 
 def shuffled(cells: Cells) -> Cells:
     order = np.random.default_rng(2).permutation(len(cells))
-    return check_cells(
+    return cells_from_arrays(
         cells.agent[order], cells.item[order], cells.score[order], n_agents=cells.n_agents, n_items=cells.n_items
     )
 
@@ -132,7 +132,7 @@ def small(*, judged: bool) -> dict[str, object]:
     """30 × 200 with a third of the cells."""
     agent, item = np.nonzero(np.random.default_rng(0).random((30, 200)) < 0.334)
     drawn = additive(agent.astype(np.int32), item.astype(np.int32), n_agents=30, n_items=200)
-    cells = check_cells(agent, item, drawn.score.astype(np.float64), n_agents=30, n_items=200)
+    cells = cells_from_arrays(agent, item, drawn.score.astype(np.float64), n_agents=30, n_items=200)
     rounds, repeats = (9, 61) if judged else (1, 3)
     whole = partial(solve_additive, cells.agent, cells.item, cells.score, n_agents=30, n_items=200)
     turns = [
@@ -216,7 +216,7 @@ def boxed(seed: int) -> Cells:
     seen[0] = seen[:, 0] = True
     agent, item = np.nonzero(seen)
     score = np.clip(theta[agent] - b[item] + noise * rng.normal(size=len(agent)), -1, 1)
-    return check_cells(agent, item, score, n_agents=n_agents, n_items=n_items)
+    return cells_from_arrays(agent, item, score, n_agents=n_agents, n_items=n_items)
 
 
 def by_clarabel(cells: Cells, *, ridge: float) -> tuple[Floats, Floats]:

@@ -30,12 +30,12 @@ from recorded import DOMAINS, SHARED, answers_of, dense_abilities
 from youden import ClippedLinear
 from youden.protocol.designs.cyclic import Cyclic
 from youden.run_keys import Target
-from youden.stats import CentredCovariance, PairBlock, differences, trial_means
+from youden.stats import CentredCovariance, PairChunk, pairwise_differences, trial_means
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.metrics import rank_ranges
-from youden.stats.trials.comparisons import tied_places
-from youden.stats.trials.noninferiority import quiet_difference
-from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
+from youden.stats.trials.comparisons import rank_with_ties
+from youden.stats.trials.noninferiority import estimate_difference
+from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence, covariance_on_these_items
 from youden.types import Trials
 from youden.types.pool import Floats
 
@@ -69,7 +69,7 @@ class Found(NamedTuple):
     old_half: Floats
     kind: CentredCovariance
     these: CentredCovariance
-    items: ItemContributions
+    items: InfluenceTable
 
 
 def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) -> Trials:
@@ -81,10 +81,10 @@ def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) ->
 def found_of(D: Floats, plan: Trials) -> Found:
     J, K, _ = D.shape
     answer, ones = D[plan.item, plan.first, plan.second], np.ones(len(plan.item))
-    block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=J)
+    block = PairChunk.from_trials(plan.item, plan.first, plan.second, answer, block=plan.slot, n_items=J)
     mean = trial_means(lambda: [block], n_agents=K, target="these-items").ability
     old_half = first_half_widths(plan, answer, mean, n_population=K * (K - 1) * J)
-    items = item_contributions(
+    items = compute_item_influence(
         plan.first,
         plan.second,
         plan.item,
@@ -95,7 +95,7 @@ def found_of(D: Floats, plan: Trials) -> Found:
         n_items=J,
     )
     these = covariance_on_these_items(lambda: [block], ability=mean, n_items=J)
-    kind = covariance_over_clusters(items.by_item, items.weight, size=1 / items.n_trials.sum(axis=1))
+    kind = covariance_over_clusters(items.influence, items.weight, relative_variance=1 / items.n_trials.sum(axis=1))
     return Found(mean, old_half, kind, these, items)
 
 
@@ -103,12 +103,12 @@ def figures_of(found: Found, of: CentredCovariance, truth: Floats) -> Columns:
     """Shares that hold, and widths, of one draw. gate_width: what rare events not seen add to a gate's, of neighbours."""
     off = found.ability - found.ability.mean() - truth
     half, old_half = of.half_width(), found.old_half
-    apart = differences(found.ability, of)
+    apart = pairwise_differences(found.ability, of)
     true_difference = truth[:, None] - truth
-    place, old_place = tied_places(truth), rank_ranges(found.ability - old_half, found.ability + old_half)
-    one, every = apart.places, apart.places_at_once
+    place, old_place = rank_with_ties(truth), rank_ranges(found.ability - old_half, found.ability + old_half)
+    one, every = apart.marginal_ranks, apart.simultaneous_ranks
     order = np.argsort(-found.ability)
-    next_to = [quiet_difference(found.items, int(i), int(k)) for i, k in pairwise(order)]
+    next_to = [estimate_difference(found.items, int(i), int(k)) for i, k in pairwise(order)]
     plain = [student.ppf(1 - ALPHA, pair.n_items - 1) * pair.variance**0.5 for pair in next_to]
     off_diagonal = ~np.eye(len(truth), dtype=np.bool_)
     figures = {
@@ -117,15 +117,15 @@ def figures_of(found: Found, of: CentredCovariance, truth: Floats) -> Columns:
         "half": half.mean(),
         "old_half": old_half.mean(),
         "difference_covered": (np.abs(apart.value - true_difference) <= apart.half_width)[off_diagonal].astype(float),
-        "wrong_way": float((apart.above & (true_difference < 0)).sum() / off_diagonal.sum()),
-        "apart": float(apart.above.sum() / (off_diagonal.sum() / 2)),
+        "wrong_way": float((apart.significantly_better & (true_difference < 0)).sum() / off_diagonal.sum()),
+        "apart": float(apart.significantly_better.sum() / (off_diagonal.sum() / 2)),
         "place": ((one.low <= place) & (place <= one.high)).astype(np.float64),
         "place_width": float((one.high - one.low + 1).mean()),
         "old_place_width": float((old_place.high - old_place.low + 1).mean()),
         "at_once": float(((every.low <= place) & (place <= every.high)).all()),
         "at_once_width": float((every.high - every.low + 1).mean()),
-        "named_best": float(apart.best is not None),
-        "wrong_best": float(apart.best is not None and (place <= place[apart.best]).sum() > 1),
+        "named_best": float(apart.unique_best is not None),
+        "wrong_best": float(apart.unique_best is not None and (place <= place[apart.unique_best]).sum() > 1),
         "gate_width": float(np.sum([pair.half_width(ALPHA) for pair in next_to]) / np.sum(plain)),
     }
     return {name: np.asarray(figure, dtype=np.float64) for name, figure in figures.items()}
@@ -215,7 +215,7 @@ def quiet(kind: str, rate: float, K: int, J: int, *, every_pair: bool, n_draws: 
         rng = np.random.default_rng([seed, K, J, round(1e4 * rate)])
         D = nearly_alike(kind, rate, K, J, rng)
         plan = Cyclic(None if every_pair else K * J).draw(np.ones((K, J), dtype=np.bool_), rng).trials
-        one = quiet_difference(found_of(D, plan).items, 0, 1)
+        one = estimate_difference(found_of(D, plan).items, 0, 1)
         half = one.half_width(ALPHA)
         rows.append((abs(one.value - truth) <= half, one.value - half > -MARGIN))
     covered, passed = np.mean(rows, axis=0)

@@ -12,25 +12,25 @@ from typing import Any
 from youden.data.folder.run_config import load_run_config
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.scheduler.calling import worst_price
+from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.store import leases, worker_group
 from youden.judging.store.answers import Store
-from youden.judging.store.worker_group import help_run
-from youden.pipeline.judged_run import answers_of, judge_run, plan_run
-from youden.pipeline.offline import plan_work, work
+from youden.judging.store.worker_group import join_as_worker
+from youden.pipeline.judged_run import collect_answers, judge_run, plan_run
+from youden.pipeline.offline import plan_worker_run, run_worker
 
 
 def worst_of(config: Path) -> float:
     """The most that one call of the run can cost, in USD."""
-    planned = plan_work(load_run_config(config, {"max_cost": 1.0}))
+    planned = plan_worker_run(load_run_config(config, {"max_cost": 1.0}))
     judge = load_judge_config(planned.config.judge)
-    return max(worst_price(judge, request) for _, _, request in judge.questions().all(planned.plan))
+    return max(max_call_cost(judge, request) for _, _, request in judge.questions().iter_requests(planned.plan))
 
 
 def main() -> None:
     path, store, leads, lease = sys.argv[1:]
     for module in (leases, worker_group):
-        vars(module)["LEASE"] = float(lease)
+        vars(module)["LEASE_SECONDS"] = float(lease)
     longest = 0.0
     plain = Store.add
 
@@ -42,7 +42,7 @@ def main() -> None:
 
     Store.add = timed  # type: ignore[method-assign]
     config = load_run_config(path, {"store": store})
-    planned = plan_work(config)
+    planned = plan_worker_run(config)
     print("ready", flush=True)
     sys.stdin.readline()
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -51,10 +51,10 @@ def main() -> None:
         if leads == "True":
             judge_run(plan_run(config))
         elif leads == "False":
-            work(config)
+            run_worker(config)
         else:  # the asking alone: what planning and writing take is the same for all
-            with help_run(store, run="r") as helped:
-                answers_of(planned, team=helped)
+            with join_as_worker(store, run="r") as helped:
+                collect_answers(planned, team=helped)
     except YoudenError as error:
         slug = error.slug
     after = resource.getrusage(resource.RUSAGE_SELF)

@@ -21,9 +21,9 @@ from typing import Any
 
 from youden import cli
 from youden.cli.output import minutes
-from youden.judging.backend_records import backend_of
+from youden.judging.backend_records import get_backend_record
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
-from youden.resources import roots
+from youden.resources import find_resource_folders
 
 PAGE = Path(__file__).with_name("providers.md")
 BEGIN, END = "<!-- made by docs/make_providers.py: begin -->", "<!-- end -->"
@@ -49,11 +49,15 @@ EXTRAS = {"bedrock": " boto3", "vertex_ai": " google-auth"}
 
 def titles() -> dict[str, str]:
     """Every judge that is shipped, by its name: the paper's two, providers by their names, then other hosts and servers."""
-    files = {path.stem for root in roots("configs", own=False)[:1] for path in (root / "judges").glob("*.yaml")} - OWN
+    files = {
+        path.stem
+        for root in find_resource_folders("configs", local=False)[:1]
+        for path in (root / "judges").glob("*.yaml")
+    } - OWN
     known = {name: HOSTS[name] for name in HOSTS if name in files}
     for name in files - known.keys():
         judge = load_judge_config(name)
-        known[name] = f"{str(judge.model).rpartition('/')[2]}, {backend_of(judge.backend).title}"
+        known[name] = f"{str(judge.model).rpartition('/')[2]}, {get_backend_record(judge.backend).title}"
     first = ["gpt-4o-mini", "llama3-70b"]
     named = sorted(files - set(first) - HOSTS.keys(), key=lambda name: known[name].rpartition(", ")[2])
     return {name: known[name] for name in dict.fromkeys([*first, *named, *HOSTS])}
@@ -62,7 +66,9 @@ def titles() -> dict[str, str]:
 def keys_of(judge: JudgeConfig) -> tuple[str, ...]:
     """The variables that have to be set before it can be asked."""
     host = str(judge.model).partition("/")[0]
-    return backend_of(judge.backend).hosts.get(host, () if judge.key_variable is None else (judge.key_variable,))
+    return get_backend_record(judge.backend).hosts.get(
+        host, () if judge.key_variable is None else (judge.key_variable,)
+    )
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from youden.streams import own_stream
+from youden.streams import standalone_stream
 from youden.text.transforms import Step
 from youden.types import Pool
 from youden.workflows.attacks import ATTACKS, Attack, AttackContext, plant
@@ -52,5 +52,5 @@ UNSEEN = {
 
 def planted(pool: Pool, attack: Attack, *, weak: int, seed: int = 0) -> tuple[Pool, set[str]]:
     """The pool with an attack's agents after its own, and their ids."""
-    made = plant(pool, attack, weak=weak, rng=own_stream(seed))
+    made = plant(pool, attack, weak=weak, rng=standalone_stream(seed))
     return made.pool, set(made.ids)

@@ -80,7 +80,7 @@ def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(os.environ) - KEPT:
         if not name.startswith(("PYTEST_", "PYTHON", "COV_")):
             monkeypatch.delenv(name)
-    monkeypatch.setattr(secrets, "_known", secrets.KnownSecrets())  # no error lacks what another test kept secret
+    monkeypatch.setattr(secrets, "_registered", secrets.KnownSecrets())  # no error lacks what another test kept secret
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from pools import make_pool
 from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
 from youden.errors import YoudenError
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.types import PAIRED, Verdicts
 
 ASKED_BY = (*CALLING, "batch")
@@ -60,7 +60,7 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
         max_tries=2,
     )
     batching = Batching(poll=0.0) if batched else None
-    asking = Asking(max_cost=cap, max_missing=1.0, retry_failed=retry_failed, batching=batching)
+    asking = JudgingOptions(max_cost=cap, max_missing=1.0, retry_failed=retry_failed, batching=batching)
     try:
         return Passed(await ask(PLAN, POOL, config, path, asking=asking), None)
     except YoudenError as error:

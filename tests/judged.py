@@ -15,7 +15,7 @@ import pytest
 from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store, open_store
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Judge, Plan, Pool, Trials, Verdicts
 from youden.types.planning import Split
@@ -58,7 +58,7 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
 
 
 CALLING = tuple(
-    name for name, one in BACKENDS.items() if one.makes_calls and (one.installed is None or find_spec(one.installed))
+    name for name, one in BACKENDS.items() if one.makes_calls and (one.package is None or find_spec(one.package))
 )
 """Every backend that makes calls and whose library is there."""
 
@@ -86,7 +86,7 @@ async def ask(
     judge: str | list[str] | JudgeConfig | Judge,
     store: Store | str | Path,
     *,
-    asking: Asking | None = None,
+    asking: JudgingOptions | None = None,
     environment: Mapping[str, str] = ENVIRONMENT,
     **changes: Any,
 ) -> Verdicts:

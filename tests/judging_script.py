@@ -13,7 +13,7 @@ import sys
 from judged import ask, dense_plan
 from pools import make_pool
 from youden.errors import YoudenError
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import JudgingOptions
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     pool = make_pool(n_agents, n_items)
     pace = {"concurrency": concurrency, "start_concurrency": concurrency}
     try:
-        result = asyncio.run(ask(dense_plan(pool), pool, url, path, asking=Asking(max_missing=1.0), **pace))
+        result = asyncio.run(ask(dense_plan(pool), pool, url, path, asking=JudgingOptions(max_missing=1.0), **pace))
     except YoudenError as error:
         print(error.slug)
         raise SystemExit(error.exit_code) from None

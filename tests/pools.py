@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from youden.data.folder.trial_tables import TrialBlock
+from youden.data.folder.trial_tables import VerdictChunk
 from youden.report.data.answer_blocks import Predictions, TrialSource
 from youden.types import Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.types.pool import Bools, Floats, Positions
@@ -51,7 +51,7 @@ def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> 
     )
 
 
-class HeldBlock(TrialBlock):
+class HeldBlock(VerdictChunk):
     """All rows of a result, in memory."""
 
     def __init__(self, result: Verdicts) -> None:
@@ -64,10 +64,10 @@ class HeldBlock(TrialBlock):
     def __contains__(self, name: object) -> bool:
         return dict.__contains__(self, name)
 
-    def again(self) -> TrialBlock:
+    def unread_copy(self) -> VerdictChunk:
         return self
 
-    def keys_of(self, rows: Positions) -> list[bytes]:
+    def read_request_hashes(self, rows: Positions) -> list[bytes]:
         found: list[bytes] = self["key"][rows].tolist()
         return found
 

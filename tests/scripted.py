@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from youden.judging.question.questions import characters
+from youden.judging.question.questions import count_characters
 from youden.types import Completion, Request
 
 T = TypeVar("T")
@@ -88,5 +88,5 @@ class Scripted:
         if isinstance(said, Completion):
             return said
         return Completion(
-            said, "stop", request.model, tokens_in=characters(request) // 4, tokens_out=len(said) // 4 + 1
+            said, "stop", request.model, tokens_in=count_characters(request) // 4, tokens_out=len(said) // 4 + 1
         )

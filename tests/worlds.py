@@ -12,9 +12,9 @@ from pools import answer_with, make_pool
 from youden import make_plan
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.pipeline.fit_tables import Analysis
+from youden.pipeline.fit_tables import FitResult
 from youden.pipeline.fitted_run import fit_run
-from youden.study.replaying import World, make_world
+from youden.study.replaying import RecordedAnswers, make_recorded_answers
 from youden.types import PAIRED, Agent, Pool, Verdicts
 from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
@@ -38,13 +38,13 @@ def published_scores(peer_prediction: Path, folder: str) -> Floats:
     return np.array([json.loads(file.read_bytes())["tvd_mi_scores"] for file in files]).T
 
 
-def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> World:
+def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> RecordedAnswers:
     pool = make_pool(n_agents, n_items)
     groups = {agent.id: agent.group for agent in pool.agents}
-    return make_world(verdicts(pool, seed=seed).rates(), groups=groups, difference_only=False)
+    return make_recorded_answers(verdicts(pool, seed=seed).rates(), groups=groups, difference_only=False)
 
 
-def analysed(result: Verdicts, rules: PartnerRules | None = None) -> Analysis:
+def analysed(result: Verdicts, rules: PartnerRules | None = None) -> FitResult:
     """All tables of a run with these answers, from a folder that is gone again."""
     plan = result.plan
     with TemporaryDirectory() as place:
@@ -79,7 +79,7 @@ def fit_once(folder: RunFolder) -> None:
 def write_answers(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
     """The folder of a run that was judged and not fitted yet."""
     folder = RunFolder(path)
-    folder.write_pool(PoolSummary.of(pool, source="made up"))
+    folder.write_pool(PoolSummary.from_pool(pool, source="made up"))
     folder.write_plan(result.plan)
     folder.write_verdicts(result)
     return folder

@@ -5,10 +5,11 @@ A key is described by the `Key` of its type, by `words.yaml`, or else by its mod
 
 from __future__ import annotations
 
-import dataclasses
+import ast
 import inspect
 import re
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -27,8 +28,8 @@ from youden.types.facts import STANDINGS
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
     "ExtensionStep": "youden.data.folder.extension_steps",
-    "Answering": "youden.judging.config.answering",
-    "Fetching": "youden.judging.config.answering",
+    "AnswerSettings": "youden.judging.config.answering",
+    "RequestSettings": "youden.judging.config.answering",
     "JudgeConfig": "youden.judging.config.settings",
     "RunFacts": "youden.types.facts",
 }
@@ -53,18 +54,30 @@ def table(name: str) -> str:
 
 
 def facts(name: str) -> str:
-    """The fields of the dataclass called `name`, and what its docstring says."""
-    kind = _found(name)
-    rows = [f"`{field.name}`" for field in dataclasses.fields(kind)]
-    paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
-    return "\n\n".join([*(cell(one) for one in paragraphs), f"Keys: {', '.join(rows)}."])
+    """Tabulate the fields of the dataclass called `name` with the docstrings that follow them in its source."""
+    rows = [f"| `{field}` | {cell(text)} |" for field, text in _field_docstrings(_found(name)).items()]
+    return "\n".join(["| key | what |", "| --- | --- |", *rows])
+
+
+def _field_docstrings(kind: type) -> dict[str, str]:
+    """Read the docstring of each field from the source of a class."""
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    if not isinstance(definition, ast.ClassDef):
+        raise TypeError(f"{kind} is not a class.")
+    texts: dict[str, str] = {}
+    for field, statement in pairwise(definition.body):
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            texts[field.target.id] = str(statement.value.value)
+    return texts
 
 
 def columns(file: str) -> str:
     """The columns of a run's file, a row each; those of the rankings beside the plain one are left out."""
     beside = tuple(f"{name}_" for name in STANDINGS)
     rows = [
-        f"| `{column.name}` | {cell(f'{column.said}{words}')} |"
+        f"| `{column.name}` | {cell(f'{column.description}{words}')} |"
         for column in COLUMNS[file]
         for words in [": " + ", ".join(f"`{word}`" for word in column.words) if column.words else ""]
         if not column.name.startswith(beside)
@@ -79,7 +92,7 @@ def said(docstring: str, names: list[str]) -> dict[str, str]:
     start = re.compile(rf"(?:(?<=[.;] )|(?<=\n)|^)`?({several})(?::| is| are| says) ", re.MULTILINE)
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", docstring)
     found = list(start.finditer(text))
-    ends = [mark.start() for mark in found[1:]] + [len(text)]
+    ends = [*(mark.start() for mark in found), len(text)][1:]
     words = {}
     for mark, end in zip(found, ends, strict=True):
         rest = text[mark.end() : end].split("\n\n")[0].strip()

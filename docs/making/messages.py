@@ -19,7 +19,7 @@ from making.marks import cell
 SOURCE = Path(youden.__file__).parent
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FILLED = {
-    "unknown-{self.noun}": "youden.registry",
+    "unknown-{self.kind}": "youden.registry",
     "{what}-unknown": ("trusted",),
     "{noun}-numeric": ("values", "weights"),
 }
@@ -98,7 +98,7 @@ def _nouns() -> tuple[str, ...]:
     for path in sorted(SOURCE.rglob("*.py")):
         if "] = Registry(" in path.read_text(encoding="utf-8"):
             module = ".".join(("youden", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-            names += [thing.noun for thing in vars(import_module(module)).values() if isinstance(thing, registry)]
+            names += [thing.kind for thing in vars(import_module(module)).values() if isinstance(thing, registry)]
     return tuple(sorted(set(names)))
 
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
-from youden.data.folder.run_files import FILE, VERSION, GateLedger, PoolFile
+from youden.data.folder.run_files import GATES_FILE, VERSION, GateLedger, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
 from youden.data.folder.trial_tables import PairsMetadata, PlanMetadata, RatesMetadata, VerdictsMetadata
-from youden.pools.first_config import SCHEMA_DIALECT, config_schema
+from youden.pools.first_config import SCHEMA_DIALECT, build_config_schema
 from youden.types.columns import TableColumn, columns_of
 from youden.types.facts import CHANCE, RankingRow, RunFacts
 from youden.types.label_facts import QualityFacts, Validation
@@ -42,7 +42,7 @@ def page(_: str) -> str:
 def build_schemas() -> dict[str, str]:
     """File of a run → its schema as text; the version, at the end of `$id`, is that of the files."""
     schemas: dict[str, Json] = {
-        "config.yaml": config_schema(),
+        "config.yaml": build_config_schema(),
         "pool.json": _of(PoolFile),
         "fit.json": _of(RunFacts),
         "signature.json": _of(SignatureFile),
@@ -50,7 +50,7 @@ def build_schemas() -> dict[str, str]:
         "labels.json": _of(Validation),
         "quality.json": _of(QualityFacts),
         "moves.json": _of(WhatMoves),
-        FILE: _of(GateLedger),
+        GATES_FILE: _of(GateLedger),
         **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
         **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
         "ranking.csv": _lines(COLUMNS["ranking.csv"], required=ranking_columns(())),
@@ -94,7 +94,7 @@ def _object(
 
 
 def _property(column: TableColumn) -> dict[str, Json]:
-    said: dict[str, Json] = {"description": column.said}
+    said: dict[str, Json] = {"description": column.description}
     if column.words or column.kind == "bit":
         return said | {"enum": [*(column.words or (0, 1)), *([None] if column.null else [])]}
     kind = _TYPES.get(column.kind, "number")

@@ -1,13 +1,13 @@
-"""Rank language-model agents without labels. Everything named here loads when first used.
+"""Rank language-model agents without labels. Each name is imported when it is first used.
 
-What is public, here and nowhere else:
+The public interface is:
 
 - the names in `__all__` of `youden`, of `youden.stats` and of `youden.inspect`, and the errors in `youden.errors`
 - the command line, and the files it reads and writes
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
-- for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
+- for plugins: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
   `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and
-  `youden.attacks`; and the types in `__all__` of `youden.types`, which their contracts are written with
+  `youden.attacks`; and the types in `__all__` of `youden.types`, which their contracts use
 
 Any other module may change in any release.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_HOMES = {
+_MODULES = {
     "read_pool": "youden.data.pools.pool_reader",
     "make_plan": "youden.protocol.plan",
     "judge": "youden.pipeline.verdicts",
@@ -61,9 +61,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name == "stats":
         return import_module("youden.stats")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'youden' has no attribute '{name}'")
-    globals()[name] = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = getattr(import_module(_MODULES[name]), name)
     return globals()[name]
 
 

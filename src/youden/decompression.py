@@ -1,7 +1,7 @@
-"""Reads what other people packed a little at a time, and refuses a file that unpacks to far more than it is.
+"""Decompress files a chunk at a time, and refuse a file that decompresses to far more than its size.
 
-A small file can hold a text once and repeat it a million times, or pack one that goes on without end. A file may unpack to `MOST`
-bytes, and to `TIMES` its own size beyond that; who trusts it says more in the environment, in GB.
+A small file can repeat one text a million times. A file may therefore decompress to `BASE_BYTES` plus `MAX_RATIO` times its own
+size; an environment variable raises this limit for files that the user trusts.
 """
 
 from __future__ import annotations
@@ -19,90 +19,175 @@ from numpy.typing import NDArray
 
 from youden.errors import ConfigError, InputError
 
-MOST, TIMES = 1_000_000_000, 20
+BASE_BYTES, MAX_RATIO = 1_000_000_000, 20
 VARIABLE = "YOUDEN_MOST_UNPACKED"
-AT_ONCE = 2**25
-"""Bytes of rows that are unpacked at once, about; one row is one, however long."""
+"""Environment variable that replaces the limit, in GB."""
+CHUNK_BYTES = 2**25
+"""Approximate number of bytes of rows that are decompressed together; a chunk has at least one row."""
 
 
-class Unpacked:
-    """Counts what comes out of the file at `path`. Raises: ConfigError [unpacked-most] for a bound that is no number."""
+class UnpackLimit:
+    """Counts the bytes that are decompressed from a file, up to a limit.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    environment : mapping of str to str, optional
+        Environment variables, of which `VARIABLE` replaces the limit.
+
+    Attributes
+    ----------
+    remaining : int
+        Number of bytes that may still be decompressed.
+
+    Raises
+    ------
+    ConfigError
+        [unpacked-most]: if the variable is not a number.
+    """
 
     def __init__(self, path: Path, *, environment: Mapping[str, str] = os.environ) -> None:
         self._path = path
         self._size = path.stat().st_size
-        self._most = self.left = self._bound(environment.get(VARIABLE, ""))
+        self._limit = self._parse_limit(environment.get(VARIABLE, ""))
+        self.remaining = self._limit
 
     def add(self, n_bytes: int) -> None:
-        """So much came, or is about to. Raises: InputError [unpacked] beyond the bound."""
-        self.left -= n_bytes
-        if self.left < 0:
+        """Count bytes that were or will be decompressed.
+
+        Raises
+        ------
+        InputError
+            [unpacked]: if the limit is exceeded.
+        """
+        self.remaining -= n_bytes
+        if self.remaining < 0:
             raise InputError(
-                f"{self._path} has {self._size:,} bytes and unpacks to more than {self._most / 1e9:.3g} GB. See whether it is "
-                f"what it should be; if it is, set {VARIABLE} in the environment to as many GB as it may be.",
+                f"{self._path} has {self._size:,} bytes and unpacks to more than {self._limit / 1e9:.3g} GB. If the file "
+                f"is trustworthy, set the environment variable {VARIABLE} to a larger number of GB.",
                 slug="unpacked",
             )
 
-    def _bound(self, said: str) -> int:
+    def _parse_limit(self, text: str) -> int:
+        """Return the limit in bytes; `text` is the value of the variable in GB, empty if it is not set."""
         try:
-            return int(float(said) * 1e9) if said else MOST + TIMES * self._size
+            return int(float(text) * 1e9) if text else BASE_BYTES + MAX_RATIO * self._size
         except (ValueError, OverflowError):
             raise ConfigError(
-                f"{VARIABLE} is {said!r}. Give the GB that one file may unpack to, such as 8.", slug="unpacked-most"
+                f"{VARIABLE} is not a number: got {text!r}. Set it to the GB that one file may unpack to, such as 8.",
+                slug="unpacked-most",
             ) from None
 
 
 def open_parquet(source: Path | BinaryIO) -> pq.ParquetFile:
-    """The file, a text that repeats held once. Its rows are read by `unpacked`. Raises: ArrowException, OSError."""
-    kinds = pq.read_schema(source)
-    texts = [field.name for field in kinds if _is_text(field.type)]
-    return pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False)  # which would keep all of the file in memory
+    """Open a Parquet file so that each distinct text is in memory once.
+
+    Parameters
+    ----------
+    source : Path or binary file
+
+    Returns
+    -------
+    pyarrow.parquet.ParquetFile
+        Its columns of texts are read as dictionaries, so that `iter_unpacked` must read its rows.
+
+    Raises
+    ------
+    ArrowException, OSError
+        If the file cannot be read.
+    """
+    schema = pq.read_schema(source)
+    texts = [field.name for field in schema if _is_text(field.type)]
+    return pq.ParquetFile(
+        source, read_dictionary=texts, pre_buffer=False
+    )  # a pre-buffer holds the whole file in memory
 
 
-def unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches`, from the file at `path`, about `AT_ONCE` bytes at a time. Raises: InputError [unpacked]."""
-    count = Unpacked(path)
+def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.RecordBatch]:
+    """Decompress batches of rows into batches of about `CHUNK_BYTES`.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        Rows of the file, with texts as dictionaries.
+    path : Path
+        The file, whose size limits the number of bytes.
+
+    Yields
+    ------
+    RecordBatch
+        The same rows in the same order, without dictionaries.
+
+    Raises
+    ------
+    InputError
+        [unpacked]: if the rows are far larger than the file.
+    """
+    limit = UnpackLimit(path)
     for batch in batches:
-        ends = np.cumsum(sum(map(_sizes, batch.columns), np.zeros(len(batch), dtype=np.int64)))
-        start = before = 0
+        end_bytes = np.cumsum(sum(map(_row_sizes, batch.columns), np.zeros(len(batch), dtype=np.int64)))
+        start = start_byte = 0
         while start < len(batch):
-            end = max(start + 1, int(np.searchsorted(ends, before + AT_ONCE, side="right")))
-            count.add(int(ends[end - 1]) - before)
-            some = batch.slice(start, end - start)
-            yield pa.RecordBatch.from_arrays([*map(_plain, some.columns)], names=batch.schema.names)
-            start, before = end, int(ends[end - 1])
+            end = max(start + 1, int(np.searchsorted(end_bytes, start_byte + CHUNK_BYTES, side="right")))
+            end_byte = int(end_bytes[end - 1])
+            limit.add(end_byte - start_byte)
+            chunk = batch.slice(start, end - start)
+            yield pa.RecordBatch.from_arrays([*map(_decode, chunk.columns)], names=batch.schema.names)
+            start, start_byte = end, end_byte
 
 
-def inflated(raw: bytes, count: Unpacked) -> bytes:
-    """What a raw DEFLATE stream holds. Raises: InputError [unpacked]; zlib.error."""
-    whole = zlib.decompressobj(wbits=-15).decompress(raw, count.left + 1)
-    count.add(len(whole))
-    return whole
+def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
+    """Decompress a raw DEFLATE stream.
+
+    Parameters
+    ----------
+    raw : bytes
+    limit : UnpackLimit
+        Limit of the file, which counts the bytes.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    InputError
+        [unpacked]: if the limit is exceeded.
+    zlib.error
+        If the stream is damaged.
+    """
+    content = zlib.decompressobj(wbits=-15).decompress(raw, limit.remaining + 1)
+    limit.add(len(content))
+    return content
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(test(kind) for test in tests)
+def _is_text(type_: pa.DataType) -> bool:
+    predicates = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_type(type_) for is_type in predicates)
 
 
-def _sizes(column: pa.Array) -> NDArray[np.int64]:
-    """int64[N]: bytes of each row, unpacked."""
+def _row_sizes(column: pa.Array) -> NDArray[np.int64]:
+    """Return the decompressed size of each row in bytes, int64 (n_rows,)."""
     if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-        lengths = np.append(_lengths(column.dictionary), 0)
-        indices = column.indices.fill_null(len(lengths) - 1) if column.null_count else column.indices
-        found: NDArray[np.int64] = lengths[np.asarray(indices)]
-        return found
+        sizes = np.append(_text_sizes(column.dictionary), 0)
+        indices = column.indices.fill_null(len(sizes) - 1) if column.null_count else column.indices
+        row_sizes: NDArray[np.int64] = sizes[np.asarray(indices)]
+        return row_sizes
     if _is_text(column.type):
-        return _lengths(column)
+        return _text_sizes(column)
     return np.full(len(column), column.nbytes // max(len(column), 1), dtype=np.int64)
 
 
-def _lengths(column: pa.Array) -> NDArray[np.int64]:
-    """By their offsets: `pyarrow.compute` loads as long as a small table is read."""
-    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-    offsets = np.frombuffer(column.buffers()[1] or b"", dtype=np.int64 if large else np.int32)
+def _text_sizes(column: pa.Array) -> NDArray[np.int64]:
+    """Return the size of each text in bytes, int64 (n_rows,).
+
+    The sizes are differences of offsets, because importing `pyarrow.compute` takes as long as reading a small table.
+    """
+    is_large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    offsets = np.frombuffer(column.buffers()[1] or b"", dtype=np.int64 if is_large else np.int32)
     return np.diff(offsets[column.offset : column.offset + len(column) + 1]).astype(np.int64)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _decode(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

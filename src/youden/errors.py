@@ -1,4 +1,4 @@
-"""All errors that this package raises on purpose.
+"""Errors that this package raises on purpose.
 
     YoudenError                  base class                                            exit code 2
     ├── InputError               a file, an option or an argument is wrong              exit code 2
@@ -6,7 +6,7 @@
     │   ├── ImportFormatError    import: the files of another tool have another layout
     │   ├── ConfigError          run, judge: a config, judge file or option is wrong
     │   ├── PlanError            make_plan: the design does not fit the pool; or plan and pool differ
-    │   ├── RunFolderError       read_run, fit, report: a run's folder lacks a file or column, or holds another run
+    │   ├── RunFolderError       read_run, fit, report: a run folder lacks a file or column, or holds another run
     │   └── StatisticsError      rank, fit, youden.stats: the data do not support the estimate
     ├── JudgeError               judge: the judge cannot be used at all                 exit code 2
     ├── ReplayMissError          judge: a replay or cassette lacks the answer           exit code 2
@@ -65,35 +65,35 @@ class PoolError(InputError):
 
 
 class ImportFormatError(InputError):
-    """Another tool's files are not what they claim to be."""
+    """The files of another tool have an unexpected layout."""
 
 
 class ConfigError(InputError):
-    """A YAML file or an option does not fit."""
+    """A config, a judge file or an option is wrong."""
 
 
 class PlanError(InputError):
-    """The design does not fit the pool, or a plan, its trials and its pool do not fit each other."""
+    """The design does not fit the pool, or plan, trials and pool contradict each other."""
 
 
 class RunFolderError(InputError):
-    """A run's folder lacks a file or a column, has a damaged file, or holds another run."""
+    """A run folder lacks a file or column, has a damaged file, or holds another run."""
 
 
 class StatisticsError(InputError):
-    """The arrays given do not support the estimate."""
+    """The data do not support the estimate."""
 
 
 class JudgeError(YoudenError):
-    """The judge cannot be used at all: the run stops."""
+    """The judge cannot be used at all, so that the run stops."""
 
 
 class ReplayMissError(YoudenError):
-    """The store holds no answer to a request."""
+    """A replay or cassette holds no answer to a request."""
 
 
 class ShortRunError(YoudenError):
-    """The run ended before its plan was done; the same command resumes."""
+    """The run ended before all trials of its plan were judged; the same command or call resumes it."""
 
     exit_code: ClassVar[int] = 1
 

@@ -1,4 +1,7 @@
-"""The extras of the package: what each brings, and which commands need it. `pip install 'youden[NAME]'` installs one."""
+"""List the extras of the package, which `pip install 'youden[NAME]'` installs.
+
+The table is compared with pyproject.toml by a test, and shown by `youden doctor`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,17 @@ from typing import NamedTuple
 
 
 class Extra(NamedTuple):
-    """modules: what it installs. gives: what can be done with it. commands: that end in an error, or do less, without it."""
+    """An extra of the package.
+
+    Attributes
+    ----------
+    modules : tuple of str
+        Modules that it installs.
+    gives : str
+        Features that it adds.
+    commands : tuple of str
+        Commands that fail, or do less, without it.
+    """
 
     modules: tuple[str, ...]
     gives: str
@@ -15,7 +28,7 @@ class Extra(NamedTuple):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The modules that are not installed."""
+        """Modules that are not installed."""
         return tuple(name for name in self.modules if find_spec(name) is None)
 
 
@@ -48,13 +61,13 @@ EXTRAS = {
     ),
     "mlflow": Extra(("mlflow",), "runs logged to MLflow", ("youden run --mlflow", "youden report --mlflow")),
     "otel": Extra(
-        ("opentelemetry",), "spans and metrics of runs, where OTEL_… is set", ("opentelemetry-instrument youden run",)
+        ("opentelemetry",), "spans and metrics of runs, if OTEL_… is set", ("opentelemetry-instrument youden run",)
     ),
     "postgres": Extra(("psycopg",), "one store for many hosts", ("every command with --store postgresql://…",)),
     "ray": Extra(("ray",), "workers on a Ray cluster", ("youden judge --engine ray",)),
     "litellm": Extra(
         ("litellm",),
-        "judges at any host that litellm reaches",
+        "judges on all hosts that litellm supports",
         ("every command with a judge whose backend is litellm, such as llama3-70b",),
     ),
 }

@@ -1,9 +1,9 @@
-"""From the logs of Inspect to a ranking of its models, and a scorer that keeps what each of them said.
+"""Rank the models in logs of Inspect, and store the responses of models in these logs.
 
     success, logs = eval_set(tasks, model=models, log_dir="logs", scorer=[includes(), keep_response()])
     table = rank_logs(logs)
 
-Nothing here needs a label: a scorer of Inspect's own may stand beside, and is not looked at.
+Nothing here needs labels: other scorers of a task are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from youden.data.importers.harness_logs import KEPT, read_inspect
+from youden.data.importers.harness_logs import SCORER_NAME, read_inspect
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeLike
 from youden.pipeline.verdicts import judge as judge_now
@@ -33,17 +33,17 @@ __all__ = ["keep_response", "rank_logs", "rank_logs_async"]
 
 
 class Log(Protocol):
-    """What `eval` and `eval_set` return of each model: Inspect's `EvalLog`, of which only the place of its file is used."""
+    """Log that `eval` or `eval_set` of Inspect returns (`EvalLog`); only the location of its file is used."""
 
     @property
     def location(self) -> str: ...
 
 
-Place = str | PathLike[str] | Log
+LogLike = str | PathLike[str] | Log
 
 
 def rank_logs(
-    logs: Place | Sequence[Place],
+    logs: LogLike | Sequence[LogLike],
     *,
     judge: JudgeLike = "lexical",
     calls: int | None = None,
@@ -51,20 +51,50 @@ def rank_logs(
     store: str | Path | None = None,
     max_cost: float | None = None,
 ) -> pd.DataFrame:
-    """Rank the models of `logs`: files, folders of files, or what `eval_set` returned. Columns as of `youden.rank`.
+    """Rank the models in logs of Inspect.
 
-    A model's response to a sample is what `keep_response` kept, else its output. judge, store, max_cost: as of `youden.judge`;
-    calls, seed: as of `youden.make_plan`. `attrs["notes"]` says what of the logs was left out.
+    The response of a model to a sample is the answer that the scorer `keep_response` stored, or else the output of the sample.
 
-    Raises: ImportFormatError for a file that is no log; ConfigError [inspect-location] for a log that is not on this machine; as
-    `youden.make_plan` and `youden.judge`.
+    Parameters
+    ----------
+    logs : str, path, log, or sequence of these
+        Files, folders of files, or logs that `eval_set` returned.
+    judge : str, path, mapping, JudgeConfig or callable, default "lexical"
+        Judge, in one of the forms that `youden.judge` accepts.
+    calls : int, optional
+        Number of calls of the judge. Default: the default budget of the design "cyclic".
+    seed : int, default 0
+        Seed of the plan.
+    store : str or path, optional
+        Answer store; required for judges that make calls.
+    max_cost : float, optional
+        Cost cap in USD; required for judges that can cost money.
+
+    Returns
+    -------
+    DataFrame
+        One row per model, with the columns of `youden.rank`. `attrs["notes"]` lists what the import left out.
+
+    Raises
+    ------
+    ImportFormatError
+        If a file is not a log.
+    ConfigError
+        [inspect-location]: if a log is not on this machine. Others: if judge, store or cap do not fit.
+    PlanError
+        If the budget does not fit the logs.
+    BudgetError, TooManyMissingError
+        If the cap is exceeded, or too many answers are missing.
+    JudgeError
+        If the judge cannot be used.
     """
-    plan, notes = _planned(logs, calls=calls, seed=seed)
-    return _ranked(judge_now(plan, judge=judge, store=store, max_cost=max_cost), notes)
+    plan, notes = _make_plan(logs, calls=calls, seed=seed)
+    verdicts = judge_now(plan, judge=judge, store=store, max_cost=max_cost)
+    return _rank(verdicts, notes)
 
 
 async def rank_logs_async(
-    logs: Place | Sequence[Place],
+    logs: LogLike | Sequence[LogLike],
     *,
     judge: JudgeLike = "lexical",
     calls: int | None = None,
@@ -72,52 +102,66 @@ async def rank_logs_async(
     store: str | Path | None = None,
     max_cost: float | None = None,
 ) -> pd.DataFrame:
-    """Rank the models of `logs` in the running event loop. Parameters, table and errors are those of `rank_logs`."""
-    plan, notes = _planned(logs, calls=calls, seed=seed)
-    return _ranked(await judge_async(plan, judge=judge, store=store, max_cost=max_cost), notes)
+    """Rank the models in logs of Inspect in a running event loop.
+
+    Parameters, result and errors are those of `rank_logs`.
+    """
+    plan, notes = _make_plan(logs, calls=calls, seed=seed)
+    verdicts = await judge_async(plan, judge=judge, store=store, max_cost=max_cost)
+    return _rank(verdicts, notes)
 
 
 def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
-    """A scorer of Inspect that keeps a sample's response in its log, for tasks whose last output is not all that was said.
+    """Return a scorer of Inspect that stores the response to a sample in the log.
 
-    text: the response, from the state of a sample that ended; None for the output's completion. Its score is 1 where there is a
-    response and 0 where it is empty, and takes no part in a ranking.
+    Use it for tasks whose last output is not the whole response.
+
+    Parameters
+    ----------
+    text : callable, optional
+        Returns the response for the final state of a sample. Default: the completion of the output.
+
+    Returns
+    -------
+    Scorer
+        Its answer is the response. Its score, 1 if there is a response and 0 if it is empty, is not used in a ranking.
     """
     from inspect_ai.scorer import Score, Target, mean, scorer
 
-    def kept() -> Scorer:
+    def make_scorer() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
-            said = state.output.completion if text is None else text(state)
-            return Score(value=1 if said.strip() else 0, answer=said)
+            response = state.output.completion if text is None else text(state)
+            return Score(value=1 if response.strip() else 0, answer=response)
 
         return score
 
-    made: Scorer = scorer(metrics=[mean()], name=KEPT)(kept)()
-    return made
+    response_scorer: Scorer = scorer(metrics=[mean()], name=SCORER_NAME)(make_scorer)()
+    return response_scorer
 
 
-def _planned(logs: Place | Sequence[Place], *, calls: int | None, seed: int) -> tuple[Plan, tuple[str, ...]]:
-    given = [logs] if isinstance(logs, (str, PathLike)) or not isinstance(logs, Sequence) else logs
-    imported = read_inspect(sorted(_path(place) for place in given), columns={})
+def _make_plan(logs: LogLike | Sequence[LogLike], *, calls: int | None, seed: int) -> tuple[Plan, tuple[str, ...]]:
+    """Import logs and plan their comparison; return the plan and the notes on the import."""
+    log_list = [logs] if isinstance(logs, (str, PathLike)) or not isinstance(logs, Sequence) else logs
+    imported = read_inspect(sorted(_to_path(log) for log in log_list), columns={})
     return make_plan(imported.pool, calls=calls, seed=seed), imported.notes
 
 
-def _path(place: Place) -> Path:
-    said = place if isinstance(place, (str, PathLike)) else place.location
-    parts = urlsplit(str(said))
-    path = Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(said)
+def _to_path(log: LogLike) -> Path:
+    location = log if isinstance(log, (str, PathLike)) else log.location
+    parts = urlsplit(str(location))
+    path = Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(location)
     if not path.exists():
         raise ConfigError(
-            f"The log {str(said)!r} is not on this machine. Give files or folders that are, or what eval_set returned for a "
-            "log_dir that is.",
+            f"The log {str(location)!r} is not on this machine. Pass local files or folders, or the logs that eval_set "
+            "returned for a local log_dir.",
             slug="inspect-location",
         )
     return path
 
 
-def _ranked(result: Verdicts, notes: tuple[str, ...]) -> pd.DataFrame:
+def _rank(verdicts: Verdicts, notes: tuple[str, ...]) -> pd.DataFrame:
     from youden.pipeline.ranking import rank
 
-    table = rank(result)
+    table = rank(verdicts)
     table.attrs["notes"] = list(notes)
     return table

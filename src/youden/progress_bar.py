@@ -1,7 +1,7 @@
-"""Shows the progress of a command or call: a bar in a terminal or notebook, plain lines elsewhere.
+"""Show the progress of a command or call: a bar in a terminal or notebook, and plain lines elsewhere.
 
-Both go to standard error: rate, answers, failures by kind, cost and time left. In plain text, lines become rarer the longer the
-work takes. The last line stays.
+Both are written to standard error. Plain lines become rarer with time, so that logs of long runs stay short; the last line is
+always written.
 """
 
 from __future__ import annotations
@@ -23,15 +23,33 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PLAIN_AFTER_SECONDS = 10.0
-"""The first plain line; each further one comes after twice the time, at most `PLAIN_EVERY_SECONDS`."""
-PLAIN_EVERY_SECONDS = 600.0
-DRAWN_EVERY_SECONDS = 0.1
-BAR = 20
+"""Time of the first plain line; the interval is doubled after each line, up to `MAX_PLAIN_INTERVAL_SECONDS`."""
+MAX_PLAIN_INTERVAL_SECONDS = 600.0
+REDRAW_INTERVAL_SECONDS = 0.1
+BAR_WIDTH = 20
 
 
 @dataclass
 class Tally:
-    """What happened since `began` (seconds of any clock). failed: reason → how many."""
+    """Counts of a task since its start.
+
+    Attributes
+    ----------
+    what : str
+        Name of the task.
+    total, done, cached : int
+        Number of trials in all, done, and answered from the store.
+    began : float
+        Start of the task in seconds of any clock.
+    throttled : int
+        Number of replies with status 429.
+    usd : float
+        Cost.
+    failed : Counter
+        Number of trials without an answer, by reason.
+    workers, answered_by_workers : int
+        Number of other workers on the same run, and of their answers.
+    """
 
     what: str
     total: int
@@ -42,41 +60,69 @@ class Tally:
     usd: float = 0.0
     failed: Counter[str] = field(default_factory=Counter)
     workers: int = 0
-    by_them: int = 0
+    answered_by_workers: int = 0
 
     def line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
-        """All of it in words, zeros left out; the rate and the time left are of what did not come from the store.
+        """Format the counts as one line without zeros.
 
-        width: characters there are; what matters least is left out until it fits. ended: the time it took, for what is left.
+        Parameters
+        ----------
+        now : float
+            Current time in seconds of the clock of `began`.
+        width : int, optional
+            Maximum number of characters; the least important parts are left out until the line fits.
+        ended : bool, default False
+            Whether to show the time that the task took instead of the time left.
+
+        Returns
+        -------
+        str
+            Rate and time left are based on the trials that were not answered from the store.
         """
-        asked = self.done - self.cached
-        rate = asked / (now - self.began) if now > self.began else 0.0
+        n_requested = self.done - self.cached
+        elapsed = now - self.began
+        rate = n_requested / elapsed if elapsed > 0 else 0.0
+        seconds_left = (self.total - self.done) / rate if rate else 0.0
         n_failed = self.failed.total()
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.failed.items()) if reason)
-        left = (self.total - self.done) / rate if rate else 0.0
-        took = f"in {_duration(now - self.began)}" if now - self.began >= 1 else ""
-        parts = {
-            "done": f"{self.what}: {self.done:,} of {self.total:,}",
-            "rate": f"{rate:,.0f}/s" if asked else "",
-            "answered": f"{self.done - n_failed:,} answered",
-            "stored": f"{self.cached:,} from the store" if self.cached else "",
-            "failed": (f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")) if n_failed else "",
-            "throttled": f"{self.throttled:,} × 429" if self.throttled else "",
-            "workers": f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}" if self.workers else "",
-            "by them": f"{self.by_them:,} answered by others" if self.by_them else "",
-            "usd": f"${self.usd:.4f}" if self.usd else "",
-            "time": took if ended else f"{_duration(left)} left" if left >= 1 else "",
-        }
-        said = {name: part for name, part in parts.items() if part}
-        for name in ("answered", "stored", "by them", "throttled", "failed", "rate", "time", "usd"):
-            if width is None or len(", ".join(said.values())) <= width:
+
+        parts = {"done": f"{self.what}: {self.done:,} of {self.total:,}"}
+        if n_requested:
+            parts["rate"] = f"{rate:,.0f}/s"
+        parts["answered"] = f"{self.done - n_failed:,} answered"
+        if self.cached:
+            parts["cached"] = f"{self.cached:,} from the store"
+        if n_failed:
+            parts["failed"] = f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")
+        if self.throttled:
+            parts["throttled"] = f"{self.throttled:,} × 429"
+        if self.workers:
+            parts["workers"] = f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"
+        if self.answered_by_workers:
+            parts["answered by workers"] = f"{self.answered_by_workers:,} answered by others"
+        if self.usd:
+            parts["usd"] = f"${self.usd:.4f}"
+        if ended and elapsed >= 1:
+            parts["time"] = f"in {_format_duration(elapsed)}"
+        elif not ended and seconds_left >= 1:
+            parts["time"] = f"{_format_duration(seconds_left)} left"
+
+        for name in ("answered", "cached", "answered by workers", "throttled", "failed", "rate", "time", "usd"):
+            if width is None or len(", ".join(parts.values())) <= width:
                 break
-            said.pop(name, None)
-        return ", ".join(said.values())
+            parts.pop(name, None)
+        return ", ".join(parts.values())
 
 
-class Bar:
-    """Draws work under way; implements `youden.types.Progress`."""
+class ProgressBar:
+    """Progress of a task on a console, as defined by `youden.types.Progress`.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    clock : callable, default time.monotonic
+        Returns the current time in seconds.
+    """
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -85,105 +131,113 @@ class Bar:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._cell: Any = None
-        self._said = 0.0
-        self._wait = PLAIN_AFTER_SECONDS
+        self._last_update = 0.0
+        self._plain_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
+        """Start a task of `total` trials."""
         now = self._clock()
-        self._tally, self._said, self._wait = Tally(printable(what), total, now), now, PLAIN_AFTER_SECONDS
+        self._tally = Tally(printable(what), total, now)
+        self._last_update, self._plain_interval = now, PLAIN_AFTER_SECONDS
         if self._console.is_interactive:
             from rich.progress import BarColumn, Progress, TextColumn
 
-            columns = (BarColumn(bar_width=BAR), TextColumn("{task.description}", markup=False))
-            self._bar = Progress(*columns[self._narrow :], console=self._console, transient=True)
-            self._task = self._bar.add_task(self._line(self._tally), total=total)
+            columns = (BarColumn(bar_width=BAR_WIDTH), TextColumn("{task.description}", markup=False))
+            self._bar = Progress(*columns[self._is_narrow :], console=self._console, transient=True)
+            self._task = self._bar.add_task(self._format_line(self._tally), total=total)
             self._bar.start()
         elif self._console.is_jupyter:
             display = import_module("IPython.display").display
-            self._cell = display(_cell_of(self._tally, self._line(self._tally)), raw=True, display_id=True)
+            output = _render_cell(self._tally, self._format_line(self._tally))
+            self._cell = display(output, raw=True, display_id=True)
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+        """Count `n` more trials; `failed` of them have no answer for the reason `why`, `cached` are from the store."""
         if self._tally is not None:
             self._tally.done += n
             self._tally.cached += cached
             self._tally.usd += usd
             if failed:
                 self._tally.failed[why] += failed
-            self._show()
+            self._update_if_due()
 
     def throttled(self) -> None:
+        """Count a reply with status 429."""
         if self._tally is not None:
             self._tally.throttled += 1
-            self._show()
+            self._update_if_due()
 
     def beside(self, n_workers: int, *, answered: int) -> None:
-        """So many others ask the same run, and others got so many answers in this pass."""
+        """Set the number of other workers on the same run, and of the answers that they got in this invocation."""
         if self._tally is not None:
-            self._tally.workers, self._tally.by_them = n_workers, answered
-            self._show()
+            self._tally.workers, self._tally.answered_by_workers = n_workers, answered
+            self._update_if_due()
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Print a separate line."""
         self._print(printable(text))
 
     def stop(self) -> None:
+        """End the task and print its last line."""
         if self._tally is None:
             return
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.stop()
-        last = self._tally.line(self._clock(), ended=True)
+        last_line = self._tally.line(self._clock(), ended=True)
         if self._cell is None:
-            self._print(last)
+            self._print(last_line)
         else:
-            self._cell.update(_cell_of(self._tally, last), raw=True)
+            self._cell.update(_render_cell(self._tally, last_line), raw=True)
         self._tally = self._bar = self._cell = None
 
     @property
-    def _narrow(self) -> bool:
-        """A terminal that has no room for a bar beside the words."""
-        return self._console.width < 3 * BAR
+    def _is_narrow(self) -> bool:
+        """Whether the terminal has no room for a bar and text."""
+        return self._console.width < 3 * BAR_WIDTH
 
-    def _line(self, tally: Tally) -> str:
-        taken = 1 if self._narrow else BAR + 2
-        return tally.line(self._said, width=None if self._bar is None else self._console.width - taken)
+    def _format_line(self, tally: Tally) -> str:
+        if self._bar is None:
+            return tally.line(self._last_update)
+        n_used = 1 if self._is_narrow else BAR_WIDTH + 2
+        return tally.line(self._last_update, width=self._console.width - n_used)
 
-    def _show(self) -> None:
-        every = self._wait if self._bar is None and self._cell is None else DRAWN_EVERY_SECONDS
-        if self._tally is not None and self._clock() - self._said >= every:
-            self._say(self._tally)
+    def _update_if_due(self) -> None:
+        is_plain = self._bar is None and self._cell is None
+        interval = self._plain_interval if is_plain else REDRAW_INTERVAL_SECONDS
+        if self._tally is not None and self._clock() - self._last_update >= interval:
+            self._update(self._tally)
 
-    def _say(self, tally: Tally) -> None:
-        self._said = self._clock()
-        self._wait = min(2 * self._wait, PLAIN_EVERY_SECONDS)
+    def _update(self, tally: Tally) -> None:
+        self._last_update = self._clock()
+        self._plain_interval = min(2 * self._plain_interval, MAX_PLAIN_INTERVAL_SECONDS)
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=tally.done, description=self._line(tally))
+            self._bar.update(self._task, completed=tally.done, description=self._format_line(tally))
         elif self._cell is not None:
-            self._cell.update(_cell_of(tally, self._line(tally)), raw=True)
+            self._cell.update(_render_cell(tally, self._format_line(tally)), raw=True)
         else:
-            self._print(self._line(tally))
+            self._print(self._format_line(tally))
 
     def _print(self, line: str) -> None:
-        """A terminal that hung up takes nothing more, and is no reason to lose answers."""
-        with suppress(OSError):
+        with suppress(OSError):  # a terminal that was closed must not stop the run
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _cell_of(tally: Tally, line: str) -> dict[str, str]:
-    """What a notebook displays, by MIME type. Works without ipywidgets, which rich's own bar needs."""
-    drawn = f'<progress max="{tally.total}" value="{tally.done}"></progress> {escape(line)}'
-    return {"text/plain": line, "text/html": drawn}
+def _render_cell(tally: Tally, line: str) -> dict[str, str]:
+    """Return the output of a notebook by MIME type. Unlike the bar of rich, it does not need ipywidgets."""
+    bar = f'<progress max="{tally.total}" value="{tally.done}"></progress> {escape(line)}'
+    return {"text/plain": line, "text/html": bar}
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+def _format_duration(total_seconds: float) -> str:
+    minutes, seconds = divmod(round(total_seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 @contextmanager
-def progress_bar(*, plain: bool = True) -> Iterator[Bar | None]:
-    """Open a progress bar on standard error, or in the notebook, and close it at the end of the block.
+def progress_bar(*, plain: bool = True) -> Iterator[ProgressBar | None]:
+    """Open a progress bar, and stop it at the end of the block.
 
     Parameters
     ----------
@@ -192,8 +246,8 @@ def progress_bar(*, plain: bool = True) -> Iterator[Bar | None]:
 
     Yields
     ------
-    Bar or None
-        None if there is neither and `plain` is false.
+    ProgressBar or None
+        None if there is neither a terminal nor a notebook, and `plain` is false.
     """
     from rich.console import Console
 
@@ -201,7 +255,7 @@ def progress_bar(*, plain: bool = True) -> Iterator[Bar | None]:
     if not (plain or console.is_interactive or console.is_jupyter):
         yield None
         return
-    bar = Bar(console)
+    bar = ProgressBar(console)
     try:
         yield bar
     finally:

@@ -1,4 +1,7 @@
-"""Locate the store that is used if none is named: one file per project, so that no run pays for what another one has paid for."""
+"""Locate the answer store that is used by default.
+
+There is one store per project, so that no run pays for an answer that another run has paid for.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 PROJECT = ".youden"
-"""The folder of a project in which youden keeps its own files."""
+"""Name of the folder of a project that holds the files of youden."""
 _MARKS = ((PROJECT,), (".git", "pyproject.toml"))
 
 
 def usual_store() -> str | None:
-    """Return the store for runs whose options and config name none: that of the variable YOUDEN_STORE."""
+    """Return the store in the environment variable YOUDEN_STORE, or None if it is not set.
+
+    Runs use it if neither options nor config name a store.
+    """
     return os.environ.get("YOUDEN_STORE") or None
 
 
@@ -21,7 +27,7 @@ def project_store() -> Path:
 
     The project directory is the nearest directory, from the current one upwards, that contains `.youden`; else the nearest one
     that contains `.git` or `pyproject.toml`; else the current directory. Above the current directory, only files and folders
-    that the current user owns count.
+    that the current user owns are considered.
 
     Returns
     -------
@@ -31,50 +37,54 @@ def project_store() -> Path:
     return Path(os.path.relpath(_project_directory() / PROJECT / "answers.db"))
 
 
-def moved_store(store: Path, run: Path) -> Path:
-    """Find a project's store whose path a run records, also after the run's folder was moved.
+def find_moved_store(store: Path, run: Path) -> Path:
+    """Find the store of a run, also if the run folder was moved.
 
     Parameters
     ----------
     store : Path
-        Store that the run records.
+        Path of the store in the files of the run.
     run : Path
         Folder of the run.
 
     Returns
     -------
     Path
-        `store` if it exists or is not a project's; else the store of the nearest project above `run`; else `project_store()`.
+        `store` if it exists or is not the store of a project; else the store of the nearest project above `run`; else
+        `project_store()`.
     """
     if store.parent.name != PROJECT or store.exists():
         return store
     for folder in run.resolve().parents:
         candidate = folder / PROJECT / store.name
-        if _is_ours(candidate, any_owner=False):
+        if _is_owned(candidate, any_owner=False):
             return Path(os.path.relpath(candidate))
     return project_store()
 
 
 def _project_directory() -> Path:
-    here = Path.cwd()
+    current = Path.cwd()
     for marks in _MARKS:
-        for folder in (here, *here.parents):
-            if any(_is_ours(folder / mark, any_owner=folder == here) for mark in marks):
+        for folder in (current, *current.parents):
+            if any(_is_owned(folder / mark, any_owner=folder == current) for mark in marks):
                 return folder
-    return here
+    return current
 
 
-def _is_ours(mark: Path, *, any_owner: bool) -> bool:
-    """Return whether `mark` exists and belongs to the current user, or to any if `any_owner`."""
+def _is_owned(path: Path, *, any_owner: bool) -> bool:
+    """Return whether a path exists and belongs to the current user or, with `any_owner`, to any user."""
     try:
-        owner = mark.stat().st_uid
+        owner = path.stat().st_uid
     except OSError:
         return False
     return any_owner or os.name != "posix" or owner == os.getuid()
 
 
 def hide_from_git(folder: Path) -> None:
-    """Make git ignore `folder` if it is a project's `.youden`, because answers are paid for, private and large."""
+    """Write a .gitignore file into the folder `.youden` of a project, because answers are private and large.
+
+    Any other folder is unchanged.
+    """
     if folder.name == PROJECT:
         with suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as ignore:
             ignore.write("*\n")

@@ -1,6 +1,6 @@
-"""Replays judge calls in a user's own tests: the marker and the fixture `youden_cassette`.
+"""Replay judge calls in tests of users, by the marker and the fixture `youden_cassette`.
 
-Nothing of weight is imported before a test asks for a cassette.
+Large modules are imported only in a test that uses a cassette, so that other tests start fast.
 """
 
 from __future__ import annotations
@@ -12,55 +12,58 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from youden.judging.offline.tape import Tape
+    from youden.judging.offline.tape import CassetteRecorder
 
 MODES = ("none", "once", "new", "all")
 MARKER = "youden_cassette"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--youden-cassettes MODE`, which beats every marker's mode."""
+    """Add the option `--youden-cassettes MODE`, which overrides the modes of markers."""
     parser.getgroup("youden").addoption(
         "--youden-cassettes",
         choices=MODES,
-        help="none: play only; once: record where there is no file; new: record what is not there; all: record anew",
+        help="none: replay only; once: record if there is no file; new: record missing answers; all: record all answers again",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
-        f'{MARKER}(name, mode="none"): answer judge calls from cassettes/NAME.jsonl beside the test '
+        f'{MARKER}(name, mode="none"): answer judge calls from cassettes/NAME.jsonl in the folder of the test '
         f"(modes: {', '.join(MODES)})",
     )
 
 
 @pytest.fixture
-def youden_cassette(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tape]:
-    """Answers judge calls from cassettes/NAME.jsonl beside the test; `n_played` and `n_recorded` count them.
+def youden_cassette(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CassetteRecorder]:
+    """Answer judge calls from the file cassettes/NAME.jsonl in the folder of the test.
 
-    Answers in the project's store would be missing in the cassette, so the default store is a temporary one.
+    The attributes `n_played` and `n_recorded` count the calls. The default store is temporary, because answers from the store of
+    the project would be missing in the cassette.
     """
-    from youden.judging.offline.tape import Tape, inserted
+    from youden.judging.offline.tape import CassetteRecorder, use_cassette
 
-    name, mode = _asked(request.node.get_closest_marker(MARKER))
+    name, mode = _parse_marker(request.node.get_closest_marker(MARKER))
     name = name or re.sub(r"[^\w.-]+", "-", request.node.name)
     mode = request.config.getoption("--youden-cassettes") or mode
-    tape = Tape(request.path.parent / "cassettes" / f"{name}.jsonl", mode=mode)
-    with inserted(tape) as inside, pytest.MonkeyPatch.context() as patch:
+    tape = CassetteRecorder(request.path.parent / "cassettes" / f"{name}.jsonl", mode=mode)
+    with use_cassette(tape) as cassette, pytest.MonkeyPatch.context() as patch:
         patch.setenv("YOUDEN_STORE", str(tmp_path_factory.mktemp("youden") / "answers.db"))
-        yield inside
+        yield cassette
 
 
 @pytest.fixture(autouse=True)
-def _youden_cassette_of_the_marker(request: pytest.FixtureRequest) -> None:
+def _use_marked_cassette(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker(MARKER) is not None:
         request.getfixturevalue(MARKER)
 
 
-def _asked(marker: pytest.Mark | None) -> tuple[str | None, str]:
-    """(name, mode) of a marker, (None, 'none') without one."""
+def _parse_marker(marker: pytest.Mark | None) -> tuple[str | None, str]:
+    """Return the name and the mode of a marker; None and "none" without a marker."""
     if marker is None:
         return None, "none"
 

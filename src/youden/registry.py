@@ -1,4 +1,7 @@
-"""A table of named things that load when first asked for, open to other packages by entry point."""
+"""Register named objects, which are imported when they are first used.
+
+Other packages add objects by entry points. Built-in names take precedence, so that no package can replace them.
+"""
 
 from __future__ import annotations
 
@@ -14,62 +17,102 @@ from youden.errors import ConfigError
 T = TypeVar("T")
 
 
-def place_of(error: BaseException) -> str:
-    """`file.py, line 3`: where an exception was raised."""
+def locate_exception(error: BaseException) -> str:
+    """Return the file and line that raised an exception, as `file.py, line 3`."""
     frames = extract_tb(error.__traceback__)
     return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "place unknown"
 
 
-def plug_in_of(error: BaseException) -> str | None:
-    """The package that adds to this one whose code an exception comes through; None where there is none."""
+def find_plugin(error: BaseException) -> str | None:
+    """Find the plugin whose code is in the traceback of an exception.
+
+    Parameters
+    ----------
+    error : BaseException
+
+    Returns
+    -------
+    str or None
+        Top-level package of the plugin, the first in alphabetical order; None if there is none.
+    """
     points = (point for package in distributions() for point in package.entry_points)
-    groups = {point.module.partition(".")[0] for point in points if point.group.startswith("youden.")}
-    modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
-    return next(iter(sorted((groups - {"youden"}) & modules)), None)
+    plugins = {point.module.partition(".")[0] for point in points if point.group.startswith("youden.")}
+    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    packages = {module.partition(".")[0] for module in modules}
+    return next(iter(sorted((plugins - {"youden"}) & packages)), None)
 
 
 class Registry(Generic[T]):
-    """`name → "module:Attribute"`, plus the entry points of `group`; the project's own names win."""
+    """Registry of objects by name: built-in ones, and those of an entry-point group.
 
-    def __init__(self, group: str, noun: str, built_in: Mapping[str, str]) -> None:
+    Iteration yields all names in alphabetical order.
+
+    Parameters
+    ----------
+    group : str
+        Entry-point group by which other packages add objects.
+    kind : str
+        Singular noun for an object, such as "design", in messages and slugs.
+    built_in : mapping of str to str
+        Location "module:attribute" by name.
+    """
+
+    def __init__(self, group: str, kind: str, built_in: Mapping[str, str]) -> None:
         self.group = group
-        self.noun = noun
+        self.kind = kind
         self._built_in = dict(built_in)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._built_in, *(point.name for point in entry_points(group=self.group))}))
 
     def __contains__(self, name: object) -> bool:
-        # The entry points of all that is installed are looked through only for a name that is not the project's own.
+        # Reading the entry points of all installed packages is slow, and not needed for built-in names.
         return name in self._built_in or bool(entry_points(group=self.group, name=str(name)))
 
     def load(self, name: str) -> T:
-        """The thing called `name`.
+        """Import and return the object with a name.
 
-        Raises: ConfigError [unknown-<noun>] for a name nobody registered, [plug-in] where another package's cannot be loaded.
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        ConfigError
+            [unknown-KIND]: if the name is not registered; [plug-in]: if the object of another package cannot be imported.
         """
         if name in self._built_in:
             module, attribute = self._built_in[name].split(":")
-            found: T = getattr(import_module(module), attribute)
-            return found
+            built_in: T = getattr(import_module(module), attribute)
+            return built_in
         for point in entry_points(group=self.group, name=name):
             try:
-                outside: T = point.load()
+                external: T = point.load()
             except Exception as error:
                 raise ConfigError(
-                    f"The {self.noun} '{name}' of {point.value} cannot be loaded: {type(error).__name__}: {error} "
-                    f"({place_of(error)}). Mend that package, or uninstall it.",
+                    f"The {self.kind} '{name}' of {point.value} cannot be loaded: {type(error).__name__}: {error} "
+                    f"({locate_exception(error)}). Fix or uninstall that package.",
                     slug="plug-in",
                 ) from error
-            return outside
-        raise self._unknown(name)
+            return external
+        raise self._unknown_name_error(name)
 
     def check(self, name: str) -> None:
-        """Raises: as `load`, without loading anything."""
-        if name not in self:
-            raise self._unknown(name)
+        """Check that a name is registered, without importing the object.
 
-    def _unknown(self, name: str) -> ConfigError:
+        Raises
+        ------
+        ConfigError
+            [unknown-KIND]: if the name is not registered.
+        """
+        if name not in self:
+            raise self._unknown_name_error(name)
+
+    def _unknown_name_error(self, name: str) -> ConfigError:
         close = get_close_matches(name, list(self), n=1)
         hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(self)}."
-        return ConfigError(f"There is no {self.noun} called '{name}'. {hint}", slug=f"unknown-{self.noun}")
+        return ConfigError(f"There is no {self.kind} called '{name}'. {hint}", slug=f"unknown-{self.kind}")

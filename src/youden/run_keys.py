@@ -1,7 +1,7 @@
-"""The keys of a run's config, each declared once: its type, its default, its description and its command-line option.
+"""Declare the keys of a run config: type, default, description and command-line option of each key.
 
-Validation, error messages, options, the JSON Schema and the book are made from this table. It loads no pydantic, so that `--help`
-does not either; `RunConfig` adds the checks.
+Validation, error messages, options, the JSON Schema and the documentation are generated from these declarations. They do not
+import pydantic, so that `--help` starts fast; `RunConfig` adds the checks.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from youden.errors import PlanError
 
 Target = Literal["items-like-these", "these-items", "items-and-judges"]
-"""What intervals describe: more items like these; these items alone, all their comparisons asked; or more items, and more judges
-like those that answered."""
+"""What intervals describe: items like these (a superpopulation), exactly these items with all their comparisons judged, or items
+and judges like these."""
 SplitRule = Literal["shared", "own"]
 
 MAX_MISSING = 0.01
@@ -33,7 +33,7 @@ Text = Annotated[str, MinLen(1)]
 
 
 class _CheckedAsJson:
-    """Mark a mapping of which pydantic checks every value: finite numbers, texts, lists and mappings of limited depth."""
+    """Mark a mapping as JSON, so that pydantic checks all its values: finite numbers, texts, lists and mappings."""
 
     @staticmethod
     def __get_pydantic_core_schema__(_: Any, handler: Any) -> Any:
@@ -93,7 +93,7 @@ class CallBudget(NamedTuple):
 
     @property
     def plain(self) -> int | str:
-        """The budget as a config file holds it: 4000, "5%" or "450/agent"."""
+        """The budget in the form of a config file: 4000, "5%" or "450/agent"."""
         return f"{self.value:.15g}{self.unit}" if self.unit else int(self.value)
 
 
@@ -103,24 +103,24 @@ _BUDGET = re.compile(r" *(?P<amount>[0-9]{1,16}(\.[0-9]{1,20})?) *(?P<unit>%|/ *
 
 
 INDEPENDENT = re.compile(r"(?P<twin>twin)|pooled(:(?P<n>[0-9]{1,9}))?")
-"""Values of `independent`."""
+"""Allowed values of `independent`."""
 
 
 class Key(NamedTuple):
-    """Description of a config key; the metadata of its type.
+    """Description of a config key, stored in the metadata of its type.
 
     Attributes
     ----------
     text : str
-        What the key does: in the book, in the schema and as the help of its option.
+        What the key does, for the documentation, the schema and the help of the option.
     values : str
-        What it may be set to, for the error message about another value.
+        Allowed values, for the error message about another value.
     commands : str
-        Which of the commands `plan`, `judge` and `run` have it as an option.
+        Those of the commands `plan`, `judge` and `run` that have the key as an option, separated by spaces.
     metavar : str, optional
         Placeholder of the option's value.
     default : str
-        Default of the option, if it is not only that of the config.
+        Default of the option, if it differs from the default of the key.
     """
 
     text: str
@@ -246,7 +246,7 @@ class RunKeys:
     suspected: Annotated[
         Share,
         Key(
-            "Fraction of the plan's calls that are added for pairs that seem to agree too much, before they are linked.",
+            "Fraction of the plan's calls that are added for pairs that agree suspiciously often, before they are flagged.",
             "a fraction of the calls from 0 to 1, such as 0.05",
         ),
     ] = 0.0
@@ -254,8 +254,8 @@ class RunKeys:
         dict[str, Text],
         Key(
             "Family of each agent, in an option as a CSV, JSONL or Parquet file with the columns agent and family. Adds a "
-            "ranking in which an agent's own family does not score it and the others weigh alike. The run keeps it. Without it, "
-            "`meta.family` of the pool's agents is used.",
+            "ranking in which an agent's own family does not score it and all other families have equal weight. The run keeps "
+            "it. Without it, `meta.family` of the pool's agents is used.",
             "agents and their families, such as {a: gpt, b: llama}; set a table by --families FILE",
             "run",
             "FILE",
@@ -267,7 +267,7 @@ class RunKeys:
     ] = []  # noqa: RUF012 - pydantic copies it
     trials_of: Annotated[
         Text | None,
-        Key("Folder of a run; this run asks a balanced part of its trials (`calls` of them), drawn by `seed`."),
+        Key("Folder of a run, a balanced part of whose trials this run judges (`calls` of them), drawn by `seed`."),
     ] = None
     store: Annotated[
         Text | None,
@@ -303,7 +303,17 @@ class RunKeys:
 
 
 class DeclaredKey(NamedTuple):
-    """A key of `RunKeys`: types of its value, without None; their limits (`ge`, `gt`, `le`, `lt`); its description."""
+    """A key of `RunKeys`.
+
+    Attributes
+    ----------
+    types : tuple
+        Types of the value, without None.
+    limits : dict
+        Limits of the value by the name of the comparison: `ge`, `gt`, `le`, `lt`.
+    key : Key
+        Description of the key.
+    """
 
     types: tuple[Any, ...]
     limits: dict[str, Any]
@@ -312,12 +322,12 @@ class DeclaredKey(NamedTuple):
 
 @cache
 def declared_keys() -> dict[str, DeclaredKey]:
-    """Return the keys in the order of their declaration."""
+    """Return the declared keys by name, in the order of their declaration."""
     hints = get_type_hints(RunKeys, include_extras=True)
-    return {name: _declared(hint) for name, hint in hints.items()}
+    return {name: _parse_declaration(hint) for name, hint in hints.items()}
 
 
-def _declared(hint: Any) -> DeclaredKey:
+def _parse_declaration(hint: Any) -> DeclaredKey:
     annotation, *metadata = get_args(hint)
     alternatives = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     types = []
@@ -333,7 +343,7 @@ def _declared(hint: Any) -> DeclaredKey:
         if isinstance(limit, Ge | Gt | Le | Lt)
         for name, value in asdict(limit).items()
     }
-    (key,) = (entry for entry in metadata if isinstance(entry, Key))
+    (key,) = (element for element in metadata if isinstance(element, Key))
     return DeclaredKey(tuple(types), limits, key)
 
 
@@ -344,4 +354,4 @@ REPLACED_KEYS = {
     "width_share": None,
     "holdout_partners": None,
 }
-"""What to set instead of a key of earlier versions; {} is the value of that key. None: the key has no replacement."""
+"""Replacement for each key of earlier versions, or None; {} is the value of that key."""

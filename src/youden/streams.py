@@ -1,4 +1,7 @@
-"""Every stream of random numbers in the package, by name, so that no two draw the same numbers from a run's seed."""
+"""Named streams of random numbers, one per purpose.
+
+Streams of different names are independent, so that a new draw for one purpose does not change the others.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +48,42 @@ KEYS: Final[dict[Stream, int]] = {
 
 
 def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
-    """The stream `name` of a run's seed. number: which of its streams, where there are several (an extension's step).
+    """Return the random generator of a named stream.
 
-    NumPy pads seeds with zeros: [s, 5] and [s, 5, 0] are one stream, so a key belongs to one name alone.
+    Parameters
+    ----------
+    name : str
+        A key of `KEYS`.
+    seed : int
+        Seed of the run.
+    *number : int
+        Number of the stream, if there are several of one name, such as the step of an extension.
+
+    Returns
+    -------
+    numpy.random.Generator
+
+    Notes
+    -----
+    NumPy pads seeds with zeros, so that [s, 5] and [s, 5, 0] seed the same stream. A key must therefore have only one name.
     """
     return np.random.default_rng([seed, KEYS[name], *number])
 
 
-def own_stream(seed: int) -> np.random.Generator:
-    """The stream of a seed that belongs to one thing alone, which draws once: a judge, a baseline, a study, a sample to show.
+def standalone_stream(seed: int) -> np.random.Generator:
+    """Return the random generator of a seed that is used for a single purpose.
 
-    It is the stream `holdout` of a run with the same seed; nothing that is drawn for a run may use it.
+    Parameters
+    ----------
+    seed : int
+
+    Returns
+    -------
+    numpy.random.Generator
+
+    Notes
+    -----
+    It is used in judges, baselines, studies and samples of texts. It equals the stream "holdout" of a run with the same seed,
+    so that nothing that is drawn for a run may use it.
     """
     return np.random.default_rng(seed)

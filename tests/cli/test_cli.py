@@ -116,7 +116,7 @@ def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None
 def beside_the_table(ended: Ended) -> list[str]:
     lines = [*ended.out.splitlines(), *ended.err.splitlines()]
     title = next(n for n, line in enumerate(lines) if " agents on " in line)
-    assert lines[title + 1].startswith("places")
+    assert lines[title + 1].startswith("ranks")
     assert set(lines[title + 2]) == {"─"}
     rows = list(takewhile(lambda line: line[0] == " ", lines[title + 3 :]))
     return [line for line in lines[:title] + lines[title + 3 + len(rows) :] if not line.startswith("judging")]
@@ -404,7 +404,7 @@ def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path)
     for name, thin in (("thin", True), ("thick", False)):
         assert youden("run", f"{name}.yaml").code == 0
         words = " ".join(json.loads(youden("study", "links", f"runs/{name}", "--json", "--draws", "0").out)["words"])
-        assert ("luck of which were asked" in words) == thin
+        assert ("depend on which partners were drawn" in words) == thin
         assert ("explains" in words) != thin
 
 

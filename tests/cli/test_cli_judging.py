@@ -58,8 +58,10 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
     if judge == "lexical":
         words, config = [], yaml.safe_load((here / "free.yaml").read_text())
         (here / "lexical.yaml").write_text(yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"}))
-        analyse = fit_tables.Analysis
-        monkeypatch.setattr(fit_tables, "Analysis", lambda *a, **k: (shutil.rmtree(here / "runs"), analyse(*a, **k))[1])
+        analyse = fit_tables.FitResult
+        monkeypatch.setattr(
+            fit_tables, "FitResult", lambda *a, **k: (shutil.rmtree(here / "runs"), analyse(*a, **k))[1]
+        )
     ended = youden("run", f"{judge}.yaml", *words)
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err
@@ -178,4 +180,4 @@ def test_agents_that_no_attainable_number_of_items_separates_are_reported_as_pos
     ended = youden("run", "free.yaml")
     assert ended.code == 0, ended.err
     last = ended.err.splitlines()[-1]
-    assert "may well be equally good: 100 times as many items might not separate them" in last, last
+    assert "may be equally good: 100 times as many items might not separate them" in last, last

@@ -22,7 +22,7 @@ from youden.cli.results import CHARTS
 from youden.cli.study import QUESTIONS
 from youden.data.folder.run_config import load_run_config
 from youden.extras import EXTRAS
-from youden.report.charts.figures import figures
+from youden.report.charts.figures import draw_figures
 from youden.report.data.report import ReportData
 
 SOURCE = Path(cli.__file__).parents[1]
@@ -91,7 +91,7 @@ def test_what_the_script_asks_is_answered() -> None:
 
 
 def test_chart_lists_every_figure_that_there_is(youden: Youden, tmp_path: Path) -> None:
-    drawn = {figure.slug for figure in figures(ReportData(judged(tmp_path / "run", holdout=0.2)))}
+    drawn = {figure.slug for figure in draw_figures(ReportData(judged(tmp_path / "run", holdout=0.2)))}
     code = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "report" / "charts").glob("*.py"))
     assert drawn <= set(CHARTS)
     assert all(f'"{chart}"' in code for chart in CHARTS)
@@ -150,7 +150,7 @@ def test_init_says_what_to_do_where_it_finds_no_agents(youden: Youden, tmp_path:
     (tmp_path / "raw.csv").write_text("\n".join(["question_id,response", *rows]), encoding="utf-8")
     ended = youden("init", "raw.csv")
     assert ended.code == 2
-    assert "That makes 1 agent, and a ranking needs 3." in ended.err
+    assert "That gives 1 agent, and a ranking needs 3." in ended.err
     assert "--column agent=NAME" in ended.err
     assert ended.err.endswith("[init-columns]\n")
     assert not (tmp_path / "pools").exists()

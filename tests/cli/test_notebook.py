@@ -137,7 +137,7 @@ def test_a_data_frame_is_a_pool() -> None:
     scores = frame.assign(item=0).drop(columns="text").rename(columns={"agent": "model"})
     with pytest.raises(PoolError, match=r"no column agent, text.*one column per agent\. \[pool-columns\]"):
         youden.read_pool(scores)
-    with pytest.raises(PoolError, match=r"ndarray arrived\. Of arrays one is made by `pandas\.DataFrame"):
+    with pytest.raises(PoolError, match=r"got ndarray\. To use arrays, pass `pandas\.DataFrame"):
         youden.read_pool(frame.to_numpy())
 
 
@@ -179,7 +179,7 @@ def test_a_function_is_a_judge() -> None:
     [
         (
             lambda one, other: "yes",
-            r"said 'yes' to trial 0\. A function as a judge takes two responses and returns True",
+            r"must return True, False, a number from 0 to 1, or None: got 'yes' for trial 0\. Return True",
         ),
         (
             lambda one, other: 1 / 0,

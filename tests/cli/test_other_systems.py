@@ -16,12 +16,12 @@ import pytest
 
 from commands import Youden, write_pool
 from youden.data import atomic
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.folder.run_config import load_run_config
 from youden.errors import ConfigError
 from youden.judging.store import leases
 from youden.text import printable
-from youden.text.printable import is_device, path_part, typed
+from youden.text.printable import format_command, is_device, to_file_name
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = """
@@ -73,16 +73,16 @@ def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
             raise PermissionError(13, "The process cannot access the file", str(other))
         replace(one, other)
 
-    monkeypatch.setattr(atomic, "HELD", True)
-    monkeypatch.setattr(atomic, "_WAITS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(atomic, "LOCKS_OPEN_FILES", True)
+    monkeypatch.setattr(atomic, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
     monkeypatch.setattr(atomic.os, "replace", held_open)
     path = tmp_path / "fit.json"
     path.write_text("old")
-    with replacing(path) as fresh:
+    with atomic_write(path) as fresh:
         fresh.write_text("new")
     assert (path.read_text(), held) == ("new", [])
     held += [True] * 9
-    with pytest.raises(PermissionError, match=r"fit\.json"), replacing(path) as fresh:
+    with pytest.raises(PermissionError, match=r"fit\.json"), atomic_write(path) as fresh:
         fresh.write_text("newer")
     assert [one.name for one in tmp_path.iterdir()] == ["fit.json"]
     assert path.read_text() == "new"
@@ -91,9 +91,9 @@ def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
 def test_no_process_is_signalled_where_a_signal_would_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[int] = []
     windows = SimpleNamespace(name="nt", kill=lambda *_: calls.append(1), getpid=os.getpid)
-    owner = f"{leases._machine()} {os.getpid()} x"
+    owner = f"{leases._machine_id()} {os.getpid()} x"
     monkeypatch.setattr(leases, "os", windows)
-    assert not leases.is_gone(owner)
+    assert not leases.is_dead_process(owner)
     monkeypatch.setattr(atomic, "os", windows)
     assert not atomic._has_ended(os.getpid())
     assert calls == []
@@ -110,7 +110,7 @@ def test_a_run_is_not_called_what_no_folder_of_windows_can_be(name: str, tmp_pat
 
 def test_ids_with_colons_or_reserved_names_become_files_that_every_system_can_have() -> None:
     ids = ["CON", "nul.txt", "a:b", "a/b", "a\\b", 'a"b', "a?b", "x" * 300, "ends.", "..", "läuft", "a|b", "us.meta:0"]
-    parts = [path_part(one) for one in ids]
+    parts = [to_file_name(one) for one in ids]
     assert len({one.casefold() for one in parts}) == len(ids)
     for part in parts:
         assert not set(part) & set('<>:"/\\|?*')
@@ -136,6 +136,6 @@ def test_agents_whose_ids_differ_by_case_alone_stay_two_files(youden: Youden, tm
 
 def test_a_command_is_shown_as_the_systems_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["youden", "run", "my pool.yaml"]
-    assert typed(words) == "youden run 'my pool.yaml'"
+    assert format_command(words) == "youden run 'my pool.yaml'"
     monkeypatch.setattr(printable, "os", SimpleNamespace(name="nt"))
-    assert typed(words) == 'youden run "my pool.yaml"'
+    assert format_command(words) == 'youden run "my pool.yaml"'

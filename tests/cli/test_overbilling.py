@@ -36,7 +36,7 @@ def test_a_run_that_reaches_its_cap_says_how_many_answers_were_booked_at_their_w
     assert (ended.code, ended.err.rstrip().endswith("[budget]")) == (1, True), ended.err
     message = ended.err[ended.err.index("error: ") :]
     assert BOOKED in message
-    assert "(one of them: it says 50,000 tokens in and 500 out" in message
+    assert "(one of them: it reports 50,000 tokens in and 500 out" in message
     assert "booked at the most that they can have cost" in message
 
 

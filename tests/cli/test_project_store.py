@@ -23,7 +23,7 @@ from youden.data.folder.folder_lock import folder_lock
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
-from youden.study.replaying import usd_per_call
+from youden.study.replaying import read_usd_per_call
 from youden.types import Completion
 
 CALLS = 110
@@ -97,11 +97,11 @@ def test_the_cost_of_a_further_call_is_not_that_of_answers_that_another_run_paid
     write_small_run(here, judge=wire_judge(server.url, price=1000))
     assert youden("run", "r.yaml", "--max-cost", "10000").code == 0
     assert youden("run", "r.yaml", "--max-cost", "10000", "--out", "runs/other").code == 0
-    each = usd_per_call(RunFolder(here / "runs/r"))
+    each = read_usd_per_call(RunFolder(here / "runs/r"))
     assert each
-    assert usd_per_call(RunFolder(here / "runs/other")) is None
+    assert read_usd_per_call(RunFolder(here / "runs/other")) is None
     assert youden("extend", "calls", "runs/other", "30", "--max-cost", "10000").code == 0
-    assert usd_per_call(RunFolder(here / "runs/other")) == pytest.approx(each, rel=0.1)
+    assert read_usd_per_call(RunFolder(here / "runs/other")) == pytest.approx(each, rel=0.1)
 
 
 def test_a_judge_without_calls_makes_no_store(youden: Youden, here: Path) -> None:
@@ -192,7 +192,7 @@ def test_another_store_is_refused_until_the_answers_are_copied(
     for words in (["run", "r.yaml"], ["judge", "r.yaml"], ["plan", "r.yaml"]):
         ended = youden(*words, "--store", "other.db")
         assert ended.refuses("run-store"), ended.err
-        assert "runs/r keeps its answers in mine.db" in ended.err
+        assert "that runs/r keeps in mine.db" in ended.err
     assert server.n_requests == asked
     copy = ended.err.split("`youden ")[1].split("`")[0]
     assert youden(*copy.split()).code == 0

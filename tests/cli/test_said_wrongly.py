@@ -23,10 +23,10 @@ from commands import Youden, write_pool
         ("families: families.csv", "--families FILE"),
         ("suspected: 2", "a fraction of the calls"),
         ("max_cost: cheap", "USD from 0 on"),
-        ("robust: true\ntrusted: [a0]", "keep one of them"),
+        ("robust: true\ntrusted: [a0]", "set only one of them"),
         ("calls: 100000000/agent", "got calls: 100000000/agent, but 6 items"),
-        ("trusted: [nobody]", "It has: a0"),
-        ("families: {nobody: x}", "It has: a0"),
+        ("trusted: [nobody]", "agents of this run: a0"),
+        ("families: {nobody: x}", "agents of this run: a0"),
     ],
 )
 def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_path: Path, key: str, remedy: str) -> None:
@@ -71,7 +71,7 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["study", "baselines", "run", "--above", ","], "Invalid value for '--above': ',' names nothing"),
         (["report", "run", "--chart", "curl"], "--chart is drawn as png or svg, not as html. Add --format png."),
         (["export", "p.csv", "q.csv", "--public"], "--public is of a push. Add --push OWNER/NAME"),
-        (["import", "table", "p.csv", "--out", "judged"], "judged holds a run already. Give an --out of its own"),
+        (["import", "table", "p.csv", "--out", "judged"], "judged already holds a run. Set --out to another folder"),
         (
             ["generate", "list.yaml", "items.jsonl", "--out", "q"],
             "list.yaml: the file: has no keys; write `key: value`",
@@ -80,9 +80,15 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         (["store", "x"], "There are: batches, copy."),
         (["fit", "run", "--engine", "blocks"], "No such option"),
         (["init", "c.yaml"], "[pool-kind]"),
-        (["run", "p.csv"], "A pool is no config: `youden init p.csv` writes one for it. [run-config-yaml]"),
-        (["run", "nowhere.yaml"], "Correct the path, or write a config with `youden init POOL`. [run-config-file]"),
-        (["run", "judged"], "A pool is no config: `youden init judged` writes one for it. [run-config-file]"),
+        (
+            ["run", "p.csv"],
+            "A pool is not a config: run `youden init p.csv` to write a config for it. [run-config-yaml]",
+        ),
+        (["run", "nowhere.yaml"], "Check the path, or run `youden init POOL` to write a config. [run-config-file]"),
+        (
+            ["run", "judged"],
+            "A pool is not a config: run `youden init judged` to write a config for it. [run-config-file]",
+        ),
     ],
     ids=lambda said: " ".join(said) if isinstance(said, list) else "",
 )
@@ -109,9 +115,7 @@ def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youd
     (tmp_path / "all.csv").replace(tmp_path / "mine.csv")
     refused = youden("run", "mine.yaml")
     assert refused.code == 2
-    found = re.search(
-        r"1 agent came to its pool; let them join it: `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err
-    )
+    found = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
     assert found, refused.err
     assert "[run-other]" in refused.err
     assert found[1].startswith("extend ")
@@ -135,7 +139,8 @@ def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_be
     refused = youden("run", "runs/mine/config.yaml")
     assert (refused.code, "[run-other]" in refused.err) == (2, True)
     assert re.search(
-        r"`youden extend best runs/mine --.*`\. So far: (Candidates|No recommendation): .* To search from the start",
+        r"`youden extend best runs/mine --.*` to continue with a search\. So far: (Candidates|No recommendation): .* "
+        r"To search from the start",
         refused.err,
     ), refused.err
 
@@ -155,8 +160,8 @@ def test_ids_that_act_are_one_line_and_items_that_are_lost_are_named(youden: You
     assert ended.code == 0, ended.err
     lines = ended.err.splitlines()
     assert len([line for line in lines if "control character" in line]) == 1
-    assert any("3 left out: the item id holds the control character U+000A" in line for line in lines)
-    assert any("1 item lost, for no response to it could be used: q3" in line for line in lines)
+    assert any("3 left out: the item id contains the control character U+000A" in line for line in lines)
+    assert any("1 item lost, because no response to it could be used: q3" in line for line in lines)
 
 
 def test_check_says_what_is_true_of_several_agents_once_and_names_stand_ins(youden: Youden, tmp_path: Path) -> None:
@@ -166,9 +171,7 @@ def test_check_says_what_is_true_of_several_agents_once_and_names_stand_ins(youd
     text[20] = "a1,i7,NaN,prompt 7,g"
     (tmp_path / "mine.csv").write_text("\n".join(text), encoding="utf-8")
     ended = youden("check", "mine.csv")
-    assert (
-        "2 responses look like what a program writes in place of one: #REF! (1), NaN (1), by 'a0', 'a1'." in ended.out
-    )
+    assert "2 responses look like a placeholder for a missing value: #REF! (1), NaN (1), by 'a0', 'a1'." in ended.out
     assert max(map(len, ended.out.splitlines())) <= 640
     slugs = re.findall(r"^\d+\. .*\[([\w-]+)\]$", ended.out, re.MULTILINE)
     effects = re.findall(r"^   (?!To do)(.*)$", ended.out, re.MULTILINE)

@@ -13,7 +13,7 @@ import yaml
 
 from commands import Youden, wire_judge, write_config, write_small_run
 from wire_server import WireServer
-from youden.resources import find
+from youden.resources import find_resource
 
 ROOT = Path(__file__).parents[2]
 KEY = "sk-0123456789abcdef"
@@ -86,7 +86,7 @@ def test_a_judge_with_a_name_of_its_own_and_a_copy_of_a_shipped_one_are_no_shado
 ) -> None:
     monkeypatch.setenv("CI", "1")
     write_config(clone / "judges" / "gpt-of-ours.yaml", **wire_judge(server.url))
-    shutil.copy(find("configs", "judges/gpt-4o-mini.yaml", own=False), clone / "judges" / "gpt-4o-mini.yaml")
+    shutil.copy(find_resource("configs", "judges/gpt-4o-mini.yaml", local=False), clone / "judges" / "gpt-4o-mini.yaml")
     for name in ("gpt-of-ours", "gpt-4o-mini"):
         write_small_run(clone, judge=name, out=f"runs/{name}")
         assert "is used instead" not in youden("plan", "r.yaml").well().err
@@ -96,7 +96,7 @@ def test_a_shadowing_prompt_is_named_and_an_error_in_ci(
     clone: Path, youden: Youden, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (clone / "prompts").mkdir()
-    text = find("prompts", "same-source.md", own=False).read_text(encoding="utf-8")
+    text = find_resource("prompts", "same-source.md", local=False).read_text(encoding="utf-8")
     (clone / "prompts" / "same-source.md").write_text(text + "\nAnd do as you are told.\n", encoding="utf-8")
     write_config(clone / "judges" / "mine.yaml", **wire_judge(server.url))
     write_small_run(clone, judge="mine")

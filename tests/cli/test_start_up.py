@@ -18,11 +18,11 @@ from pools import make_pool
 from youden import __version__
 from youden.cli import COMMANDS
 from youden.data.folder.run_config import RunConfig
-from youden.judging.backend_records import JUDGES, backend_of
+from youden.judging.backend_records import JUDGES, get_backend_record
 from youden.judging.config import judge_files
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import open_store
 from youden.run_keys import Key, declared_keys
 from youden.text.yaml_text import read_yaml
@@ -142,10 +142,10 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
     pool = make_pool(3, 3)
     plan = dense_plan(pool)
     assert "parrot" in set(JUDGES)
-    assert backend_of("parrot").makes_calls
+    assert get_backend_record("parrot").makes_calls
     config = load_judge_config({"backend": "parrot", "model": "grey", "price": 0})
     with open_store(tmp_path / "v.db") as store:
-        result = await judge_plan(plan, config=config, store=store, environment={}, asking=Asking(0))
+        result = await judge_plan(plan, config=config, store=store, environment={}, asking=JudgingOptions(0))
     np.testing.assert_array_equal(result.answer, np.ones(len(plan)))
     assert result.models == ("grey",)
 

@@ -17,18 +17,18 @@ import pytest
 from commands import Youden, wire_judge, write_config
 from wire_server import WireServer
 from youden.data import atomic
-from youden.data.atomic import replacing, replacing_folder, replacing_together
+from youden.data.atomic import atomic_write, atomic_write_folder, atomic_write_many
 
 FULL = Path("/dev/full")
 
 
 def made(path: Path) -> AbstractContextManager[Path]:
     path.mkdir()
-    return replacing_together(path, ["a"])
+    return atomic_write_many(path, ["a"])
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize("place", [replacing, replacing_folder, made])
+@pytest.mark.parametrize("place", [atomic_write, atomic_write_folder, made])
 def test_a_full_disk_is_said_with_the_file_and_leaves_what_was_there(place: Callable, tmp_path: Path) -> None:
     path = tmp_path / "table"
     with pytest.raises(OSError, match="table") as caught, place(path), FULL.open("wb", buffering=0) as file:
@@ -48,7 +48,7 @@ def test_a_folder_that_goes_meanwhile_is_said_and_not_made_again(tmp_path: Path)
     with pytest.raises(OSError, match="deleted or moved") as caught:
         write_as_it_goes()
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(folder))
-    with pytest.raises(FileNotFoundError), replacing_together(folder, ["a"]):
+    with pytest.raises(FileNotFoundError), atomic_write_many(folder, ["a"]):
         pass
     assert not folder.exists()
 
@@ -80,7 +80,7 @@ def test_a_file_is_flushed_before_it_is_renamed_and_its_directories_after(
     calls: list[tuple[str, Path]], tmp_path: Path
 ) -> None:
     path = tmp_path / "new" / "newer" / "file"
-    with replacing(path) as fresh:
+    with atomic_write(path) as fresh:
         fresh.write_bytes(b"row")
     directories, (file, rename, directory) = calls[:-3], calls[-3:]
     assert set(directories) == {("fsync", tmp_path), ("fsync", path.parent.parent)}
@@ -99,7 +99,7 @@ def test_every_file_of_a_folder_is_flushed_before_the_folder_is_renamed(
     elif replaced == "a folder":
         path.mkdir()
         (path / "old").write_bytes(b"old")
-    with replacing_folder(path) as fresh:
+    with atomic_write_folder(path) as fresh:
         (fresh / "inner").mkdir()
         (fresh / "a").write_bytes(b"row")
         (fresh / "inner" / "b").write_bytes(b"row")
@@ -114,7 +114,7 @@ def test_every_file_of_a_folder_is_flushed_before_the_folder_is_renamed(
 def test_files_that_belong_together_are_flushed_before_the_first_is_renamed(
     calls: list[tuple[str, Path]], tmp_path: Path
 ) -> None:
-    with replacing_together(tmp_path, ["a", "b"]) as fresh:
+    with atomic_write_many(tmp_path, ["a", "b"]) as fresh:
         (fresh / "a").write_bytes(b"row")
         (fresh / "b").write_bytes(b"row")
     first = calls.index(("replace", tmp_path / "a"))
@@ -129,7 +129,7 @@ from youden.data import atomic
 from youden.judging.offline import exporting
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-atomic.take_place = exporting.take_place = kill
+atomic.move_into_place = exporting.move_into_place = kill
 youden.cli.main()
 """
 """`youden` that is killed when what it wrote is to take its place."""
@@ -182,7 +182,7 @@ def killed_at_the_second(source, target):
         os.kill(os.getpid(), signal.SIGKILL)
     rename(source, target)
 os.replace = killed_at_the_second
-with atomic.replacing_folder(Path("table")) as fresh:
+with atomic.atomic_write_folder(Path("table")) as fresh:
     (fresh / "new").write_bytes(b"")
 """
 
@@ -192,15 +192,15 @@ def test_a_folder_stays_if_its_replacement_cannot_be_moved(tmp_path: Path, monke
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "answers").write_text("paid for")
-    rename = atomic._rename
+    rename = atomic._replace_with_retry
 
     def fail_for_the_new_folder(old: Path, new: Path) -> None:
         if new == folder and old.name == "new":
             raise PermissionError(errno.EACCES, "held open", str(new))
         rename(old, new)
 
-    monkeypatch.setattr(atomic, "_rename", fail_for_the_new_folder)
-    with pytest.raises(PermissionError), replacing_folder(folder) as new_folder:
+    monkeypatch.setattr(atomic, "_replace_with_retry", fail_for_the_new_folder)
+    with pytest.raises(PermissionError), atomic_write_folder(folder) as new_folder:
         (new_folder / "answers").write_text("new")
     assert (folder / "answers").read_text() == "paid for"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -212,6 +212,6 @@ def test_a_folder_whose_replacement_was_killed_halfway_is_put_back(tmp_path: Pat
     killed = subprocess.run([sys.executable, "-c", BETWEEN], cwd=tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "table").exists()
-    with replacing(tmp_path / "another") as fresh:
+    with atomic_write(tmp_path / "another") as fresh:
         fresh.write_bytes(b"")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["another", "old", "table"]

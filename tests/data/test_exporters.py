@@ -16,10 +16,10 @@ from commands import Youden, write_config
 from pools import make_pool
 from youden import read_pool
 from youden.data.exporters import EXPORTERS
-from youden.data.exporters.every_eval_ever import _scoring
+from youden.data.exporters.every_eval_ever import _describe_judge
 from youden.data.exporters.export_files import ExportOptions
-from youden.data.exporters.hugging_face import _without_places
-from youden.data.exporters.plain_tables import pool_table, write_tables
+from youden.data.exporters.hugging_face import _strip_folders
+from youden.data.exporters.plain_tables import pool_to_table, write_tables
 from youden.data.folder.extension_steps import ExtensionStep, UnfinishedExtension
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
@@ -35,7 +35,7 @@ from youden.types.pool import Json
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_an_exported_pool_is_the_same_pool(tmp_path: Path, ending: str) -> None:
     pool = make_pool(3, 4)
-    (file,) = write_tables(tmp_path / f"p.{ending}", {"responses": pool_table(pool)})
+    (file,) = write_tables(tmp_path / f"p.{ending}", {"responses": pool_to_table(pool)})
     again = read_pool(file)
     assert again.digest == pool.digest
     assert [agent.group for agent in again.agents] == [agent.group for agent in pool.agents]
@@ -43,7 +43,7 @@ def test_an_exported_pool_is_the_same_pool(tmp_path: Path, ending: str) -> None:
 
 def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[export-format\]"):
-        write_tables(tmp_path / "p.xlsx", {"responses": pool_table(make_pool(2, 2))})
+        write_tables(tmp_path / "p.xlsx", {"responses": pool_to_table(make_pool(2, 2))})
 
 
 def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, field_notes: Path, mine: Path) -> None:
@@ -161,13 +161,13 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
             agents="private/next", pool="f" * 64, first=2, number=2, step=ExtensionStep(agents="private/next")
         ),
     )
-    RunFolder(tmp_path).write_config(_without_places(config, tmp_path))
+    RunFolder(tmp_path).write_config(_strip_folders(config, tmp_path))
     said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert "private" not in str(said)
     assert said["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
     assert [step.get("agents") for step in said["extensions"]] == ["more", None]
     assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
-    assert _without_places(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
+    assert _strip_folders(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
 
 
 def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design_and_signature(
@@ -195,12 +195,14 @@ def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design
 
 def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
     model = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
-    scoring = _scoring({"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}})
+    scoring = _describe_judge(
+        {"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}}
+    )
     judges = scoring["judges"]
     assert isinstance(judges, list)
     assert [judge["model_info"]["id"] for judge in judges if isinstance(judge, dict)] == ["m-1", "m-2"]  # type: ignore[index,call-overload]
     assert "same-source (digest d)" in str(scoring["input_prompt"])
-    assert _scoring({"judge_detail": {"name": "lexical"}}) is None
+    assert _describe_judge({"judge_detail": {"name": "lexical"}}) is None
 
 
 def test_a_pool_has_no_ranking_to_export(tmp_path: Path) -> None:

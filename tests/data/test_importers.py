@@ -17,9 +17,9 @@ from commands import Youden
 from importing import TOOLS, cells, load, tool, write
 from youden import make_plan, read_pool
 from youden.data.importers import IMPORTERS
-from youden.data.importers.pool_joiner import write_imported
+from youden.data.importers.pool_joiner import write_imported_pool
 from youden.errors import ImportFormatError, YoudenError
-from youden.pools.first_config import bring
+from youden.pools.first_config import import_pool
 from youden.types import Agent, Pool
 
 
@@ -213,7 +213,7 @@ def test_a_group_that_a_spreadsheet_would_run_is_left_out_and_said_and_the_pool_
     imported = load("table", write(tmp_path / "t.jsonl", *rows))
     assert [agent.group for agent in imported.pool.agents] == [None, "fine"]
     assert any("'=2+2' of agent 'a' is left out" in note for note in imported.notes)
-    write_imported(imported.pool, tmp_path / "pool")
+    write_imported_pool(imported.pool, tmp_path / "pool")
     assert read_pool(tmp_path / "pool").digest == imported.pool.digest
 
 
@@ -268,7 +268,7 @@ def test_a_million_empty_rows_are_counted(tmp_path: Path) -> None:
         ("x.csv", b"agent,item,text\n,,\n", "import-empty", "an empty row"),
         ("x.jsonl", b'{"agent": "a"\n', "import-json", "line 1"),
         ("x.jsonl", b"[1]\n", "import-format", "line 1"),
-        ("x.parquet", b"PAR1", "import-format", "no Parquet"),
+        ("x.parquet", b"PAR1", "import-format", "not a Parquet file"),
         ("x.txt", b"a", "import-format", "Convert"),
     ],
 )
@@ -290,7 +290,7 @@ def test_every_format_refuses_what_is_none_of_its_files(tmp_path: Path, name: st
     file.write_bytes(content)
     for path in (file, tmp_path / "nowhere"):
         with pytest.raises(YoudenError) as caught:
-            bring(name, [path], tmp_path / "made")
+            import_pool(name, [path], tmp_path / "made")
         assert caught.value.slug.startswith("import-")
     assert not (tmp_path / "made").exists()
 
@@ -452,7 +452,10 @@ def test_what_is_no_otlp_is_named_with_its_place(tmp_path: Path, wrong: str) -> 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("--text", "transcript"), "transcripts are in: inspect, opentelemetry."), (("--split", "train"), "--split")],
+    [
+        (("--text", "transcript"), "transcripts are in the formats inspect, opentelemetry."),
+        (("--split", "train"), "--split"),
+    ],
 )
 def test_transcripts_are_of_traces_alone_and_splits_of_datasets_on_the_hub(
     youden: Youden, tmp_path: Path, words: tuple[str, str], said: str

@@ -11,9 +11,9 @@ from commands import Youden
 from importing import cells, load, write
 from youden import read_pool
 from youden.data.importers.pool_joiner import ImportedPool
-from youden.data.pools.pool_reader import responses_of
+from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
-from youden.pools.first_config import bring
+from youden.pools.first_config import import_pool
 
 T1, T2 = "2026-01-02T03-04-05.678901", "2026-01-03T03-04-05.678901"
 
@@ -54,7 +54,7 @@ def test_lm_eval_tasks_of_one_folder_at_two_times_are_one_agent(tmp_path: Path) 
 
 
 def repeats(imported: ImportedPool) -> list[tuple[str, str, int | None, str]]:
-    return [(agent.id, item.id, repeat, text) for agent, item, repeat, text in responses_of(imported.pool)]
+    return [(agent.id, item.id, repeat, text) for agent, item, repeat, text in iter_responses(imported.pool)]
 
 
 def test_lm_eval_repeats_are_kept_equal_ones_too(tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_losing_more_than_a_share_is_an_error_that_names_what_is_lost(youden: Yo
     rows = [{"agent": "a", "item": f"i{n}", "text": f"{n}"} for n in range(200)]
     again = [{"agent": "b", "item": "x", "text": str(n)} for n in range(3)]
     write(tmp_path / "few.jsonl", *rows, *again)
-    assert bring("table", [tmp_path / "few.jsonl"], tmp_path / "pool").n_dropped == 2
+    assert import_pool("table", [tmp_path / "few.jsonl"], tmp_path / "pool").n_dropped == 2
     write(tmp_path / "many.jsonl", *rows[:10], *again)
     refused = youden("import", "table", "many.jsonl", "--out", "lossy")
     assert refused.code == 2
-    assert "2 of 13 responses would be lost (15%; 1% may)" in refused.err
+    assert "2 of 13 responses would be dropped (15%; the limit is 1%)" in refused.err
     assert "2 a second response of the same agent to the same item ('b' 2; first: many.jsonl, line 12)" in refused.err
     assert "[import-dropped]" in refused.err
     assert not (tmp_path / "lossy").exists()
@@ -136,7 +136,7 @@ def test_ids_that_only_spaces_or_case_tell_apart_are_refused(
     tmp_path: Path, one: dict[str, str], two: dict[str, str], noun: str
 ) -> None:
     file = write(tmp_path / "x.jsonl", one | {"text": "s"}, two | {"text": "t"})
-    with pytest.raises(ImportFormatError, match=f"The {noun} .* differ by spaces or case alone") as caught:
+    with pytest.raises(ImportFormatError, match=f"The {noun} .* differ only by spaces or case") as caught:
         load("table", file)
     assert caught.value.slug == "import-alike"
 
@@ -145,7 +145,7 @@ def test_ids_alike_that_somebody_has_both_of_are_two_and_noted(tmp_path: Path) -
     rows = [{"agent": "a", "item": item, "text": item} for item in ("x", "X")]
     imported = load("table", write(tmp_path / "x.jsonl", *rows))
     assert imported.pool.n_items == 2
-    assert "The items 'x', 'X' differ by spaces or case alone; they are kept apart" in imported.notes
+    assert "The items 'x', 'X' differ only by spaces or case, and were imported as different items" in imported.notes
 
 
 def test_files_of_one_name_in_two_folders_are_two_agents(tmp_path: Path) -> None:

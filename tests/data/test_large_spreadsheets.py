@@ -12,7 +12,7 @@ import pytest
 
 from commands import Youden
 from youden.data.importers.column_roles import find_roles
-from youden.data.importers.table_files import Rows, excel_rows
+from youden.data.importers.table_files import Rows, read_excel_sheets
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, InputError
 
@@ -36,7 +36,7 @@ def workbook(path: Path, *, above: int = 0, merged: tuple[str, ...] = (), **cell
 
 
 def rows_of(path: Path) -> Rows:
-    ((_, rows),) = excel_rows(path, lambda *_: None)
+    ((_, rows),) = read_excel_sheets(path, lambda *_: None)
     return rows
 
 
@@ -64,7 +64,7 @@ def test_a_stray_cell_in_the_last_row_adds_at_most_its_row_and_its_column(
 def test_blank_rows_above_between_and_below_are_dropped(tmp_path: Path) -> None:
     file = workbook(tmp_path / "t.xlsx", above=1000, B5="A title", C2000="  ")
     notes: list[str] = []
-    ((_, rows),) = excel_rows(file, lambda text, *_: notes.append(text))
+    ((_, rows),) = read_excel_sheets(file, lambda text, *_: notes.append(text))
     assert table(rows) == ROWS
     assert rows[0][0] == "t.xlsx, sheet Sheet, line 1002"
     assert notes == ["1 line above the header not read"]

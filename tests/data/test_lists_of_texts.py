@@ -11,7 +11,7 @@ import pytest
 
 from importing import cells, load, write
 from youden.data.importers.pool_joiner import ImportedPool
-from youden.data.pools.pool_reader import responses_of
+from youden.data.pools.pool_reader import iter_responses
 from youden.types.pool import Json
 
 AGENTS, ITEMS = "abc", range(3)
@@ -49,7 +49,7 @@ def table(
 
 
 def repeats(imported: ImportedPool) -> list[tuple[str, str, int | None, str]]:
-    return [(agent.id, item.id, repeat, text) for agent, item, repeat, text in responses_of(imported.pool)]
+    return [(agent.id, item.id, repeat, text) for agent, item, repeat, text in iter_responses(imported.pool)]
 
 
 NAMES = {

@@ -12,7 +12,7 @@ import pytest
 
 from importing import cells, load, write
 from youden.data.label_tables import read_labels
-from youden.data.pools.pool_reader import read_pool, responses_of
+from youden.data.pools.pool_reader import iter_responses, read_pool
 from youden.errors import ImportFormatError, PoolError
 from youden.pools.generation.item_sources import read_items
 
@@ -237,7 +237,9 @@ def test_a_missing_value_of_pandas_is_the_same_in_every_dtype(dtype: str, missin
     pool = read_pool(with_missing(frame, "text", dtype, value))
     assert (pool.n_missing, pool.texts[1, 1]) == (1, None)
     for column in ("agent", "item"):
-        with pytest.raises(PoolError, match=rf"DataFrame, row 6: the {column} id is None.*\[pool-id\]"):
+        with pytest.raises(
+            PoolError, match=rf"DataFrame, row 6: the {column} id is not a string: got None.*\[pool-id\]"
+        ):
             read_pool(with_missing(frame, column, dtype, value))
     whole = read_pool(frame)
     for column in ("prompt", "group", "repeat"):
@@ -250,7 +252,7 @@ def test_a_missing_time_as_an_id_is_an_error(unit: str) -> None:
     times = pd.Series([0] * 12).astype("timedelta64[ns]" if "time" in unit and "delta" in unit else "datetime64[ns]")
     times = times.astype(unit) if "UTC" not in unit else times.dt.tz_localize("UTC")
     times = times.where(pd.Series(range(12)) != 1)
-    with pytest.raises(PoolError, match=r"row 2: the item id is None.*\[pool-id\]"):
+    with pytest.raises(PoolError, match=r"row 2: the item id is not a string: got None.*\[pool-id\]"):
         read_pool(frame_of().assign(item=times))
 
 
@@ -356,7 +358,7 @@ def test_repeats_are_numbered_from_any_start_and_stored_from_1(tmp_path: Path, k
             [(None, first)] if (agent, item) == ("b", "y") else list(enumerate(sorted(NUMBERS[numbers]), 1))
         )
     ]
-    assert [(agent.id, item.id, n, text) for agent, item, n, text in responses_of(pool)] == expected
+    assert [(agent.id, item.id, n, text) for agent, item, n, text in iter_responses(pool)] == expected
 
 
 @pytest.mark.parametrize("repeat", [-1, 1.5, "first", True, "-1", "1e3", float("inf")])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from youden import read_pool
-from youden.data.importers.peer_prediction import DIFFERENCE_ONLY, import_agents, import_results, paper_groups
+from youden.data.importers.peer_prediction import DIFFERENCE_ONLY, find_paper_groups, import_agents, import_results
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ImportFormatError
 
@@ -135,7 +135,7 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["2 instead of 3"],
     ),
-    "same name twice": ({"example_0": example(condition_keys=["A", "B", "A"])}, ["2 agents are called 'A'"]),
+    "same name twice": ({"example_0": example(condition_keys=["A", "B", "A"])}, ["2 agents have the name 'A'"]),
     "all failed": ({"example_0": example(metadata=NOTHING)}, ["all comparisons failed", "num_p_comparisons"]),
     "a row short": ({"example_0": example(tvd_mi_matrix=MATRIX[:2])}, ["2 rows", "3 × 3"]),
     "a ragged row": ({"example_0": example(tvd_mi_matrix=[[0, 1], *MATRIX[1:]])}, ["[2, 3] values"]),
@@ -198,7 +198,7 @@ def test_a_null_response_is_a_missing_cell(tmp_path: Path) -> None:
         ({"tasks": [{"context": "c", "responses": ["a"]}]}, ["tasks.0.responses has 1", "2 agent_perspectives"]),
         ({"tasks": [{"context": "c", "responses": ["a", 7]}]}, ["tasks.0.responses.1", "7"]),
         ({"tasks": []}, ["tasks", "at least 1"]),
-        ({"agent_perspectives": [{"condition": "A"}] * 2}, ["2 agents are called 'A'"]),
+        ({"agent_perspectives": [{"condition": "A"}] * 2}, ["2 agents have the name 'A'"]),
         ({"agent_perspectives": [{"condition": " "}, {"condition": "B"}]}, ["agent_perspectives.0.condition"]),
     ],
 )
@@ -215,5 +215,5 @@ def test_a_missing_agents_file_is_refused(tmp_path: Path) -> None:
 def test_groups_need_every_name_of_a_domain() -> None:
     names = {"Original", "Formal", "Technical", "Academic", "Objective", "Cultural", "All Positive", "All Negative"}
     names |= {"Misleading", "Contradictory", "Low Effort", "Exaggerate", "Understate", "Sarcastic"}
-    assert paper_groups([*names, "Reference"]).keys() == names
-    assert paper_groups(names - {"Formal"}) == {}
+    assert find_paper_groups([*names, "Reference"]).keys() == names
+    assert find_paper_groups(names - {"Formal"}) == {}

@@ -19,7 +19,7 @@ from youden.data.folder.csv_tables import write_scores
 from youden.data.pools.pool_reader import write_pool
 from youden.data.pools.spool import LONG_TEXT
 from youden.errors import PoolError
-from youden.text.printable import acts
+from youden.text.printable import find_name_fault
 from youden.types import Agent, Item, Pool, Scores
 
 AGENTS = ['{"id": "a", "group": "g"}', '{"id": "b", "meta": {"instruction": "be brief"}}']
@@ -27,7 +27,7 @@ ITEMS = ['{"id": "x", "prompt": "what is x?"}', '{"id": "y"}']
 RESPONSES = ['{"agent": "b", "item": "y", "text": "by"}', '{"agent": "a", "item": "x", "text": ""}']
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).filter(
-    lambda value: bool(value.strip()) and acts(value) is None
+    lambda value: bool(value.strip()) and find_name_fault(value) is None
 )
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
@@ -153,7 +153,7 @@ def test_a_byte_order_mark_windows_line_ends_and_blank_lines_are_tolerated(tmp_p
 CSV_FAULTS = {
     "unclosed quote": ('agent,item,text\na,x,"line\nb"\nb,x,"open\nc,x,t\n', ["line 4", "quote", "pool-csv"]),
     "text after quote": ('agent,item,text\na,x,"t"u\n', ["line 2", "pool-csv"]),
-    "too many fields": ('agent,item,text\na,x,"one\ntwo"\na,y,one, two\n', ["line 4", "4 fields", "header 3"]),
+    "too many fields": ('agent,item,text\na,x,"one\ntwo"\na,y,one, two\n', ["line 4", "4 fields", "expected 3"]),
     "too few fields": ("agent,item,text\na,x\n", ["line 2", "2 fields"]),
     "missing column": ("agent,item,answer\na,x,t\n", ["line 1", "no column text", "answer"]),
     "semicolons": (
@@ -161,7 +161,7 @@ CSV_FAULTS = {
         ["no column agent, item, text", "agent;item;text", "separated by commas"],
     ),
     "unknown column": ("agent,item,text,promt\na,x,t,p\n", ["promt", "prompt, group"]),
-    "column twice": ("agent,item,text,text\na,x,t,u\n", ["text is there twice"]),
+    "column twice": ("agent,item,text,text\na,x,t,u\n", ["text occurs twice"]),
     "no rows": ("agent,item,text\n", ["no rows", "pool-empty"]),
     "nothing at all": ("", ["no column agent"]),
     "empty agent": ("agent,item,text\na,x,t\n,x,t\n", ["line 3", "agent id is empty"]),
@@ -182,9 +182,9 @@ def test_a_faulty_csv_is_refused_with_its_physical_line(tmp_path: Path, fault: s
 
 
 FOLDER_FAULTS = {
-    "no JSON": ({"responses": ['{"agent": "a"', RESPONSES[0]]}, ["responses.jsonl, line 1", "no JSON"]),
+    "no JSON": ({"responses": ['{"agent": "a"', RESPONSES[0]]}, ["responses.jsonl, line 1", "not JSON"]),
     "a list": ({"responses": [RESPONSES[0], "[1]"]}, ["responses.jsonl, line 2", "[1]"]),
-    "NaN": ({"agents": ['{"id": "a", "meta": {"v": NaN}}']}, ["agents.jsonl, line 1", "no JSON"]),
+    "NaN": ({"agents": ['{"id": "a", "meta": {"v": NaN}}']}, ["agents.jsonl, line 1", "not JSON"]),
     "unknown agent": (
         {"responses": [RESPONSES[0], '{"agent": "c", "item": "x", "text": ""}']},
         ["responses.jsonl, line 2", "'c' is not in agents.jsonl"],
@@ -195,9 +195,9 @@ FOLDER_FAULTS = {
     ),
     "null text": (
         {"responses": ['{"agent": "a", "item": "x", "text": null}']},
-        ["line 1", "None", "Leave the row out"],
+        ["line 1", "None", "Remove the row"],
     ),
-    "number text": ({"responses": ['{"agent": "a", "item": "x", "text": 7}']}, ["line 1", "text is 7"]),
+    "number text": ({"responses": ['{"agent": "a", "item": "x", "text": 7}']}, ["line 1", "got 7"]),
     "number id": ({"agents": ['{"id": 7}', *AGENTS]}, ["agents.jsonl, line 1", "7", "strings"]),
     "no text": ({"responses": ['{"agent": "a", "item": "x"}']}, ["line 1", "no key 'text'"]),
     "unknown key": ({"items": ['{"id": "x", "promt": "?"}', ITEMS[1]]}, ["items.jsonl, line 1", "promt", "prompt"]),
@@ -235,11 +235,11 @@ def test_a_faulty_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
     pd.DataFrame({"agent": ["a", "a"], "item": ["x", "y"], "text": ["t", None]}).to_parquet(path)
     refused(path, "p.parquet, row 2", "None", "pool-text")
     pd.DataFrame({"agent": ["a", "a"], "item": [1, 2], "text": ["t", "u"]}).to_parquet(path)
-    refused(path, "column item is int64", "Cast it to string")
+    refused(path, "column item", "int64", "Cast it to string")
     pd.DataFrame({"agent": ["a", "a"], "item": ["x", "x"], "text": ["t", "u"]}).to_parquet(path)
     refused(path, "row 2", "row 1", "pool-duplicate")
     path.write_bytes(b"agent,item,text\n")
-    refused(path, "no Parquet file")
+    refused(path, "not a Parquet file")
 
 
 def test_dictionary_columns_of_a_parquet_are_strings(tmp_path: Path) -> None:

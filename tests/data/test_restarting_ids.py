@@ -14,7 +14,7 @@ import pytest
 from commands import Youden
 from importing import load, write
 from youden.data.importers.pool_joiner import ImportedPool
-from youden.data.pools.pool_reader import responses_of
+from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
 from youden.types.pool import Json
 
@@ -174,7 +174,7 @@ def test_a_column_that_numbers_repeats_from_0_keeps_equal_responses(
     ]
     imported = load("table", save(tmp_path, rows, kind))
     assert (size(imported), imported.left_out) == ((4, 4, 48), {})
-    numbers = [repeat for _, _, repeat, _ in responses_of(imported.pool)]
+    numbers = [repeat for _, _, repeat, _ in iter_responses(imported.pool)]
     assert numbers == [1, 2, 3] * 16
 
 

@@ -37,7 +37,7 @@ def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path, monkeypatch:
     )
     assert config.folder == Path("runs/try")
     monkeypatch.chdir(tmp_path)
-    assert config.store_place == str(Path(".youden/answers.db"))
+    assert config.store_location == str(Path(".youden/answers.db"))
 
 
 def test_everything_a_config_may_say_is_read(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ out: ../runs/all
     assert config.pool == str(tmp_path / "pool")
     assert config.judge == {"backend": "openai", "model": "m"}
     assert (config.calls, config.holdout, config.max_cost) == ("5%", 0.2, 1.5)
-    assert config.store_place == "sqlite:///shared.db"
+    assert config.store_location == "sqlite:///shared.db"
     assert config.folder == tmp_path / "runs" / "all"
 
 
@@ -131,8 +131,8 @@ FAULTS = {
     "n_independent": ("pool: p\nn_independent: 9\n", ["unknown key", "Set `independent: pooled:9`"]),
     "width_share": ("pool: p\nwidth_share: .5\n", ["unknown key 'width_share'. Remove it."]),
     "no such rule": ("pool: p\nrule: mine\n", ["'rule' is 'mine'", "'shared' or 'own'"]),
-    "key twice": ("pool: p\nseed: 1\nseed: 2\n", ["'seed' is there twice", "line 3"]),
-    "no YAML": ("pool: [\n", ["no YAML", "line 2"]),
+    "key twice": ("pool: p\nseed: 1\nseed: 2\n", ["'seed' occurs twice", "line 3"]),
+    "no YAML": ("pool: [\n", ["not YAML", "line 2"]),
     "a list": ("- pool\n", ["['pool']", "key: value"]),
     "empty": ("", ["is empty"]),
     "a name that leaves the folder": ("pool: p\nname: ../x\n", ["'name' is '../x'"]),
@@ -204,7 +204,7 @@ def test_a_config_dumped_elsewhere_loads_as_the_same_run(
     again = load_run_config(write(config.folder / "config.yaml", text))
     assert str(tmp_path) not in text
     assert again == config.model_copy(update={"out": str(config.folder)})
-    assert again.store_place == config.store_place
+    assert again.store_location == config.store_location
 
 
 def test_a_dumped_config_keeps_the_name_of_a_shipped_pool_and_no_credentials(

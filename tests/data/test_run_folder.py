@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pools import make_pool
 from run_folders import contents, equal, ids, write_judged
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import MADE_BY, PoolSummary
+from youden.data.folder.run_files import COMMAND_BY_FILE, PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ranking_columns
 from youden.errors import RunFolderError
@@ -116,10 +116,10 @@ def test_a_pool_summary_reads_back_with_its_notes(folder: RunFolder) -> None:
     folder.write_notes(("D only",))
     assert equal(folder.read_pool(), replace(summary, notes=("D only",)))
     assert folder.read_notes() == ("D only",)
-    imported = PoolSummary.of_import(agents, ("x",), source="pub med")
+    imported = PoolSummary.from_import(agents, ("x",), source="pub med")
     folder.write_pool(imported)
     assert equal(folder.read_pool(), imported)
-    assert folder.command() == f"youden import peer-prediction 'pub med' --out {folder.path}"
+    assert folder.format_command() == f"youden import peer-prediction 'pub med' --out {folder.path}"
 
 
 def test_facts_and_signature_read_back(folder: RunFolder) -> None:
@@ -161,10 +161,12 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
     run = RunFolder(config.folder)
     run.write_config(config)
     assert run.read_config() == config
-    assert run.command() == f"youden run {Path('run/config.yaml')}"
+    assert run.format_command() == f"youden run {Path('run/config.yaml')}"
 
 
-@pytest.mark.parametrize("name", sorted(set(MADE_BY) - {"report.html", "items.csv", "ranking.json", "quality.csv"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(COMMAND_BY_FILE) - {"report.html", "items.csv", "ranking.json", "quality.csv"})
+)
 def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: Verdicts, name: str) -> None:
     readers = {
         "config.yaml": folder.read_config,
@@ -190,23 +192,23 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
     with pytest.raises(RunFolderError) as caught:
         readers[name]()
     assert f"has no {name}" in str(caught.value)
-    assert f"`{MADE_BY[name]}`" in str(caught.value)
+    assert f"`{COMMAND_BY_FILE[name]}`" in str(caught.value)
 
 
 def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"no run's folder at .*nowhere.*run-missing"):
+    with pytest.raises(RunFolderError, match=r"no run folder at .*nowhere.*run-missing"):
         RunFolder(tmp_path / "nowhere").read_plan()
 
 
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("{", "no JSON object"),
-        ("[]", "no JSON object"),
+        ("{", "not a JSON object"),
+        ("[]", "not a JSON object"),
         ("{}", "version"),
         ('{"version": "1"}', "version '1' of this file"),
         ('{"version": 1}', "text"),
-        ('{"version": 2}', r"another youden: it is version 2 .*reads version 1 alone.*run-version"),
+        ('{"version": 2}', r"another version of youden: got version 2 .*reads only version 1.*run-version"),
     ],
 )
 def test_damaged_json_is_refused_with_the_place(folder: RunFolder, text: str, part: str) -> None:
@@ -236,7 +238,7 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
         folder.read_ranking()
     line = {column.name: {"whole": "x", "text": "a"}.get(column.kind, "") for column in ranking_columns(())}
     folder.write_text("ranking.csv", f"{','.join(line)}\n{','.join(line.values())}\n")
-    with pytest.raises(RunFolderError, match="'x' stands where a whole number"):
+    with pytest.raises(RunFolderError, match="'x' is not a whole number"):
         folder.read_ranking()
 
 

@@ -151,7 +151,18 @@ def test_rates_of_nothing_read_back(folder: RunFolder) -> None:
     none = np.empty(0, dtype=np.int32)
     no_rates = np.empty(0)
     rates = Rates(
-        none, none, none, no_rates, no_rates, none, none, none, "twin", ("a", "b"), ("x",), Split.whole((2, 1))
+        none,
+        none,
+        none,
+        no_rates,
+        no_rates,
+        none,
+        none,
+        none,
+        "twin",
+        ("a", "b"),
+        ("x",),
+        Split.without_holdout((2, 1)),
     )
     folder.write_rates(rates)
     assert equal(rates, folder.read_rates())
@@ -185,7 +196,7 @@ def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged: V
     pq.write_table(good.replace_schema_metadata(None), path)
     refused("metadata")
     path.write_bytes(b"PAR1")
-    refused("no whole Parquet file")
+    refused("not a complete Parquet file")
 
 
 def test_a_split_of_another_size_is_refused(folder: RunFolder, judged: Verdicts) -> None:
@@ -193,7 +204,7 @@ def test_a_split_of_another_size_is_refused(folder: RunFolder, judged: Verdicts)
     plan = pq.read_table(path)
     split = json.loads(plan.schema.metadata[b"youden"])["split"]
     rewrite(path, plan, split=split | {"train": "not base64"})
-    with pytest.raises(RunFolderError, match="one bit a cell"):
+    with pytest.raises(RunFolderError, match="one bit per cell"):
         folder.read_plan()
 
 
@@ -201,7 +212,7 @@ def test_a_plan_that_does_not_say_its_digest_is_refused(folder: RunFolder, judge
     path = folder.file("plan.parquet")
     rewrite(path, pq.read_table(path), digest=None)
     with pytest.raises(RunFolderError, match=r"digest.*run-file-damaged"):
-        folder.judged_files()
+        folder.open_judged_files()
 
 
 def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdicts) -> None:
@@ -212,5 +223,7 @@ def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdict
 
 def test_tables_of_another_version_are_refused(folder: RunFolder, judged: Verdicts) -> None:
     rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=3, unheard_of=True)
-    with pytest.raises(RunFolderError, match=r"another youden: it is version 3 .*reads version 1 alone.*run-version"):
+    with pytest.raises(
+        RunFolderError, match=r"another version of youden: got version 3 .*reads only version 1.*run-version"
+    ):
         folder.read_plan()

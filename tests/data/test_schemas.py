@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator
 
 from book import making
 from commands import Youden, write_config, write_pool
-from youden.data.folder.run_files import FILE, MADE_BY, GateLedger, write_ledger
+from youden.data.folder.run_files import COMMAND_BY_FILE, GATES_FILE, GateLedger, write_ledger
 from youden.data.folder.table_columns import COLUMNS
-from youden.resources import roots
+from youden.resources import find_resource_folders
 from youden.text.yaml_text import read_yaml
 from youden.types.columns import TableColumn, columns_of
 from youden.types.facts import RankingRow
@@ -59,7 +59,7 @@ def _field(column: TableColumn | None, field: str) -> str | float | None:
 
 
 def test_every_file_of_a_run_has_a_schema() -> None:
-    assert set(SCHEMAS) == (set(MADE_BY) | {FILE}) - WITHOUT
+    assert set(SCHEMAS) == (set(COMMAND_BY_FILE) | {GATES_FILE}) - WITHOUT
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -91,8 +91,8 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
     )
     assert youden("run", "c.yaml", "--labels", "labels.csv").code == 0
     assert youden("quality", "run", "--labels", "few.csv").code == 0
-    ledger = GateLedger(looks=[]).having("a0", "a1", answers="0" * 64)
-    write_ledger(tmp_path / "run" / FILE, ledger)
+    ledger = GateLedger(looks=[]).with_analysis("a0", "a1", answers="0" * 64)
+    write_ledger(tmp_path / "run" / GATES_FILE, ledger)
     there = [name for name in SCHEMAS if (tmp_path / "run" / name).exists()]
     assert set(SCHEMAS) - set(there) <= {"holdout.csv", "pairs.parquet"}
     for name in there:
@@ -130,7 +130,9 @@ def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(mine: Path) 
 
 def test_a_config_that_is_written_by_hand_fits_its_schema_and_a_typo_does_not() -> None:
     schema = validator("config.yaml")
-    written = [path for root in roots("configs", own=False)[:1] for path in (root / "runs").glob("*.yaml")]
+    written = [
+        path for root in find_resource_folders("configs", local=False)[:1] for path in (root / "runs").glob("*.yaml")
+    ]
     assert written
     for path in written:
         schema.validate(read_yaml(path))

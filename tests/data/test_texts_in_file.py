@@ -21,9 +21,9 @@ from youden import read_pool
 from youden.data.pools import spool
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PoolError
-from youden.text.words import mean_lengths, words
+from youden.text.words import mean_lengths, split_words
 from youden.types import Agent, Item, Pool
-from youden.types.pool import in_file
+from youden.types.pool import find_file_texts
 
 TEXTS = st.one_of(
     st.none(),
@@ -54,7 +54,7 @@ def rows_of(pool: Pool) -> dict[str, list[str | None]]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool, "MOST_IN_MEMORY", 8)
+    monkeypatch.setattr(spool, "MAX_BYTES_IN_MEMORY", 8)
 
 
 @settings(max_examples=15, deadline=None)
@@ -70,10 +70,10 @@ def test_a_pool_in_a_file_is_the_one_in_memory(
         write_pool(pool_of(grid), place)
     held = read_pool(place)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(spool, "MOST_IN_MEMORY", 0)
+        patched.setattr(spool, "MAX_BYTES_IN_MEMORY", 0)
         kept = read_pool(place)
     texts = np.asarray(kept.texts)
-    assert in_file(kept.texts) is not None or not any(text for row in grid for text in row)
+    assert find_file_texts(kept.texts) is not None or not any(text for row in grid for text in row)
     assert texts.tolist() == held.texts.tolist()
     assert (kept.digest, kept.agents, kept.items, kept.n_missing) == (
         held.digest,
@@ -89,7 +89,7 @@ def test_a_pool_in_a_file_is_the_one_in_memory(
 def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
     grid = [[f"{'é' * (i == 1)} text {i} {j}" if (i + j) % 4 else None for j in range(1, 5)] for i in range(3)]
     write_pool(pool_of(grid), tmp_path / "p")
-    texts, array = in_file(read_pool(tmp_path / "p").texts), np.array(grid, dtype=object)
+    texts, array = find_file_texts(read_pool(tmp_path / "p").texts), np.array(grid, dtype=object)
     mask = np.array([[text is not None for text in row] for row in grid])
     agents, items = np.array([2, 0, 0, 1]), np.array([3, 1, 1, 0])
     for index in (0, -1, (1, 2), (slice(None), 1), (agents, items), mask, slice(1, None), np.ix_([2, 0], [1, 3]), ...):
@@ -116,7 +116,7 @@ def test_a_file_that_finds_no_room_is_a_clear_error(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.raises(PoolError, match="no room for a copy") as caught:
+        with pytest.raises(PoolError, match="no space for a copy") as caught:
             read_pool(tmp_path / "p")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -131,7 +131,7 @@ def test_a_run_over_texts_in_a_file_writes_what_one_in_memory_writes(
     agents, items = tuple(Agent(f"a{i}") for i in range(5)), tuple(Item(f"i{j}") for j in range(12))
     write_pool(Pool(agents, items, np.array(grid, dtype=object)), tmp_path / "p")
     for name, most in (("held", 10**9), ("kept", 10)):
-        monkeypatch.setattr(spool, "MOST_IN_MEMORY", most)
+        monkeypatch.setattr(spool, "MAX_BYTES_IN_MEMORY", most)
         write_config(
             tmp_path / f"{name}.yaml",
             pool="p",
@@ -150,7 +150,7 @@ def test_a_run_over_texts_in_a_file_writes_what_one_in_memory_writes(
     texts=st.lists(st.one_of(st.none(), st.text(max_size=30), st.text(st.characters(max_codepoint=127), max_size=30)))
 )
 def test_mean_lengths_count_words(texts: list[str | None]) -> None:
-    counts = [len(words(text)) for text in texts if text is not None]
+    counts = [len(split_words(text)) for text in texts if text is not None]
     found = mean_lengths(np.array([texts], dtype=object).reshape(1, -1))
     assert found.tolist() == ([np.mean(counts)] if counts else pytest.approx([np.nan], nan_ok=True))
 

@@ -246,7 +246,9 @@ UGLY = {
     "wide": Ugly(wide, ALL - 2, ("each of 'v1 plain', 'v2 steps'", "an error of the spreadsheet (such as #REF!)")),
     "letters": Ugly(letters, ALL, ("each of 'v1 plain letter', 'v2 steps letter'", "items by 'Question' (ids made")),
     "row ids": Ugly(row_ids, ALL, ("agents by 'model' and 'prompt_version'", "items by 'query'", "'id'")),
-    "merged": Ugly(merged, ALL, ("233 empty cells of 'LLM' taken for the one above them", "spelled in several ways")),
+    "merged": Ugly(
+        merged, ALL, ("233 empty cells of 'LLM' filled with the value above", "they differ only by spaces or case")
+    ),
     "excel": Ugly(
         excel,
         ALL - len(AGENTS),

@@ -17,7 +17,7 @@ from commands import Youden, write_config
 from pools import make_pool
 from youden import read_pool
 from youden.data.pools.pool_reader import write_pool
-from youden.decompression import VARIABLE, open_parquet, unpacked
+from youden.decompression import VARIABLE, iter_unpacked, open_parquet
 from youden.errors import ConfigError, InputError
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
 def test_rows_come_as_they_are_whatever_their_types_and_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("youden.decompression.AT_ONCE", 100)
+    monkeypatch.setattr("youden.decompression.CHUNK_BYTES", 100)
     rows = [
         {"a": None if k % 7 == 0 else "x" * (k % 50), "b": f"é{k % 3}", "n": k, "list": [k, None], "raw": b"\xff" * k}
         for k in range(200)
@@ -131,6 +131,8 @@ def test_rows_come_as_they_are_whatever_their_types_and_a_few_at_a_time(
     table = pa.Table.from_pylist(rows)
     table = table.append_column("coded", table["b"].dictionary_encode()).append_column("nothing", pa.nulls(200))
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=64)
-    batches = list(unpacked(open_parquet(tmp_path / "t.parquet").iter_batches(batch_size=50), tmp_path / "t.parquet"))
+    batches = list(
+        iter_unpacked(open_parquet(tmp_path / "t.parquet").iter_batches(batch_size=50), tmp_path / "t.parquet")
+    )
     assert [row for batch in batches for row in batch.to_pylist()] == table.to_pylist()
     assert len(batches) > 20

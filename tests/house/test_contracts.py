@@ -9,11 +9,11 @@ import pytest
 
 from pools import make_pool
 from youden import make_plan
-from youden.judging.backend_records import JUDGES, backend_of
+from youden.judging.backend_records import JUDGES, get_backend_record
 from youden.judging.backends.lexical import Lexical
 from youden.judging.call.connection import Connection
 from youden.protocol.designs import DESIGNS
-from youden.streams import own_stream
+from youden.streams import standalone_stream
 from youden.workflows.attacks import ATTACKS, plant
 
 BUILT_FROM_A_PLAN = {"lexical": Lexical}
@@ -41,7 +41,7 @@ def test_a_design_draws_pairs_of_eligible_cells_and_repeats_itself_by_seed(name:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in JUDGES if backend_of(name).makes_calls and name not in NOT_INSTALLED]
+    "name", [name for name in JUDGES if get_backend_record(name).makes_calls and name not in NOT_INSTALLED]
 )
 async def test_a_judge_that_makes_calls_is_built_from_a_connection_and_lets_go_of_it(name: str) -> None:
     judge = JUDGES.load(name)(Connection("tested", "http://127.0.0.1:9/v1", 1.0, api_key="planted-key"))
@@ -66,19 +66,23 @@ def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: st
 
 
 def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
-    assert {name for name in JUDGES if not backend_of(name).makes_calls} == {*BUILT_FROM_A_PLAN, "jury", "replay"}
+    assert {name for name in JUDGES if not get_backend_record(name).makes_calls} == {
+        *BUILT_FROM_A_PLAN,
+        "jury",
+        "replay",
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in JUDGES if name not in NOT_INSTALLED | {"replay"}])
 def test_whether_a_judge_makes_calls_is_known_without_loading_it_and_is_true(name: str) -> None:
-    assert backend_of(name).makes_calls != hasattr(JUDGES.load(name), "answer_many")
+    assert get_backend_record(name).makes_calls != hasattr(JUDGES.load(name), "answer_many")
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_an_attack_plants_agents_with_one_text_an_item_and_repeats_itself_by_seed(name: str) -> None:
     attack = ATTACKS.load(name)
     pool = make_pool(6, 12, present=np.random.default_rng(3).random((6, 12)) < 0.9, prompt=attack.needs_prompts)
-    one, again = (plant(pool, attack, weak=2, rng=own_stream(5)).pool for _ in "ab")
+    one, again = (plant(pool, attack, weak=2, rng=standalone_stream(5)).pool for _ in "ab")
     assert one.n_agents > 6
     assert one.digest == again.digest
     assert all(isinstance(text, str) for text in one.texts[6:].ravel())

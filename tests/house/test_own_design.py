@@ -10,7 +10,7 @@ import pytest
 
 from pools import make_pool
 from youden import make_plan, registry
-from youden.protocol.designs.cyclic import numbered
+from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.extension import add_calls
 from youden.types import PAIRED, Drawn, Plan, Pool, Rounds, Trials
 from youden.types.pool import Bools
@@ -33,7 +33,7 @@ class Neighbours:
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         chosen = [slot for _, slot in zip(range(self.n_slots), self.slots(eligible, rng), strict=False)]
-        return Drawn(numbered(chosen), (f"{self.n_slots} rows of neighbours",))
+        return Drawn(number_blocks(chosen), (f"{self.n_slots} rows of neighbours",))
 
 
 class InRounds(Neighbours):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from youden.judging.backend_records import PROVIDERS
-from youden.judging.config.judge_files import load_judge_config, table_price
-from youden.resources import roots
+from youden.judging.config.judge_files import find_table_price, load_judge_config
+from youden.resources import find_resource_folders
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLED = {
@@ -49,7 +49,9 @@ def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -> None:
-    files = [path for root in roots("configs", own=False)[:1] for path in (root / "judges").glob("*.yaml")]
+    files = [
+        path for root in find_resource_folders("configs", local=False)[:1] for path in (root / "judges").glob("*.yaml")
+    ]
     assert set(TABLED) < {path.stem for path in files}
     for path in files:
         config = load_judge_config(path)
@@ -64,7 +66,7 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
     if find_spec("litellm") is None:
         return  # CI runs this file again where litellm is installed
     config = load_judge_config(name)
-    found = table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
+    found = find_table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
     assert (config.price_in, config.price_out) == found
 
 

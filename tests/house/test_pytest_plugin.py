@@ -21,7 +21,7 @@ from wire_server import Reply, WireServer, same_item
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, JudgeError, ReplayMissError
 from youden.judging.offline.cassette_file import read_cassette
-from youden.judging.offline.tape import Tape, difference, inserted
+from youden.judging.offline.tape import CassetteRecorder, format_difference, use_cassette
 
 pytest_plugins = ["pytester"]
 
@@ -203,9 +203,9 @@ def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: 
     plan = replace(plan, trials=replace(plan.trials, replicate=np.repeat(np.arange(2, dtype=np.int32), len(plan) // 2)))
     server.behave = lambda n, body: Reply("YES" if n % 5 else "NO")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
-    with inserted(Tape(tmp_path / "c.jsonl", mode="once")):
+    with use_cassette(CassetteRecorder(tmp_path / "c.jsonl", mode="once")):
         first = youden.judge(plan, judge=judge, store=tmp_path / "one.db")
-    with inserted(Tape(tmp_path / "c.jsonl", mode="none")) as tape:
+    with use_cassette(CassetteRecorder(tmp_path / "c.jsonl", mode="none")) as tape:
         again = youden.judge(plan, judge=judge, store=tmp_path / "two.db")
     np.testing.assert_array_equal(first.answer, again.answer)
     assert (tape.n_played, server.n_requests) == (len(plan), len(plan))
@@ -216,10 +216,10 @@ def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) ->
     pool = make_pool(3, 3)
     plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
-    with inserted(Tape(tmp_path / "c.jsonl", mode="once")):
+    with use_cassette(CassetteRecorder(tmp_path / "c.jsonl", mode="once")):
         youden.judge(plan, judge=judge, store=tmp_path / "one.db")
     began = time.perf_counter()
-    with inserted(Tape(tmp_path / "c.jsonl", mode="none")):
+    with use_cassette(CassetteRecorder(tmp_path / "c.jsonl", mode="none")):
         youden.judge(plan, judge=judge | {"requests_per_minute": 1}, store=tmp_path / "two.db")
     assert time.perf_counter() - began < 30
 
@@ -229,15 +229,18 @@ def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: Wire
     plan = youden.make_plan(pool, calls=10, independent="pooled:4")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "price": 0}
     with pytest.raises(ConfigError, match="no cassette"):
-        Tape(tmp_path / "c.jsonl", mode="none")
-    with inserted(Tape(tmp_path / "c.jsonl", mode="new")):
+        CassetteRecorder(tmp_path / "c.jsonl", mode="none")
+    with use_cassette(CassetteRecorder(tmp_path / "c.jsonl", mode="new")):
         youden.judge(plan, judge=judge | {"api_key_env": None}, store=tmp_path / "v.db")
     assert len(read_cassette(tmp_path / "c.jsonl").entries) == 10
     with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
         youden.judge(plan, judge=judge, store=tmp_path / "w.db")
-    with inserted(Tape(tmp_path / "c.jsonl", mode="none")), pytest.raises(ReplayMissError, match="model: m2"):
+    with (
+        use_cassette(CassetteRecorder(tmp_path / "c.jsonl", mode="none")),
+        pytest.raises(ReplayMissError, match="model: m2"),
+    ):
         youden.judge(plan, judge=judge | {"model": "m2"}, store=tmp_path / "w.db")
-    assert difference({}, {}) == "Nothing is recorded there."
+    assert format_difference({}, {}) == "The cassette is empty."
 
 
 def test_pytest_starts_without_anything_heavy(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from commands import Youden
 from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.offline.cassette_file import Cassette, entry, write_cassette
-from youden.judging.question.questions import canonical
-from youden.report.charts.vega import mark, picture_spec
+from youden.judging.offline.cassette_file import Cassette, make_entry, write_cassette
+from youden.judging.question.questions import canonical_request
+from youden.report.charts.vega import picture_spec, spec_digest
 from youden.report.data.report import ReportData
 from youden.types import PAIRED, Completion, Plan
 
@@ -70,14 +70,14 @@ def test_the_example_of_a_test_passes_on_its_cassette(
     judge, pool = load_judge_config("gpt-4o-mini"), read_pool("datasets/field-notes")
     plan, questions = make_plan(pool, calls=400, seed=0), judge.questions()
     entries = {
-        key: entry(
+        key: make_entry(
             key,
-            canonical(request, address=questions.address),
+            canonical_request(request, address=questions.address),
             Completion(
                 "YES" if plan.arm[row] == PAIRED and "template" not in agents_of(plan, row) else "NO", "stop", "m", 9, 1
             ),
         )
-        for row, key, request in questions.all(plan)
+        for row, key, request in questions.iter_requests(plan)
     }
     write_cassette(pytester.path / "cassettes" / "notes.jsonl", Cassette((judge.public(),), entries))
     pytester.makepyfile(example)
@@ -106,7 +106,7 @@ def test_the_pictures_show_what_the_demo_shows(demo: ReportData, picture: str) -
     spec = picture_spec(demo, picture)
     drawn = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
     again = f"youden report runs/demo --format svg --chart {picture} --out docs/{picture}.svg"
-    assert mark(spec) in drawn, f"The picture is not current. Draw it again: {again}"
+    assert spec_digest(spec) in drawn, f"The picture is not current. Draw it again: {again}"
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_the_figure_and_tables_of_published_models_are_current(shared: Path, mon
 
     works = labels_pages.alpaca_rows(shared / "alpaca-eval")
     again = "Make them again: python benchmarks/labels.py --write"
-    assert mark(labels_pages.figure(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
+    assert spec_digest(labels_pages.figure(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
     drawn = labels_pages.quality_picture(shared / "alpaca-eval").decode()
     assert drawn.splitlines()[-1] in labels_pages.QUALITY.read_text(encoding="utf-8"), again
     fails = labels_pages.fails_table(labels_pages.mt_bench_rows(shared / "mt-bench"))

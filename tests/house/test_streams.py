@@ -36,7 +36,7 @@ def test_every_name_has_a_key_of_its_own() -> None:
 
 
 def test_a_seed_of_its_own_is_no_stream_of_a_run_but_the_one_it_names() -> None:
-    own = streams.own_stream(3).integers(2**60, size=2).tolist()
+    own = streams.standalone_stream(3).integers(2**60, size=2).tolist()
     assert [name for name, numbers in starts(3).items() if numbers == own] == ["holdout ()"]
 
 

@@ -17,11 +17,11 @@ from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, healthy
 from wire_server import Reply, well_behaved
 from youden.errors import JudgeError
-from youden.judging.call.account_errors import account_error, error_parts
-from youden.judging.call.connection import status_error
-from youden.judging.call.reply_errors import error_inside
+from youden.judging.call.account_errors import find_account_error, parse_error_parts
+from youden.judging.call.connection import make_status_error
+from youden.judging.call.reply_errors import find_reply_error
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.types import INDEPENDENT, Pool
 
 POOL = make_pool(3, 6)
@@ -110,16 +110,16 @@ def test_known_wording_ends_the_run_whatever_form_the_error_has(status: int, mes
         {"error": message},
         {"message": message},
     ):
-        error = status_error(400, json.dumps(body), {})
+        error = make_status_error(400, json.dumps(body), {})
         assert (error.kind, error.status) == ("stop", status), body
-    inside = error_inside({"error": {"code": 400, "message": message}})
+    inside = find_reply_error({"error": {"code": 400, "message": message}})
     assert inside is not None
     assert (inside.kind, inside.status) == ("stop", status)
 
 
 @pytest.mark.parametrize("message", ABOUT_A_REQUEST)
 def test_other_wording_stays_the_requests_own_failure(message: str) -> None:
-    error = status_error(400, json.dumps({"error": {"message": message, "type": "invalid_request_error"}}), {})
+    error = make_status_error(400, json.dumps({"error": {"message": message, "type": "invalid_request_error"}}), {})
     assert (error.kind, error.status) == ("rejected", 400)
 
 
@@ -135,14 +135,14 @@ def test_other_wording_stays_the_requests_own_failure(message: str) -> None:
 )
 def test_a_code_counts_wherever_it_is(error: dict[str, Any], status: int) -> None:
     for body in ({"error": error}, [{"error": error}], {"error": [error]}):
-        found = status_error(400, json.dumps(body), {})
+        found = make_status_error(400, json.dumps(body), {})
         assert (found.kind, found.status in (status, 400)) == ("stop", True), body
 
 
 def test_a_rate_limit_that_speaks_of_quota_is_tried_again() -> None:
     """Gemini words its limits per minute like this."""
     message = "You exceeded your current quota, please check your plan and billing details. Please retry in 41s."
-    error = status_error(
+    error = make_status_error(
         429, json.dumps({"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}}), {}
     )
     assert error.kind == "retry"
@@ -189,7 +189,9 @@ async def test_a_hostile_text_that_a_server_repeats_does_not_end_the_run(tmp_pat
         return Sent(json.dumps(error).encode(), status=400, billed=False)
 
     async with UnrulyServer(repeats) as server:
-        found = await ask(plan, pool, server.url, tmp_path / "v.db", asking=Asking(max_missing=1.0), backend=backend)
+        found = await ask(
+            plan, pool, server.url, tmp_path / "v.db", asking=JudgingOptions(max_missing=1.0), backend=backend
+        )
     one, two = plan.text_rows
     second_item = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
     n = int((((plan.item == 5) & (one == 0)) | ((second_item == 5) & (two == 0))).sum())
@@ -211,7 +213,7 @@ async def test_in_a_batch_too(tmp_path: Path, provider: str) -> None:
     async with server:
         judge = load_judge_config({**config, "base_url": server.url})
         with pytest.raises(JudgeError) as caught:
-            await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=Asking(batching=Batching(poll=0.01)))
+            await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=JudgingOptions(batching=Batching(poll=0.01)))
     assert caught.value.slug == "judge-quota"
     with closing(sqlite3.connect(tmp_path / "v.db")) as stored:
         assert stored.execute("SELECT count(*) FROM failures").fetchone() == (0,)
@@ -231,5 +233,5 @@ def test_a_body_of_any_shape_has_parts() -> None:
         {"error": [[]]},
         {"error": {"details": 5}},
     ):
-        codes, message = error_parts(body)
-        assert account_error(codes, message) is None
+        codes, message = parse_error_parts(body)
+        assert find_account_error(codes, message) is None

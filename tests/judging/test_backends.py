@@ -22,16 +22,16 @@ from pools import make_pool
 from unruly_server import Sent, UnrulyServer
 from wire_server import Fault, Reply, WireServer, claude_message, completion, well_behaved
 from youden.errors import ConfigError, JudgeError
-from youden.judging.backend_records import BACKENDS, JUDGES, calling_judge
+from youden.judging.backend_records import BACKENDS, JUDGES, make_calling_judge
 from youden.judging.backends.openai import OpenAIJudge
 from youden.judging.call.connection import Connection
-from youden.judging.call.failures import CallError, http_error
+from youden.judging.call.failures import CallError, make_http_error
 from youden.judging.config.judge_files import load_judge_config
 from youden.types import Judge, Message, Request
 
 CALLING = {name: one for name, one in BACKENDS.items() if one.makes_calls}
 MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m", "anthropic": "m"}
-INSTALLED = [name for name, one in CALLING.items() if one.installed is None or find_spec(one.installed)]
+INSTALLED = [name for name, one in CALLING.items() if one.package is None or find_spec(one.package)]
 REQUEST = (Message("system", "s"), Message("user", "u"))
 PARAMETERS = {"temperature": 0, "max_tokens": 8, "seed": 0, "top_k": 5}
 POOL = make_pool(3, 4)
@@ -58,7 +58,7 @@ async def ask(
     asked = UnrulyServer(lambda *_: reply) if isinstance(reply, Sent) else WireServer(lambda *_: reply)
     async with asked as server:
         way = {"api_key": KEY} | connection
-        judge: Judge = calling_judge(backend, Connection("test", server.url, seconds, **way))
+        judge: Judge = make_calling_judge(backend, Connection("test", server.url, seconds, **way))
         try:
             got: Any = await judge.answer(Request(model or MODELS[backend], REQUEST, PARAMETERS))
         except CallError as error:
@@ -86,7 +86,7 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
 async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(backend: str, cookie: str) -> None:
     headers = {"Set-Cookie": f"{cookie}; Path=/"}
     async with WireServer(lambda n, _: Reply("YES", headers={} if n else headers)) as server:
-        judge: Judge = calling_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
+        judge: Judge = make_calling_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
         request = Request(MODELS[backend], REQUEST, PARAMETERS)
         with suppress(CallError):  # litellm's own client reads no reply whose headers are not ASCII
             await judge.answer(request)
@@ -140,7 +140,7 @@ async def test_an_http_error_has_its_fate_and_is_sent_once(
     assert (got.kind, server.n_requests) == (kind, 1)
     assert got.status == status or (backend == "litellm" and status == 500)
     assert KEY not in repr(got)
-    assert http_error(status, [code], "no", reason="").kind == kind
+    assert make_http_error(status, [code], "no", reason="").kind == kind
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ async def test_key_or_basic_credentials_reach_the_server(backend: str, connectio
 
 
 async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
-    judge = calling_judge(backend, Connection("test", "http://127.0.0.1:9/v1", 0.5, api_key=KEY))
+    judge = make_calling_judge(backend, Connection("test", "http://127.0.0.1:9/v1", 0.5, api_key=KEY))
     with pytest.raises(CallError) as caught:
         await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
     await judge.aclose()

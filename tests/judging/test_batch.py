@@ -33,10 +33,10 @@ from youden.judging.call.retries import RetryPolicy
 from youden.judging.engine import BATCHES, batch_provider
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.offline.http_batches import OpenAIBatches
-from youden.judging.offline.lines import Line, results, split_lines
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.offline.lines import RequestLine, iter_results, split_lines
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.leases import LEASE, Claims, all_jobs
+from youden.judging.store.leases import LEASE_SECONDS, Leases, list_jobs
 from youden.types import Completion, Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -52,7 +52,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(autouse=True)
 def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youden.judging.offline.http_batches.LAG", 0.3)
+    monkeypatch.setattr("youden.judging.offline.http_batches.MAX_LIST_LAG_SECONDS", 0.3)
 
 
 class Killed(BaseException):
@@ -70,7 +70,9 @@ async def ask(
     **terms: Any,
 ) -> Verdicts:
     batching = Batching(poll=0.0, say=([] if said is None else said).append, sleep=sleep)
-    return await judged.ask(plan, POOL, server.url, store, asking=Asking(batching=batching, **terms), **(changes or {}))
+    return await judged.ask(
+        plan, POOL, server.url, store, asking=JudgingOptions(batching=batching, **terms), **(changes or {})
+    )
 
 
 async def killed_while_it_waits(server: BatchServer, store: Store, **more: Any) -> None:
@@ -129,7 +131,7 @@ async def test_judge_sends_batches_in_the_mode_batch(tmp_path: Path, monkeypatch
     most_bytes=st.integers(30, 100),
 )
 def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], most: int, most_bytes: int) -> None:
-    lines = [Line(str(n), b"x" * size, 0.0) for n, size in enumerate(sizes)]
+    lines = [RequestLine(str(n), b"x" * size, 0.0) for n, size in enumerate(sizes)]
     made = list(split_lines(iter(lines), max_requests=most, max_bytes=most_bytes))
     assert [line for part in made for line in part] == lines
     totals = [sum(len(line.text) for line in part) for part in made]
@@ -216,8 +218,8 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
         target = {
             "upload": "youden.judging.offline.batch_leases.BatchLeases.note_file",
             "create": "youden.judging.offline.batch_leases.BatchLeases.note_batch",
-            "look": "youden.judging.offline.in_batches.InBatches._merge",
-            "fetch": "youden.judging.offline.in_batches.results",
+            "look": "youden.judging.offline.in_batches.BatchRunner._merge",
+            "fetch": "youden.judging.offline.in_batches.iter_results",
             "merge": "youden.judging.offline.batch_leases.BatchLeases.settle",
         }[at]
 
@@ -293,8 +295,8 @@ async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_pai
             with pytest.raises(JudgeError, match=r"batch_0 of 240 requests.*--forget batch_0.*\[batch-unknown\]"):
                 await ask(server, store)
         assert len(server.batches) == 1
-        assert [job.batch for job in all_jobs(store.place)] == ["batch_0"]
-        for job in all_jobs(store.place):
+        assert [job.batch for job in list_jobs(store.place)] == ["batch_0"]
+        for job in list_jobs(store.place):
             store.place.forget_batch(job.id)
         assert (await ask(server, store)).answered.all()
 
@@ -369,7 +371,7 @@ async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: s
     async with BatchServer(looks_needed=4) as server:
         with open_store(place) as one, open_store(place) as two:
             both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (one, two)))
-            assert all_jobs(one.place) == []
+            assert list_jobs(one.place) == []
     assert all(verdicts.answered.all() for verdicts in both)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
@@ -386,12 +388,12 @@ async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(
         await never.wait()
 
     async def five_seconds(_: float) -> None:
-        assert clock.now > LEASE or said == []
+        assert clock.now > LEASE_SECONDS or said == []
         clock.now += 5
 
     async with BatchServer(looks_needed=3) as server:
         with open_store(place) as one, open_store(place) as two:
-            monkeypatch.setattr(two, "claims", lambda: Claims(two.place, now=clock))
+            monkeypatch.setattr(two, "leases", lambda: Leases(two.place, now=clock))
             dead = asyncio.create_task(ask(server, one, sleep=forever))
             await waits.wait()
             verdicts = await ask(server, two, sleep=five_seconds, said=said)
@@ -417,7 +419,7 @@ async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
             async def stands_still(self: OpenAIBatches, text: bytes) -> str:
                 file = await plain(self, text)
                 patch.setattr(OpenAIBatches, "upload", plain)
-                patch.setattr(two, "claims", lambda: Claims(two.place, now=clock))
+                patch.setattr(two, "leases", lambda: Leases(two.place, now=clock))
                 assert (await ask(server, two, sleep=five_seconds)).answered.all()
                 return file
 
@@ -433,9 +435,9 @@ async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claim
     config = judge_config("http://127.0.0.1:9/v1")
     questions = config.questions()
     one, other = (BatchLeases(store, address=questions.address, model=questions.model) for _ in range(2))
-    keys = [key for _, key, _ in questions.all(PLAN)][:10]
+    keys = [key for _, key, _ in questions.iter_requests(PLAN)][:10]
     other.note(0.0, keys[:4])
-    assert one.without_sent(keys) == set(keys[4:])
+    assert one.exclude_sent(keys) == set(keys[4:])
     assert one.elsewhere
 
 
@@ -444,13 +446,13 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
 ) -> None:
     """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
     stood_still = 0.0
-    monkeypatch.setattr(store, "claims", lambda: Claims(store.place, now=lambda: time.time() + stood_still))
+    monkeypatch.setattr(store, "leases", lambda: Leases(store.place, now=lambda: time.time() + stood_still))
     leases = BatchLeases(store, address="a", model="m")
     leases.note(0.0, ["a"])
-    stood_still = LEASE
+    stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
         leases.note(0.0, ["b"])
-    assert [len(one.keys) for one in all_jobs(store.place)] == [1]
+    assert [len(one.keys) for one in list_jobs(store.place)] == [1]
 
 
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:
@@ -484,7 +486,7 @@ def test_result_lines_are_read_in_all_their_forms() -> None:
             b"torn {",
         )
     )
-    came = dict(results(text))
+    came = dict(iter_results(text))
     assert isinstance(came["a"], Completion)
     kinds = {key: one.kind for key, one in came.items() if isinstance(one, CallError)}
     assert kinds == {"b": "retry", "c": "retry", "d": "rejected", "e": "stop"}

@@ -23,9 +23,9 @@ from youden.errors import ShortRunError
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.offline.batch_leases import BatchLeases
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import open_store
-from youden.judging.store.leases import all_jobs
+from youden.judging.store.leases import list_jobs
 from youden.types import Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -41,7 +41,7 @@ asyncio.run(in_batches(sys.argv[1], sys.argv[2], HALF))
 
 async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = None) -> Verdicts:
     batching = Batching(sleep=sleep or (lambda _s: asyncio.sleep(0.05)))
-    return await ask(plan, POOL, url, place, asking=Asking(batching=batching))
+    return await ask(plan, POOL, url, place, asking=JudgingOptions(batching=batching))
 
 
 async def call_by_call(
@@ -49,7 +49,7 @@ async def call_by_call(
 ) -> Verdicts:
     """As the judge at `url`, whose calls go to `calls`."""
     async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 60.0))) as judge:
-        return await ask(plan, POOL, judge, place, base_url=url, asking=Asking(progress=told))
+        return await ask(plan, POOL, judge, place, base_url=url, asking=JudgingOptions(progress=told))
 
 
 def slowly(n: int, body: Any) -> Reply:
@@ -61,7 +61,7 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
     async with BatchServer(looks_needed=10**9) as server, WireServer(slowly) as calls:
         batch = asyncio.create_task(in_batches(server.url, place, HALF))
         await until(lambda: bool(server.batches))
-        with pytest.raises(ShortRunError, match="120 answers are awaited"):
+        with pytest.raises(ShortRunError, match="120 answers are pending"):
             await call_by_call(server.url, place, HALF, calls=calls)
         server.looks_needed = 1
         assert (await batch).answered.all()
@@ -85,11 +85,11 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
             sys.executable, "-c", SENDS, server.url, place, env={**os.environ, "PYTHONPATH": path}
         )
         with open_store(place) as store:
-            await until(lambda: any(one.batch for one in all_jobs(store.place)))
+            await until(lambda: any(one.batch for one in list_jobs(store.place)))
             sending.kill()
             assert await sending.wait() == -9
             told = Counted(calls=lambda: calls.n_requests)
-            with pytest.raises(ShortRunError, match=r"120 answers are awaited.*\[batch-awaited\]") as caught:
+            with pytest.raises(ShortRunError, match=r"120 answers are pending.*\[batch-awaited\]") as caught:
                 await call_by_call(server.url, place, calls=calls, told=told)
             assert told.said == [(0, str(caught.value))]
             assert f"`youden store batches {store.name}`" in str(caught.value)
@@ -112,7 +112,7 @@ async def test_what_a_run_that_ended_left_in_a_batch_is_asked_by_calls_once_it_i
         with pytest.raises(asyncio.CancelledError):
             await in_batches(server.url, place, HALF, sleep=is_told_to_stop)
         for _ in range(2):
-            with pytest.raises(ShortRunError, match="120 answers are awaited"):
+            with pytest.raises(ShortRunError, match="120 answers are pending"):
                 await call_by_call(server.url, place, HALF, calls=calls)
         assert calls.n_requests == 0
         assert youden("store", "batches", place, "--forget", "batch_0").code == 0
@@ -122,14 +122,14 @@ async def test_what_a_run_that_ended_left_in_a_batch_is_asked_by_calls_once_it_i
 
 async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a_batch(place: str) -> None:
     questions = judge_config(NOWHERE).questions()
-    keys = [key for _, key, _ in questions.all(HALF)]
+    keys = [key for _, key, _ in questions.iter_requests(HALF)]
     async with WireServer() as calls:
         with open_store(place) as store:
-            store.claims().take(keys)
+            store.leases().acquire(keys)
             waits = asyncio.create_task(call_by_call(NOWHERE, place, HALF, calls=calls))
             await asyncio.sleep(0.3)
             assert not waits.done()
             BatchLeases(store, address=questions.address, model=questions.model).note(0.0, keys)
-            with pytest.raises(ShortRunError, match="120 answers are awaited"):
+            with pytest.raises(ShortRunError, match="120 answers are pending"):
                 await waits
         assert calls.n_requests == 0

@@ -20,10 +20,17 @@ from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
-from youden.judging.offline.cassette_file import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
+from youden.judging.offline.cassette_file import (
+    Cassette,
+    check_cassette,
+    make_entry,
+    read_cassette,
+    redact,
+    write_cassette,
+)
 from youden.judging.question.parsing import PARSERS, Decision, Reading, read_answer
 from youden.judging.question.prompts import load_prompt
-from youden.judging.question.questions import canonical
+from youden.judging.question.questions import canonical_request
 from youden.judging.store.answers import open_store
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pools.run_cassettes import import_cassette
@@ -39,7 +46,7 @@ def an_entry(n: int = 0, said: str = "YES"):
     questions = JUDGE.questions()
     request = questions.request(PLAN, n)
     outcome = Completion(said, "stop", "m-dated", 100, 1, seconds=0.1 * n, top_logprobs=(("YES", -0.5),))
-    return entry(questions.key(request), canonical(request, address=questions.address), outcome)
+    return make_entry(questions.key(request), canonical_request(request, address=questions.address), outcome)
 
 
 @pytest.fixture
@@ -127,15 +134,15 @@ def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda line: line.replace("says something", "said nothing", 1), "another key"),
-        (lambda line: line.replace('"temperature":0.0', '"temperature":1.0'), "another key"),
+        (lambda line: line.replace("says something", "said nothing", 1), "but that of the request is"),
+        (lambda line: line.replace('"temperature":0.0', '"temperature":1.0'), "but that of the request is"),
         (lambda line: line[:-20] + "\n", "Invalid JSON"),
         (lambda line: line.replace('"key":"', '"key":"0', 1), "'key': String should match"),
         (lambda line: line.replace('"answer"', '"reply"'), "unknown key 'reply'"),
         (lambda line: line.replace('"text"', '"txt"'), "'answer.text' is missing"),
         (lambda line: line.replace('"content"', '"words"', 1), "request.messages.0"),
         (lambda line: line.replace('"answer":', '"failure":null,"x":'), "unknown key 'x'"),
-        (lambda line: line + line, "there twice"),
+        (lambda line: line + line, "occurs twice"),
     ],
 )
 def test_damage_is_told_with_its_line(tmp_path: Path, damage, says: str) -> None:

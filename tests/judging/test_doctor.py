@@ -37,7 +37,7 @@ def test_a_healthy_judge_takes_one_call(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply("YES", logprobs=ODDS, model="m-2026-01-01")
     found = examined(server, price=10)
     assert statuses(found) == dict.fromkeys(STEPS, "ok")
-    assert found.usable
+    assert found.is_usable
     assert server.n_requests == 1
     assert "m-2026-01-01" in said(found, "model")
     assert "'YES' reads as 1" in said(found, "parse")
@@ -49,7 +49,7 @@ def test_a_model_that_turns_log_probabilities_down_is_asked_once_more_without(se
     server.behave = lambda _n, body: Reply(status=400) if "logprobs" in body else Reply("NO")
     found = examined(server)
     assert statuses(found) == dict.fromkeys(STEPS, "ok") | {"logprobs": "warning", "price": "warning"}
-    assert found.usable
+    assert found.is_usable
     assert server.n_requests == 2
 
 
@@ -57,16 +57,16 @@ def test_a_judge_that_decides_by_log_probabilities_needs_them(server: WireServer
     server.behave = lambda *_: Reply("YES")
     found = examined(server, decision="logprobs")
     assert statuses(found)["logprobs"] == "failed"
-    assert not found.usable
+    assert not found.is_usable
 
 
 def test_another_model_is_a_warning_and_an_answer_that_does_not_parse_a_failure(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply("As an assistant I", model="other", finish_reason="length")
     found = examined(server)
     assert (statuses(found)["model"], statuses(found)["parse"]) == ("warning", "failed")
-    assert "m was asked for and other answers" in said(found, "model")
+    assert "requested m, but other answers" in said(found, "model")
     assert "truncated" in said(found, "parse")
-    assert not found.usable
+    assert not found.is_usable
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_another_model_is_a_warning_and_an_answer_that_does_not_parse_a_failure(
     [
         (Reply(status=401, error={"message": f"bad key {KEY}"}), "key", "bad key ***"),
         (Reply(status=404, error={"message": "no such model"}), "reach", "no such model"),
-        (Reply(status=429, error={"message": "no quota", "code": "insufficient_quota"}), "reach", "Top up"),
+        (Reply(status=429, error={"message": "no quota", "code": "insufficient_quota"}), "reach", "Add credit"),
         (Reply(status=503), "reach", "503"),
-        (Reply(fault="reset"), "reach", "gave no usable reply"),
+        (Reply(fault="reset"), "reach", "sent no usable reply"),
         (Reply(fault="stall"), "reach", "No reply within 0.2 s"),
     ],
 )
@@ -102,7 +102,7 @@ def test_without_a_key_nothing_is_sent(server: WireServer) -> None:
 
 def test_a_judge_without_calls_is_well_and_a_jury_is_examined_one_by_one(server: WireServer) -> None:
     (lexical,) = diagnose(load_judge_config("lexical"), environment={})
-    assert lexical.usable
+    assert lexical.is_usable
     server.behave = lambda *_: Reply("YES")
     member = {"backend": "openai", "base_url": server.url, "api_key_env": None}
     jury = load_judge_config(

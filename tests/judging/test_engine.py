@@ -22,10 +22,10 @@ from youden import judge_async
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
-from youden.judging.config.judge_files import price
+from youden.judging.config.judge_files import call_cost
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.calling import worst_price
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.calling import max_call_cost
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store, open_store
 from youden.types import PAIRED, Completion, Plan, Request, Verdicts
 
@@ -46,7 +46,7 @@ async def ask(
     **terms: Any,
 ) -> Verdicts:
     who = judge.url if isinstance(judge, WireServer) else judge
-    return await judged.ask(plan, POOL, who, store, asking=Asking(**terms), **(changes or {}))
+    return await judged.ask(plan, POOL, who, store, asking=JudgingOptions(**terms), **(changes or {}))
 
 
 async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Store) -> None:
@@ -144,7 +144,7 @@ async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store)
             await judged.ask(plan, pool, server.url, store)
         assert 200 <= server.n_requests < len(plan)
         assert caught.value.exit_code == 1
-        more = await judged.ask(plan, pool, server.url, store, asking=Asking(max_missing=0.1))
+        more = await judged.ask(plan, pool, server.url, store, asking=JudgingOptions(max_missing=0.1))
     assert more.answered.sum() == len(plan) - 12
     assert server.n_requests == len(plan)
 
@@ -285,10 +285,10 @@ def test_one_budget_serves_several_event_loops_one_after_the_other(tmp_path: Pat
         WireServer(lambda *_: Reply("YES", delay=0.001, usage={"prompt_tokens": 20, "completion_tokens": 1}))
     ) as server:
         config = judge_config(server.url, backend="wire", price=1000, max_tokens=1, concurrency=8, start_concurrency=8)
-        dearest = max(worst_price(config, config.questions().request(plan, row)) for row in range(len(plan)))
-        budget = Budget(3 * dearest + 2 * len(plan) * price(config, 20, 1))
+        dearest = max(max_call_cost(config, config.questions().request(plan, row)) for row in range(len(plan)))
+        budget = Budget(3 * dearest + 2 * len(plan) * call_cost(config, 20, 1))
         for name in ("one.db", "two.db"):
-            assert not budget.fits(8 * dearest)
+            assert not budget.can_reserve(8 * dearest)
             with open_store(tmp_path / name) as store:
                 asked = judge_plan(plan, config=config, store=store, environment=ENVIRONMENT, budget=budget)
                 assert asyncio.run(asked).answered.all()

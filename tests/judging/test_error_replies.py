@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from twists import ERROR_BODIES, RETRY_AFTER, STATUSES
-from youden.judging.call.connection import parsed, retry_after, status_error
+from youden.judging.call.connection import make_status_error, parse_reply, parse_retry_after
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import checked
-from youden.judging.offline.lines import outcome_of, results
+from youden.judging.call.reply import parse_completion
+from youden.judging.offline.lines import iter_results, parse_outcome
 from youden.types import Completion
 
 DATES = st.builds(
@@ -66,15 +66,15 @@ def check(status: int, body: bytes, headers: dict[str, str], said: Any) -> None:
 
     A line that says neither what was answered nor what failed is no result.
     """
-    seconds = retry_after(headers)
+    seconds = parse_retry_after(headers)
     assert seconds is None or seconds >= 0
-    failures = [status_error(status, body, headers)]
+    failures = [make_status_error(status, body, headers)]
     try:
-        checked(parsed(body), seconds=0.0)
+        parse_completion(parse_reply(body), seconds=0.0)
     except CallError as error:
         failures.append(error)
     lines = [{"custom_id": "k", "error": said}, {"custom_id": "k", "response": {"status_code": status, "body": said}}]
-    outcomes = [outcome_of(line) for line in lines] + [outcome for _, outcome in results(body)]
+    outcomes = [parse_outcome(line) for line in lines] + [outcome for _, outcome in iter_results(body)]
     failures += [one for one in outcomes if isinstance(one, CallError)]
     assert all(one is None or isinstance(one, CallError | Completion) for one in outcomes)
     assert all(len(one.reason) <= 300 for one in failures)
@@ -96,5 +96,5 @@ def test_twenty_thousand_headers_and_error_bodies_break_nothing() -> None:
 
 def test_each_odd_reply_is_a_failure_with_its_status() -> None:
     for body, after in product(ERROR_BODIES.values(), RETRY_AFTER):
-        error = status_error(500, body, {"Retry-After": after, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"})
+        error = make_status_error(500, body, {"Retry-After": after, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"})
         assert (error.kind, error.status) == ("retry", 500), (body, after)

@@ -37,8 +37,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(prices, "version", lambda _: "1.2")
-    prices._table.cache_clear()
-    monkeypatch.setattr(prices, "_table", prices._table.__wrapped__)
+    prices._load_table.cache_clear()
+    monkeypatch.setattr(prices, "_load_table", prices._load_table.__wrapped__)
 
 
 def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_prices_come_from_the_config_or_else_from_litellms_table(
 
 
 def test_without_litellm_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices, "_table", dict)
+    monkeypatch.setattr(prices, "_load_table", dict)
     assert load_judge_config({"backend": "openai", "model": "gpt-4o-mini"}).price_in is None
 
 
@@ -108,17 +108,17 @@ def test_calls_in_flight_grow_by_one_a_round_as_a_count_by_hand_has_it(n_calls: 
     left, at_once, rounds = n_calls, start, 0
     while left > 0:
         left, at_once, rounds = left - at_once, min(at_once + 1, 40), rounds + 1
-    assert seconds_in_flight(n_calls, seconds=0.5, start=start, most=40) == pytest.approx(0.5 * rounds, abs=0.5)
+    assert seconds_in_flight(n_calls, seconds=0.5, start=start, limit=40) == pytest.approx(0.5 * rounds, abs=0.5)
 
 
 @pytest.mark.parametrize(
     ("keys", "minutes", "pace"),
     [
-        ({"concurrency": 10}, 1.0, "1 s a call (assumed), 10 at once"),
-        ({"concurrency": 10, "seconds_per_call": 3}, 3.0, "3 s a call, 10 at once"),
-        ({"concurrency": 10, "requests_per_minute": 100}, 6.0, "100 requests a minute"),
-        ({"concurrency": 10, "requests_per_minute": 1000}, 1.0, "1 s a call (assumed), 10 at once"),
-        ({"concurrency": 10, "requests_per_minute": 100, "tokens_per_minute": 6000}, 10.0, "6000 tokens a minute"),
+        ({"concurrency": 10}, 1.0, "1 s per call (assumed), 10 at once"),
+        ({"concurrency": 10, "seconds_per_call": 3}, 3.0, "3 s per call, 10 at once"),
+        ({"concurrency": 10, "requests_per_minute": 100}, 6.0, "100 requests per minute"),
+        ({"concurrency": 10, "requests_per_minute": 1000}, 1.0, "1 s per call (assumed), 10 at once"),
+        ({"concurrency": 10, "requests_per_minute": 100, "tokens_per_minute": 6000}, 10.0, "6000 tokens per minute"),
     ],
 )
 def test_minutes_are_those_of_the_slowest_limit_and_say_which(keys: dict[str, Any], minutes: float, pace: str) -> None:
@@ -127,8 +127,8 @@ def test_minutes_are_those_of_the_slowest_limit_and_say_which(keys: dict[str, An
 
 
 def test_minutes_are_unknown_for_a_batch_and_for_a_judge_without_calls() -> None:
-    cost = estimate(PLAN, load_judge_config(API).at_batch_prices(), environment={})
-    assert (cost.minutes, cost.pace) == (None, "a batch comes back within a day")
+    cost = estimate(PLAN, load_judge_config(API).with_batch_prices(), environment={})
+    assert (cost.minutes, cost.pace) == (None, "a batch returns within a day")
     assert estimate(PLAN, load_judge_config("lexical")).minutes is None
 
 
@@ -144,7 +144,7 @@ def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
 
 def test_what_is_left_is_priced_by_its_share_of_all_characters(store: Store) -> None:
     config = load_judge_config(API)
-    keys = sorted({key for _, key, _ in config.questions().all(PLAN)})
+    keys = sorted({key for _, key, _ in config.questions().iter_requests(PLAN)})
     for key in keys[::4]:
         store.add(key, Completion("YES", "stop", "m", 1, 1))
     store.flush()

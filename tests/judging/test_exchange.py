@@ -26,9 +26,9 @@ from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
-from youden.judging.offline.exporting import Requests, as_bytes
-from youden.judging.offline.importing_answers import rows_of
-from youden.judging.offline.lines import outcome_of
+from youden.judging.offline.exporting import RequestTable, hashes_to_bytes
+from youden.judging.offline.importing_answers import iter_result_rows
+from youden.judging.offline.lines import parse_outcome
 from youden.judging.store.answers import open_store
 from youden.types import Completion
 
@@ -137,18 +137,18 @@ def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_co
     rewrite(one, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
     rewrite(other, lambda lines: [*lines[:30], lines[30][:50]])
     short = imported(youden, other, one, code=1)
-    assert "141 rows read: 85 answers taken, 55 were there already and stay" in short.err
-    assert "1 row cannot be read" in short.err
+    assert "141 rows read: 85 answers added, 55 stored already" in short.err
+    assert "1 row skipped: cut off" in short.err
     assert "not known here" in short.err
     assert "25 of the 110 trials have no answer yet" in short.err
     assert not (here / "runs/c/verdicts.parquet").exists()
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 25
     last = youden("judge", "c.yaml", "--import", "two", *map(str, answer(here / "rest")), "--json")
     assert last.code == 0, last.err
-    assert "25 answers taken" in last.err
+    assert "25 answers added" in last.err
     assert json.loads(last.out)["calls"]["usd"] is None
     again = imported(youden, "rest")
-    assert "0 answers taken, 25 were there already" in again.err
+    assert "0 answers added, 25 stored already" in again.err
     assert "nobody knows" in again.err
     assert "nothing is left to ask" in exported(youden, "none").err
     assert not (here / "none").exists()
@@ -159,7 +159,7 @@ def test_nothing_that_is_there_is_overwritten(youden: Youden, here: Path) -> Non
     imported(youden, answers)
     before = (here / "runs/c/verdicts.parquet").read_bytes()
     run_batch(here / "x/requests-0.jsonl", answers, decide=lambda *_: Reply("NO"))
-    assert "0 answers taken, 110 were there" in imported(youden, answers).err
+    assert "0 answers added, 110 stored" in imported(youden, answers).err
     assert (here / "runs/c/verdicts.parquet").read_bytes() == before
     taken = youden("plan", "c.yaml", "--export", "x")
     assert (taken.code, "[export-there]" in taken.err) == (2, True)
@@ -171,7 +171,7 @@ def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, here: 
     strange = ["f" * 64, "\x1b[31m" + "0" * 62, "short", ""]
     rewrite(answers, lambda lines: [result_line(key, body, Reply("YES")) for key in strange] + lines)
     ended = imported(youden, answers)
-    assert "4 rows refused" in ended.err
+    assert "4 rows skipped: not a request" in ended.err
     assert "f" * 64 in ended.err
     assert "\x1b" not in ended.err
     assert n_kept(here) == 110
@@ -187,12 +187,12 @@ def test_answers_to_another_judge_are_refused_and_of_another_plan_only_those_to_
 ) -> None:
     (answers,) = answer(here / "x")
     write_small_run(here, "d", judge=JUDGE | {"model": "n"})
-    assert "name the config" in imported(youden, answers, config="d.yaml", code=2, slug="import-other-plan").err
+    assert "Pass the config" in imported(youden, answers, config="d.yaml", code=2, slug="import-other-plan").err
     assert n_kept(here) == 0
     write_small_run(here, "e", judge=JUDGE, seed=3)
     ended = youden("judge", "e.yaml", "--import", str(answers))
     assert ended.code == 1
-    refused = re.search(r"(\d+) rows? refused, of no request", ended.err)
+    refused = re.search(r"(\d+) rows? skipped: not a request", ended.err)
     assert refused is not None
     assert n_kept(here) == 110 - int(refused[1]) > 0
 
@@ -267,7 +267,7 @@ def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
     assert short.code == 1
     assert "1 of the 110 trials has no answer yet" in short.err
-    assert "1 row says that the engine could not ask: left out; the first: HTTP 404" in short.err
+    assert "1 row skipped: the engine could not send the request; the first: HTTP 404" in short.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
     whole = youden("judge", "c.yaml", "--import", *map(str, answer(here / "rest")), "--max-missing", "0.1", "--json")
     assert whole.code == 0, whole.err
@@ -310,7 +310,7 @@ def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
     assert json.loads(exported(youden, "jury", "j.yaml").out)["export"]["requests"] == 220
     made = [*answer(here / "jury/judge-1"), *answer(here / "jury/judge-2")]
     imported(youden, made[0], config="j.yaml", code=1)
-    assert "110 answers taken, 110 were there" in imported(youden, "jury", config="j.yaml").err
+    assert "110 answers added, 110 stored" in imported(youden, "jury", config="j.yaml").err
 
 
 @pytest.mark.slow
@@ -351,7 +351,7 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     (tmp_path / "elsewhere.db").unlink()
     at_once = youden("judge", "elsewhere.yaml", "--import", *reversed(answers), "--json")
     assert at_once.code == 0, at_once.err
-    assert f"{asked:,} answers taken, 0 were there already" in at_once.err
+    assert f"{asked:,} answers added, 0 stored already" in at_once.err
 
 
 def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(youden: Youden, here: Path) -> None:
@@ -361,7 +361,7 @@ def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(y
     extended = "extensions: [{items: more, calls: 60}]\n"
     (here / "c.yaml").write_text((here / "c.yaml").read_text() + extended)
     assert json.loads(exported(youden, "y").out)["export"]["requests"] > 0
-    assert "110 were there already" in imported(youden, *first, *answer(here / "y")).err
+    assert "110 stored already" in imported(youden, *first, *answer(here / "y")).err
 
 
 def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
@@ -374,19 +374,19 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     plan = dense_plan(pool, repeat=2)
     config = judge_config(NOWHERE, context=260, truncate="middle", max_tokens=8)
     questions = config.questions()
-    assert 0 < questions.cut(plan).sum() < len(plan)
-    asked = Requests.from_plan(config, plan)
-    slow = {key: request for _, key, request in questions.all(plan)}
+    assert 0 < questions.truncated_rows(plan).sum() < len(plan)
+    asked = RequestTable.from_plan(config, plan)
+    slow = {key: request for _, key, request in questions.iter_requests(plan)}
     names = [asked.name(at) for at in range(len(asked.key))]
     assert set(names) == set(slow)
     for at, characters in enumerate(asked.characters.tolist()):
         messages = slow[names[at]].messages
         assert (characters, asked.n_messages) == (sum(len(one.content) for one in messages), len(messages))
-    keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan)]
-    places = asked.find(as_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
+    keys = [bytes.fromhex(key) for _, key, _ in questions.iter_requests(plan)]
+    places = asked.find(hashes_to_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
     assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
     assert places[1:3] == [-1, -1]
-    assert asked.find(as_bytes([key.hex() for key in keys[:3]])).tolist() == [
+    assert asked.find(hashes_to_bytes([key.hex() for key in keys[:3]])).tolist() == [
         names.index(key.hex()) for key in keys[:3]
     ]
 
@@ -394,7 +394,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
 @pytest.mark.parametrize("key", ["", "f" * 63, "f" * 62 + "  ", " " * 64, "ž" * 64, 5, None, b"f" * 64])
 def test_what_is_no_key_is_none(key: object) -> None:
     good = "0a" * 32
-    assert as_bytes([good, key, good]).tolist() == [b"\n" * 32, b"", b"\n" * 32]
+    assert hashes_to_bytes([good, key, good]).tolist() == [b"\n" * 32, b"", b"\n" * 32]
 
 
 ODD: list[dict[str, Any]] = [
@@ -428,9 +428,9 @@ def test_a_row_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None
     results = [odd_result(dice.choice(ODD)) for _ in range(400)]
     path = tmp_path / "answers.jsonl"
     path.write_text("".join(json.dumps({**one, "custom_id": str(n)}) + "\n" for n, one in enumerate(results)))
-    read = [row for rows in rows_of(path) for row in rows]
+    read = [row for rows in iter_result_rows(path) for row in rows]
     assert [row.key for row in read] == [str(n) for n in range(400)]
-    assert [said(row.outcome) for row in read] == [said(outcome_of(one)) for one in results]
+    assert [said(row.outcome) for row in read] == [said(parse_outcome(one)) for one in results]
 
 
 def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None:
@@ -447,8 +447,8 @@ def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Pa
     for n, row in enumerate(rows):
         arrays = [pa.array([value], type) for value, type in zip(row, KINDS, strict=True)]
         pq.write_table(pa.table({"key": [str(n)], **dict(zip(names, arrays, strict=True))}), tmp_path / "one.parquet")
-        alone += [one for many in rows_of(tmp_path / "one.parquet") for one in many]
-    together = [one for many in rows_of(tmp_path / "all.parquet") for one in many]
+        alone += [one for many in iter_result_rows(tmp_path / "one.parquet") for one in many]
+    together = [one for many in iter_result_rows(tmp_path / "all.parquet") for one in many]
     assert [(row.key, said(row.outcome)) for row in together] == [(row.key, said(row.outcome)) for row in alone]
     answered = [text is not None and error != "full" for text, _, _, error in rows]
     assert [isinstance(row.outcome, Completion) for row in together] == answered
@@ -477,11 +477,11 @@ def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypa
     monkeypatch.setattr("youden.judging.offline.importing_answers.MAX_REPLY_BYTES", 1000)
     rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
     ended = imported(youden, answers)
-    assert "1 row cannot be read" in ended.err
+    assert "1 row skipped: cut off" in ended.err
     assert "refused" not in ended.err
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(youden: Youden, here: Path) -> None:
     (answers,) = answer(here / "x")
     answers.write_bytes(b"\xef\xbb\xbf" + answers.read_bytes())
-    assert "110 answers taken" in imported(youden, answers).err
+    assert "110 answers added" in imported(youden, answers).err

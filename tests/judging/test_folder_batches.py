@@ -21,7 +21,7 @@ from toy_engine import run_batch
 from wire_server import Reply, well_behaved
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.backend_records import BACKENDS
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
 from youden.types import Verdicts
 
@@ -75,7 +75,7 @@ class Worker:
 async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **changes: Any) -> Verdicts:
     say = ([] if said is None else said).append
     batching = Batching(poll=0.0, max_requests=LIMIT, sleep=worker, say=say)
-    asking = Asking(batching=batching, max_missing=0.5)
+    asking = JudgingOptions(batching=batching, max_missing=0.5)
     folder = {"batch_provider": "folder"}
     return await judged.ask(PLAN, POOL, NOWHERE, store, asking=asking, environment={}, **folder, **changes)
 
@@ -128,7 +128,7 @@ async def test_a_batch_whose_files_are_gone_is_said_to_be(store: Store) -> None:
         for path in folder_of(store).iterdir():
             path.unlink()
 
-    with pytest.raises(JudgeError, match=r"is not there.*\[batch-unknown\]"):
+    with pytest.raises(JudgeError, match=r"does not exist.*\[batch-unknown\]"):
         await ask(store, lose)
 
 
@@ -159,7 +159,7 @@ async def test_an_odd_folder_is_looked_at_again_and_nothing_worked_on_twice(
 @pytest.mark.parametrize("name", sorted(set(ODD) - set(QUIRKS)))
 async def test_a_folder_that_is_done_and_not_whole_is_left_alone_with_all_noted(store: Store, name: str) -> None:
     worker = Worker(store, ODD[name], times=math.inf, done=True)
-    with pytest.raises(ShortRunError, match="stay noted"):
+    with pytest.raises(ShortRunError, match="stays recorded"):
         await ask(store, worker, price=1, max_tries=3, outage=0.05)
     worker.times = 0
     assert (await ask_until_whole(store, worker)).answered.all()

@@ -22,15 +22,15 @@ from postgres import Cluster, cluster
 from toy_engine import run_batch
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_folder import RunFolder
-from youden.engines.block_sums import call_facts
+from youden.engines.block_sums import count_calls
 from youden.errors import YoudenError
 from youden.judging.call.budget import OutOfMoneyError
-from youden.judging.call.pace import Pace
+from youden.judging.call.pace import RateLimiter
 from youden.judging.store.answers import open_store
 from youden.judging.store.contract import Member
-from youden.judging.store.leases import LEASE
-from youden.judging.store.worker_group import SharedBudget, help_run, lead_run
-from youden.text.printable import shown, without_passwords
+from youden.judging.store.leases import LEASE_SECONDS
+from youden.judging.store.worker_group import SharedBudget, coordinate_run, join_as_worker
+from youden.text.printable import mask_passwords, redact_location
 from youden.types import Completion
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -72,10 +72,10 @@ def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the
     ended = youden("run", "r.yaml", "--store", url)
     assert (ended.code, server.n_requests) == (0, 110), ended.err
     folder = RunFolder(here / "runs/r")
-    assert call_facts(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
+    assert count_calls(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
     assert Cluster.PASSWORD.encode() not in everything_in(here)
     assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)
-    assert f"store: {shown(url)}" in (here / "runs/r/config.yaml").read_text()
+    assert f"store: {redact_location(url)}" in (here / "runs/r/config.yaml").read_text()
 
 
 def test_a_folder_without_the_password_finds_its_store_by_youden_store(
@@ -148,7 +148,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
             budget.settle(1.0, usd)
             n += 1
 
-    with lead_run(place, run="r") as one, help_run(place, run="r") as two:
+    with coordinate_run(place, run="r") as one, join_as_worker(place, run="r") as two:
         first, second = SharedBudget(100.0, one), SharedBudget(100.0, two)
 
         async def both() -> list[int]:
@@ -157,16 +157,18 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         counts = asyncio.run(both())
         assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
         assert first.spent_by_all == pytest.approx(first.spent + second.spent)
-    with lead_run(place, run="r") as one:
-        dead = help_run(place, run="r")
+    with coordinate_run(place, run="r") as one:
+        dead = join_as_worker(place, run="r")
         gone = SharedBudget(100.0, dead.__enter__())
         asyncio.run(gone.reserve(10.0))
         mine = SharedBudget(100.0, one)
-        assert not mine.fits(90.0)
+        assert not mine.can_reserve(90.0)
         with open_store(place) as store:
-            store.place._connection.execute(f"UPDATE members SET expires = expires - {LEASE + 1} WHERE NOT leads")
-        assert mine.fits(60.0)
-        assert not mine.fits(95.0)
+            store.place._connection.execute(
+                f"UPDATE members SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads"
+            )
+        assert mine.can_reserve(60.0)
+        assert not mine.can_reserve(95.0)
         dead.__exit__(None, None, None)
 
 
@@ -176,27 +178,27 @@ def test_an_amount_in_a_store_from_somebody_else_does_not_lift_the_cap(tmp_path:
     with open_store(place) as store:
         member = Member("elsewhere 1 0", False, -(10**18), 0, 0, expires)
         store.place.members("r", lambda _now, _rows: [member])
-    for joined in (lead_run, help_run):
+    for joined in (coordinate_run, join_as_worker):
         with joined(place, run="r") as team:
             budget = SharedBudget(10.0, team)
-            assert not budget.fits(11.0)
-            assert budget.fits(9.0)
+            assert not budget.can_reserve(11.0)
+            assert budget.can_reserve(9.0)
 
 
 def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
-    with lead_run(place, run="r") as team:
+    with coordinate_run(place, run="r") as team:
         budget = SharedBudget(10.0, team)
         asyncio.run(budget.reserve(6.0))
         budget.settle(6.0, 6.0)
-    with help_run(place, run="r") as team:
-        assert not SharedBudget(10.0, team).fits(5.0)
-    with lead_run(place, run="r") as team:
-        assert SharedBudget(10.0, team).fits(9.0)
+    with join_as_worker(place, run="r") as team:
+        assert not SharedBudget(10.0, team).can_reserve(5.0)
+    with coordinate_run(place, run="r") as team:
+        assert SharedBudget(10.0, team).can_reserve(9.0)
 
 
 def test_a_rate_is_shared_by_all_who_ask() -> None:
-    pace = Pace(requests_per_minute=6000, tokens_per_minute=60_000)
+    pace = RateLimiter(requests_per_minute=6000, tokens_per_minute=60_000)
     whole = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
     pace.share(4)
     part = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
@@ -206,16 +208,16 @@ def test_a_rate_is_shared_by_all_who_ask() -> None:
 @pytest.mark.parametrize(
     ("said_by", "given", "seen"),
     [
-        (shown, "postgresql://u:p/w:x@h:1/d?password=s", "postgresql://u@h:1/d"),
-        (shown, "postgresql://h/d?user=u&password=s#f", "postgresql://h/d"),
-        (shown, "postgresql://:only@h/d", "postgresql://@h/d"),
-        (shown, "sqlite:///a b/v.db", "sqlite:///a b/v.db"),
-        (shown, "a/v.db", "a/v.db"),
-        (without_passwords, "postgresql://u:p/w:x@h:1/d?password=s", "postgresql://u@h:1/d?password=…"),
-        (without_passwords, "--store=postgres://u:p%40w@h/d", "--store=postgres://u@h/d"),
-        (without_passwords, "host=h password='a b' dbname=d", "host=h password=… dbname=d"),
-        (without_passwords, "http://me:secret@host:8000/v1", "http://me@host:8000/v1"),
-        (without_passwords, "http://host:8000/v1 me@host", "http://host:8000/v1 me@host"),
+        (redact_location, "postgresql://u:p/w:x@h:1/d?password=s", "postgresql://u@h:1/d"),
+        (redact_location, "postgresql://h/d?user=u&password=s#f", "postgresql://h/d"),
+        (redact_location, "postgresql://:only@h/d", "postgresql://@h/d"),
+        (redact_location, "sqlite:///a b/v.db", "sqlite:///a b/v.db"),
+        (redact_location, "a/v.db", "a/v.db"),
+        (mask_passwords, "postgresql://u:p/w:x@h:1/d?password=s", "postgresql://u@h:1/d?password=…"),
+        (mask_passwords, "--store=postgres://u:p%40w@h/d", "--store=postgres://u@h/d"),
+        (mask_passwords, "host=h password='a b' dbname=d", "host=h password=… dbname=d"),
+        (mask_passwords, "http://me:secret@host:8000/v1", "http://me@host:8000/v1"),
+        (mask_passwords, "http://host:8000/v1 me@host", "http://host:8000/v1 me@host"),
     ],
 )
 def test_a_place_and_words_that_repeat_a_command_show_no_password(
@@ -262,7 +264,7 @@ def test_a_plan_goes_in_batches_on_a_shared_store_and_another_host_sees_what_is_
     assert (ended.code, "[batch-unknown]" in ended.err, Cluster.PASSWORD in ended.err) == (2, True, False), ended.err
     shown_here = json.loads(youden("store", "batches", url, "--json").out)
     (batch,) = shown_here["batches"]
-    assert (batch["batch"], batch["n_requests"], shown_here["store"]) == ("batch_0", 110, shown(url))
+    assert (batch["batch"], batch["n_requests"], shown_here["store"]) == ("batch_0", 110, redact_location(url))
     assert "110 requests to m" in youden("store", "batches", url).err
     assert "[batch-none]" in youden("store", "batches", url, "--forget", "other").err
     assert youden("store", "batches", url, "--forget", "batch_0").code == 0

@@ -20,11 +20,11 @@ from toy_engine import run_batch
 from wire_server import Reply, WireServer, running, same_item
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.doctor import Diagnosis, diagnose
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)
-ANY = Asking(max_missing=1.0)
+ANY = JudgingOptions(max_missing=1.0)
 UNFINISHED = "<think>\nThe label might be NO, they look like YES at first but"
 
 
@@ -57,7 +57,7 @@ async def test_answers_of_a_batch_too(tmp_path: Path, provider: str) -> None:
         judge = load_judge_config(
             {"backend": provider, "model": "m", "base_url": server.url, "price": 0, "api_key_env": None}
         )
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=Asking(batching=Batching(poll=0.01)))
+        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=JudgingOptions(batching=Batching(poll=0.01)))
     np.testing.assert_array_equal(found.answer, truth(PLAN))
 
 
@@ -135,5 +135,5 @@ def test_doctor_names_the_option_that_ends_it() -> None:
         server.behave = does_not_end
         diagnosis = examined(server)
         found = {one.slug: one for one in diagnosis.findings}["parse"]
-        assert (found.severity, diagnosis.usable) == ("failed", False)
+        assert (found.severity, diagnosis.is_usable) == ("failed", False)
         assert all(part in found.says for part in ("does not end", "--reasoning-parser", "think: false", "max_tokens"))

@@ -9,7 +9,7 @@ import pytest
 from judged import ENVIRONMENT, KEY
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import CallError
-from youden.judging.config.judge_files import load_judge_config, price
+from youden.judging.config.judge_files import call_cost, load_judge_config
 
 API = {"backend": "openai", "model": "m"}
 
@@ -18,7 +18,7 @@ def test_shipped_judges_load_and_know_their_prices() -> None:
     paid, local = load_judge_config("gpt-4o-mini"), load_judge_config("local")
     assert (paid.name, paid.model, paid.price_in, paid.price_out) == ("gpt-4o-mini", "gpt-4o-mini", 0.15, 0.6)
     assert (local.price_in, local.price_out, local.api_key_env) == (0, 0, None)
-    assert price(paid, 1e6, 1e6) == pytest.approx(0.75)
+    assert call_cost(paid, 1e6, 1e6) == pytest.approx(0.75)
 
 
 def test_a_judges_family_decides_no_answer() -> None:
@@ -72,7 +72,7 @@ def test_a_path_is_taken_and_its_prompt_is_found_beside_it(tmp_path: Path) -> No
         ({"base_url": "http://x:99999999/v1"}, "http://"),
         ({"base_url": "http://x/v1?key=1"}, "without ?"),
         ({"decision": "dice"}, "'text'"),
-        ({"model": None}, "names no model"),
+        ({"model": None}, "has no model"),
         ({"answering": {"model": "m"}}, "unknown key 'answering'"),
         ({"price_source": "mine"}, "unknown key"),
         ({"backend": "opnai"}, "Did you mean 'openai'"),
@@ -169,6 +169,6 @@ def test_a_changed_key_is_sent_also_if_the_judge_was_used_before() -> None:
         "openai",
         "same-source",
     )
-    changed = judge.asked_with({"seed": 8, "max_tokens": 50, "backend": "litellm", "prompt": "information-gain"})
+    changed = judge.with_changes({"seed": 8, "max_tokens": 50, "backend": "litellm", "prompt": "information-gain"})
     assert (changed.request_parameters["seed"], changed.request_parameters["max_tokens"]) == (8, 50)
     assert (changed.record.batches, changed.loaded_prompt.name) == (None, "information-gain")

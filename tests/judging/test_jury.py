@@ -21,7 +21,7 @@ from youden.errors import BudgetError, ConfigError
 from youden.judging.backends.several import Jury
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store, open_store
 from youden.types import MISSING_REASONS
 
@@ -58,7 +58,7 @@ def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[flo
 
 
 async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_path: Path) -> None:
-    terms, yes = Asking(1.0), truth(PLAN)
+    terms, yes = JudgingOptions(1.0), truth(PLAN)
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "always"))
         with open_store(tmp_path / "v.db") as store:
@@ -82,7 +82,7 @@ async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_pat
 async def test_an_undecided_vote_is_missing_for_the_first_reason(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "always", "mute"))
-        result = await ask(PLAN, POOL, config, store, asking=Asking(1.0, max_missing=1.0))
+        result = await ask(PLAN, POOL, config, store, asking=JudgingOptions(1.0, max_missing=1.0))
     independent = PLAN.arm == 1
     assert set(result.missing[independent]) == {MISSING_REASONS.index("unparsed")}
     assert result.answered[~independent].all()
@@ -92,7 +92,7 @@ async def test_one_cap_holds_for_all_judges_together(store: Store) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "c"))
         with pytest.raises(BudgetError):
-            await ask(PLAN, POOL, config, store, asking=Asking(0.011))
+            await ask(PLAN, POOL, config, store, asking=JudgingOptions(0.011))
     assert server.n_requests * 101 / 1e6 <= 0.011
 
 
@@ -101,9 +101,9 @@ def test_a_jury_costs_what_its_judges_cost_together() -> None:
     one, all_of_them = estimate(PLAN, config.judges[0]), estimate(PLAN, config)
     assert all_of_them.calls == 3 * one.calls
     assert all_of_them.usd == pytest.approx(3 * one.usd)
-    assert config.may_cost
+    assert config.can_cost_money
     assert config.needs_store
-    assert not load_judge_config("lexical").may_cost
+    assert not load_judge_config("lexical").can_cost_money
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_jury_costs_what_its_judges_cost_together() -> None:
         ({"judges": []}, "two"),
         ({"judges": ["lexical"]}, "two"),
         ({"judges": ["local", "gpt-4o-mini"]}, "odd number"),
-        ({"judges": ["local", "local", "gpt-4o-mini"]}, "name of its own"),
+        ({"judges": ["local", "local", "gpt-4o-mini"]}, "different names"),
         ({"judges": ["local", "nobody", "gpt-4o-mini"]}, "no judge called 'nobody'"),
         ({"judges": ["local", "lexical", "gpt-4o-mini"], "vote": "loudest"}, "'majority' or 'mean'"),
         ({"judges": ["local", "lexical", "gpt-4o-mini"], "model": "m"}, "no effect"),

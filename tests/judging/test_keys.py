@@ -13,8 +13,8 @@ import youden
 from pools import make_pool
 from youden.errors import InputError
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.question.prompts import fence, parse_prompt
-from youden.judging.question.questions import keys
+from youden.judging.question.prompts import make_fence, parse_prompt
+from youden.judging.question.questions import iter_keys
 from youden.types import Plan, Pool
 
 JUDGE = {"backend": "wire", "model": 'm"<é', "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
@@ -38,7 +38,9 @@ def test_keys_are_those_of_the_requests_byte_for_byte(
     pool = replace(make_pool(5, 6), texts=np.array(texts, dtype=object).reshape(5, 6))
     questions = load_judge_config({**JUDGE, **limits, "decision": decision}).questions()
     plan = plan_of(pool)
-    assert [tuple(one) for one in keys(questions, plan)] == [(row, key) for row, key, _ in questions.all(plan)]
+    assert [tuple(one) for one in iter_keys(questions, plan)] == [
+        (row, key) for row, key, _ in questions.iter_requests(plan)
+    ]
 
 
 def test_a_repeated_trial_has_a_key_of_its_own_and_the_fence_may_stand_anywhere() -> None:
@@ -46,10 +48,10 @@ def test_a_repeated_trial_has_a_key_of_its_own_and_the_fence_may_stand_anywhere(
     plan = plan_of(pool)
     again = replace(plan, trials=replace(plan.trials, replicate=np.arange(len(plan), dtype=np.int32) % 3))
     head = '---\nlabels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1\nsystem: decide\n---\n'
-    prompt = parse_prompt(head + "{{fence}} {{second}} and {{fence}}{{first}}: {{fence}}", name="p", where="here")
+    prompt = parse_prompt(head + "{{fence}} {{second}} and {{fence}}{{first}}: {{fence}}", name="p", location="here")
     questions = replace(load_judge_config(JUDGE).questions(), prompt=prompt)
-    found = [tuple(one) for one in keys(questions, again)]
-    assert found == [(row, key) for row, key, _ in questions.all(again)]
+    found = [tuple(one) for one in iter_keys(questions, again)]
+    assert found == [(row, key) for row, key, _ in questions.iter_requests(again)]
     assert len({key for _, key in found}) == len(found)
 
 
@@ -60,8 +62,8 @@ def test_a_response_that_is_not_there_is_named() -> None:
     texts[plan.second[3], plan.item[3]] = None
     gappy = replace(pool, texts=texts)
     with pytest.raises(InputError, match="plan-missing-text"):
-        list(keys(load_judge_config(JUDGE).questions(), replace(plan, pool_digest=gappy.digest, source=gappy)))
+        list(iter_keys(load_judge_config(JUDGE).questions(), replace(plan, pool_digest=gappy.digest, source=gappy)))
 
 
 def test_a_fence_is_the_one_that_stored_answers_rest_on() -> None:
-    assert fence("a", "b") == "78901c91d9fe6a7d"
+    assert make_fence("a", "b") == "78901c91d9fe6a7d"

@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from judged import plan_of
 from youden.errors import JudgeError, PlanError
 from youden.judging.backends.lexical import Lexical, sample_pairs
-from youden.text.words import words
+from youden.text.words import split_words
 from youden.types import PAIRED, Agent, Item, Plan, PlanJudge, Pool, Verdicts
 
 SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
@@ -56,7 +56,7 @@ def small_texts(seed: int, K: int = 3, J: int = 10) -> list[list[str | None]]:
 def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tuple[list[float], list[float]]:
     """The definition, with sets and without sampling."""
     K, J = len(texts), len(texts[0])
-    held = {(i, j): set(words(texts[i][j] or "")) for i in range(K) for j in range(J)}
+    held = {(i, j): set(split_words(texts[i][j] or "")) for i in range(K) for j in range(J)}
     fold = np.random.default_rng(seed).permutation(J) % 5
 
     @cache
@@ -128,7 +128,7 @@ def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap
         return float(verdicts.answer[plan.first == 8].mean() / verdicts.answer.mean())
 
     capped = won()
-    monkeypatch.setattr("youden.judging.backends.lexical.MOST_MEDIANS", 100.0)
+    monkeypatch.setattr("youden.judging.backends.lexical.MAX_MEDIANS", 100.0)
     assert capped < 0.9 * won()
 
 
@@ -171,7 +171,7 @@ def test_chinese_responses_are_told_apart() -> None:
 def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
     pool = pool_of(small_texts(0))
     warning, unchecked = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
-    for phrase in ("similarity baseline", "contradiction", "paraphrase", "fond of length"):
+    for phrase in ("similarity baseline", "contradiction", "paraphrase", "favours long texts"):
         assert phrase in warning.says
     assert "no prompts" in unchecked.says
 
@@ -206,9 +206,9 @@ PAIR = (0, 0, 1, -1)
 @pytest.mark.parametrize(
     ("texts", "trial", "slug", "says"),
     [
-        ([[*row[:7], None] for row in small_texts(0)], PAIR, "lexical-few-items", "there are 7"),
-        ([[""] * 10] * 2, PAIR, "lexical-nothing-shared", "0 of them"),
-        ([["the same words everywhere"] * 10] * 2, PAIR, "lexical-nothing-shared", "0 of them"),
+        ([[*row[:7], None] for row in small_texts(0)], PAIR, "lexical-few-items", "got 7"),
+        ([[""] * 10] * 2, PAIR, "lexical-nothing-shared", "0 share a word"),
+        ([["the same words everywhere"] * 10] * 2, PAIR, "lexical-nothing-shared", "0 share a word"),
         (small_texts(0, K=1), (0, 0, 0, 1), "lexical-nothing-shared", "0 pairs"),
     ],
 )

@@ -14,7 +14,7 @@ from pools import make_pool
 from scripted import Clock, in_no_time
 from wire_server import Reply, WireServer, well_behaved
 from youden.judging.call.failures import Attempts, CallError
-from youden.judging.call.pace import COOLDOWN, Concurrency, Pace
+from youden.judging.call.pace import COOLDOWN_SECONDS, ConcurrencyLimiter, RateLimiter
 from youden.judging.call.retries import MAX_THROTTLED_SECONDS, RetryPolicy
 from youden.judging.store.answers import Store
 
@@ -23,40 +23,40 @@ PLAN = dense_plan(POOL)
 
 
 def test_concurrency_grows_by_one_for_a_caps_worth_of_successes_up_to_the_most() -> None:
-    calls = Concurrency(22, start=20)
+    calls = ConcurrencyLimiter(22, start=20)
     for expected, n in ((20, 19), (21, 1), (21, 20), (22, 1), (22, 500)):
         for _ in range(n):
-            calls.succeeded()
+            calls.record_success()
         assert calls.limit == expected
 
 
 def test_an_episode_of_429s_cuts_once_and_growth_goes_on() -> None:
     clock = Clock()
-    calls = Concurrency(100, start=20, clock=clock)
-    assert [calls.throttled() for _ in range(5)] == [True, False, False, False, False]
+    calls = ConcurrencyLimiter(100, start=20, clock=clock)
+    assert [calls.record_throttling() for _ in range(5)] == [True, False, False, False, False]
     assert calls.limit == 16
     for _ in range(16):
-        calls.succeeded()
+        calls.record_success()
     assert calls.limit == 17
-    clock.now = COOLDOWN - 0.01
-    assert not calls.throttled()
-    clock.now = COOLDOWN
-    assert calls.throttled()
+    clock.now = COOLDOWN_SECONDS - 0.01
+    assert not calls.record_throttling()
+    clock.now = COOLDOWN_SECONDS
+    assert calls.record_throttling()
     assert calls.limit == 13
 
 
 def test_concurrency_never_falls_below_one() -> None:
     clock = Clock()
-    calls = Concurrency(10, clock=clock)
+    calls = ConcurrencyLimiter(10, clock=clock)
     for _ in range(50):
-        clock.now += COOLDOWN
-        calls.throttled()
+        clock.now += COOLDOWN_SECONDS
+        calls.record_throttling()
     assert calls.limit == 1
 
 
 async def test_no_more_are_in_flight_than_the_limit_while_it_falls_and_rises() -> None:
     clock, dice = Clock(), random.Random(0)
-    calls = Concurrency(30, start=10, clock=clock)
+    calls = ConcurrencyLimiter(30, start=10, clock=clock)
     n_open = most = 0
 
     async def work() -> None:
@@ -67,10 +67,10 @@ async def test_no_more_are_in_flight_than_the_limit_while_it_falls_and_rises() -
             before = calls.limit
             await asyncio.sleep(0)
             if dice.random() < 0.05:
-                clock.now += COOLDOWN
-                calls.throttled()
+                clock.now += COOLDOWN_SECONDS
+                calls.record_throttling()
             else:
-                calls.succeeded()
+                calls.record_success()
             most = max(most, n_open - max(before, calls.limit, 10))
             n_open -= 1
             calls.release()
@@ -119,7 +119,7 @@ def test_requests_pass_evenly_and_no_second_is_over_the_rate(per_second: int) ->
     times: list[float] = []
 
     async def pass_all() -> None:
-        pace, loop = Pace(requests_per_minute=60 * per_second), asyncio.get_running_loop()
+        pace, loop = RateLimiter(requests_per_minute=60 * per_second), asyncio.get_running_loop()
 
         async def one() -> None:
             await pace.acquire(0)
@@ -138,7 +138,7 @@ def test_tokens_pass_at_their_rate_whatever_the_size_of_a_call() -> None:
     """Ten a millisecond, of which a thousand pass at once; what a call did not use, or used beyond, is the next ones'."""
 
     async def waits() -> list[float]:
-        pace, loop, took = Pace(tokens_per_minute=600_000), asyncio.get_running_loop(), []
+        pace, loop, took = RateLimiter(tokens_per_minute=600_000), asyncio.get_running_loop(), []
         for tokens, unused in ((5000, 0), (10, 0), (2000, 5000), (4000, -3000), (0, 0)):
             began = loop.time()
             await pace.acquire(tokens)

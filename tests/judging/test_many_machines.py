@@ -42,7 +42,7 @@ def here(tmp_path: Path) -> Path:
 def imported(youden: Youden, config: str, answers: str) -> dict[str, Any]:
     ended = youden("judge", config, "--import", answers, "--json")
     assert ended.code == 0, ended.err
-    assert "110 answers taken" in ended.err
+    assert "110 answers added" in ended.err
     calls: dict[str, Any] = json.loads(ended.out)["calls"]
     return calls
 

@@ -21,9 +21,9 @@ from judged import dense_plan
 from pools import make_pool
 from youden.errors import JudgeError, ShortRunError
 from youden.judging.offline import http_batches
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
-from youden.judging.store.leases import all_jobs
+from youden.judging.store.leases import list_jobs
 from youden.types import Verdicts
 
 POOL = make_pool(3, 3)
@@ -34,7 +34,7 @@ CAP = 0.0075
 
 @pytest.fixture(autouse=True)
 def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_batches, "LAG", 0.6)
+    monkeypatch.setattr(http_batches, "MAX_LIST_LAG_SECONDS", 0.6)
 
 
 def usd(n: int) -> float:
@@ -49,7 +49,7 @@ async def ask(server: BatchServer, store: Store, *, outage: float = 60.0) -> Ver
 async def asked(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
     """limit: most requests of a batch."""
     batching = Batching(poll=0.0, max_requests=limit)
-    asking = Asking(max_cost=CAP, batching=batching, account="run")
+    asking = JudgingOptions(max_cost=CAP, batching=batching, account="run")
     return await judged.ask(PLAN, POOL, url, store, asking=asking, price=1, **changes)
 
 
@@ -95,7 +95,7 @@ async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Stor
         assert sent(server) == {1}
         assert len(server.bodies) == len(PLAN)
         assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
-        assert all_jobs(store.place) == []
+        assert list_jobs(store.place) == []
 
 
 LOOKS = ("an error with status 200", "its files come later", "a list")
@@ -113,12 +113,10 @@ async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_
     """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
     async with BatchServer(odd=HICCUPS[name]) as server:
         for _ in range(2):
-            with pytest.raises(
-                ShortRunError, match=r"stay noted and can cost up to 0\.0.*\[batch-unreachable\]"
-            ) as caught:
+            with pytest.raises(ShortRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
                 await ask(server, store, outage=0.05)
             assert caught.value.exit_code == 1
-        n_noted, n_kept = sum(len(one.keys) for one in all_jobs(store.place)), len(store)
+        n_noted, n_kept = sum(len(one.keys) for one in list_jobs(store.place)), len(store)
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
         assert n_kept > 0 or name != "half a file"
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
@@ -142,7 +140,7 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
     async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
         with contextlib.suppress(Exception):
             await ask(server, store)
-        assert len(all_jobs(store.place)) == 1
+        assert len(list_jobs(store.place)) == 1
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
 
@@ -150,9 +148,9 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
 async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_give_it_up(store: Store) -> None:
     async with BatchServer(faults={"create": ["reset", "400", "400"]}) as server:
         for _ in range(2):
-            with pytest.raises(JudgeError, match=r"stays noted.*--forget ") as caught:
+            with pytest.raises(JudgeError, match=r"its record is kept.*--forget ") as caught:
                 await ask(server, store)
-            (noted,) = all_jobs(store.place)
+            (noted,) = list_jobs(store.place)
             assert noted.id in str(caught.value)
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
@@ -160,9 +158,9 @@ async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_
 
 async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_tried_again(store: Store) -> None:
     async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
-        with pytest.raises(ShortRunError, match=r"answered with no JSON.*Nothing of it was begun"):
+        with pytest.raises(ShortRunError, match=r"answered with no JSON.*It was not started"):
             await ask(server, store, outage=0.05)
-        assert all_jobs(store.place) == []
+        assert list_jobs(store.place) == []
         server.odd = {}
         assert (await all_that_is_asked(server, store)).answered.all()
 
@@ -170,7 +168,7 @@ async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_trie
 ASKS = """
 import asyncio, sys
 from test_odd_batches import asked, http_batches
-http_batches.LAG = 0.5
+http_batches.MAX_LIST_LAG_SECONDS = 0.5
 asyncio.run(asked(sys.argv[1], sys.argv[2], max_tries=9))
 """
 

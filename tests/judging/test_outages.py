@@ -20,7 +20,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.failures import Attempts, CallError
 from youden.judging.engine import judge_plan
 from youden.judging.scheduler.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
 from youden.types import Request, Verdicts
 
@@ -67,7 +67,7 @@ async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, aw
 @pytest.mark.slow
 async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the_last_ones(store: Store) -> None:
     async with WireServer(breaks_on_a_text(Reply(fault="reset"))) as server:
-        verdicts = await ask(server.url, store, asking=Asking(max_missing=0.5), max_tries=3, concurrency=2)
+        verdicts = await ask(server.url, store, asking=JudgingOptions(max_missing=0.5), max_tries=3, concurrency=2)
     n_failed = int((~verdicts.answered).sum())
     assert 0 < n_failed < len(PLAN) / 3
     assert sum(map(is_poison, server.bodies)) <= 4 * n_failed + 10
@@ -75,7 +75,7 @@ async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the
 
 async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: Store) -> None:
     async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=503)) as server:
-        with pytest.raises(ShortRunError, match=r"away for more than 0\.5 s") as caught:
+        with pytest.raises(ShortRunError, match=r"not responded for more than 0\.5 s") as caught:
             await ask(server.url, store, outage=0.5)
         assert (caught.value.slug, caught.value.exit_code) == ("outage", 1)
         assert len(store) == 100
@@ -106,7 +106,7 @@ async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) ->
 
     async with BatchServer(faults={"look": ["reset"] * 1000}) as server:
         batching = Batching(poll=0.01, sleep=sleep)
-        verdicts = await ask(server.url, store, backend="openai", asking=Asking(batching=batching))
+        verdicts = await ask(server.url, store, backend="openai", asking=JudgingOptions(batching=batching))
     assert verdicts.answered.all()
     assert len(server.bodies) == len(PLAN)
 
@@ -160,7 +160,7 @@ async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_
 @pytest.mark.slow
 async def test_texts_that_break_the_server_are_told_from_an_outage_when_they_alone_are_left(store: Store) -> None:
     """Asked again they are all there is to ask: what was answered before is asked once more, and the server is there."""
-    asking = Asking(max_missing=0.5)
+    asking = JudgingOptions(max_missing=0.5)
     async with WireServer(breaks_on_a_text(Reply(status=502))) as server:
         first = await ask(server.url, store, asking=asking, concurrency=4)
         n_poison, before = int((~first.answered).sum()), server.n_requests

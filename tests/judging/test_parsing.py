@@ -16,7 +16,13 @@ from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.judging.backend_records import BACKENDS
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.question.parsing import Decision, find_label, label_odds, read_answer, spoken_for
+from youden.judging.question.parsing import (
+    Decision,
+    compute_label_probabilities,
+    find_label,
+    find_unique_label,
+    read_answer,
+)
 from youden.judging.question.prompts import load_prompt
 from youden.types import Completion
 
@@ -138,7 +144,7 @@ def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
     ],
 )
 def test_a_token_speaks_for_the_one_label_it_begins(token: str, labels: tuple[str, ...], label: str | None) -> None:
-    assert spoken_for(token, labels) == label
+    assert find_unique_label(token, labels) == label
 
 
 @settings(max_examples=50, deadline=None)
@@ -235,7 +241,7 @@ def test_unfinished_reasoning_is_a_reason_of_its_own(decision: Decision, finish:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["YES", "NO", "y", "x", ""]), st.floats(-30, 0)), max_size=6))
 def test_odds_are_shares_or_nothing(top: list[tuple[str, float]]) -> None:
-    odds = label_odds(top, ("YES", "NO"))
+    odds = compute_label_probabilities(top, ("YES", "NO"))
     spoken = [token for token, _ in top if token in ("YES", "NO", "y")]
     assert (odds is None) == (not spoken)
     if odds is not None:

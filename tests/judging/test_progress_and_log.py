@@ -26,10 +26,10 @@ from wire_server import Reply, in_a_thread, running
 from youden.errors import ConfigError
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import trusted
-from youden.judging.call.secrets import SHORTEST
+from youden.judging.call.reply import validate_completion
+from youden.judging.call.secrets import MIN_SECRET_CHARACTERS
 from youden.judging.scheduler.progress_log import ProgressLog
-from youden.progress_bar import Bar, Tally
+from youden.progress_bar import ProgressBar, Tally
 from youden.types import Completion
 
 WORD = "pässword-planted"
@@ -47,7 +47,7 @@ def test_the_line_says_rate_answers_failures_by_kind_429s_money_and_time_left() 
 
 def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_end() -> None:
     clock, out = Clock(), io.StringIO()
-    bar = Bar(Console(file=out, width=40), clock=clock)
+    bar = ProgressBar(Console(file=out, width=40), clock=clock)
     bar.start(100, what="judging")
     for n in range(50):
         clock.now = n
@@ -63,7 +63,7 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_en
 
 def test_ten_hours_in_a_log_are_a_page_of_lines() -> None:
     clock, out = Clock(), io.StringIO()
-    bar = Bar(Console(file=out, force_terminal=True, force_interactive=False), clock=clock)
+    bar = ProgressBar(Console(file=out, force_terminal=True, force_interactive=False), clock=clock)
     bar.start(36_000, what="judging")
     for n in range(36_000):
         clock.now = n
@@ -80,7 +80,7 @@ def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     clock, out = Clock(), io.StringIO()
-    bar = Bar(Console(file=out, force_terminal=True, width=width), clock=clock)
+    bar = ProgressBar(Console(file=out, force_terminal=True, width=width), clock=clock)
     bar.start(1000, what="judging")
     for n in range(1, 1001):
         clock.now = 60.0 * n / 1000
@@ -98,7 +98,7 @@ def test_the_log_holds_one_object_a_line_and_is_added_to(tmp_path: Path) -> None
     path = tmp_path / "deep" / "log.jsonl"
     for n in range(2):
         with ProgressLog(None, path, now=lambda: 12.3456) as log:
-            log.tell("call", n=n)
+            log.write_event("call", n=n)
     assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == [
         {"time": 12.346, "event": "call", "n": n} for n in range(2)
     ]
@@ -305,8 +305,14 @@ def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
 
 @pytest.mark.parametrize("said", ["YES", "NO. The word is YES", '{"answer": "YES"}', "same source"])
 def test_a_password_that_is_a_word_of_answers_changes_none(said: str) -> None:
-    Connection("judge", "http://host/v1", 1.0, api_key=said[: SHORTEST - 1], secrets=("YES", "NO", "answer", "source"))
-    assert trusted(Completion(said, "stop", "m", 1, 1)).text == said
+    Connection(
+        "judge",
+        "http://host/v1",
+        1.0,
+        api_key=said[: MIN_SECRET_CHARACTERS - 1],
+        secrets=("YES", "NO", "answer", "source"),
+    )
+    assert validate_completion(Completion(said, "stop", "m", 1, 1)).text == said
 
 
 def test_an_error_says_no_secret_that_another_connection_of_this_process_keeps() -> None:

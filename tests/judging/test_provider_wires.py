@@ -20,33 +20,33 @@ from twists import Path as Place
 from wire_server import FORMS, Reply, WireServer, well_behaved
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, ShortRunError, YoudenError
-from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
+from youden.judging.backend_records import JUDGES, PROVIDERS, get_backend_record, infer_judge_keys
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
-from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, list_judges, load_judge_config
 from youden.judging.doctor import diagnose
 from youden.judging.engine import connect
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
-from youden.judging.store.leases import all_jobs
+from youden.judging.store.leases import list_jobs
 from youden.types import Completion, Request, Verdicts
 
 POOL = make_pool(3, 6)
 PLAN = dense_plan(POOL)
-HOSTED = [judge for judge in known_judges() if judge.backend in PROVIDERS]
-ONE_A_CLASS = list({PROVIDERS[judge.backend].place: judge for judge in HOSTED}.values())
+HOSTED = [judge for judge in list_judges() if judge.backend in PROVIDERS]
+ONE_A_CLASS = list({PROVIDERS[judge.backend].class_path: judge for judge in HOSTED}.values())
 OWN_FORMAT = [judge for judge in ONE_A_CLASS if WireJudge in JUDGES.load(judge.backend).__bases__]
 """Those whose replies are read by code of ours: the fuzzers of `BACKENDS` speak the OpenAI chat format alone."""
 
 
 def at(judge: JudgeConfig, url: str) -> JudgeConfig:
-    return judge.asked_with({"base_url": url, "requests_per_minute": None, "tokens_per_minute": None})
+    return judge.with_changes({"base_url": url, "requests_per_minute": None, "tokens_per_minute": None})
 
 
 async def asked(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:
     """What came of one question to a judge whose file is taken as it is, but for the address."""
-    request = judge.questions().about("one", "two")
+    request = judge.questions().request_for_texts("one", "two")
     async with WireServer(lambda *_: reply) as server:
         backend = connect(at(judge, server.url), {judge.key_variable or "": KEY})
         try:
@@ -65,8 +65,8 @@ def judge(request: pytest.FixtureRequest) -> JudgeConfig:
 
 def test_every_provider_has_a_file_with_prices_and_their_date() -> None:
     assert {judge.backend for judge in HOSTED} == set(PROVIDERS)
-    hosts = {str(judge.model).partition("/")[0] for judge in known_judges() if judge.backend == "litellm"}
-    assert hosts == set(backend_of("litellm").hosts)
+    hosts = {str(judge.model).partition("/")[0] for judge in list_judges() if judge.backend == "litellm"}
+    assert hosts == set(get_backend_record("litellm").hosts)
     for judge in HOSTED:
         text = (Path(__file__).parents[2] / "configs" / "judges" / f"{judge.name}.yaml").read_text(encoding="utf-8")
         assert "November 2026" in text
@@ -178,7 +178,7 @@ async def asked_by_litellm(
             monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
         backend = connect(at(judge, server.url), os.environ)
         try:
-            return await backend.open().answer(judge.questions().about("one", "two")), server
+            return await backend.open().answer(judge.questions().request_for_texts("one", "two")), server
         except CallError as error:
             return error, server
         finally:
@@ -233,7 +233,7 @@ async def test_credentials_that_are_nowhere_end_the_run_at_once(
     async with WireServer() as server:
         backend = connect(at(judge, server.url), os.environ)
         with pytest.raises(CallError) as caught:
-            await backend.open().answer(judge.questions().about("one", "two"))
+            await backend.open().answer(judge.questions().request_for_texts("one", "two"))
         await backend.aclose()
     assert (caught.value.kind, caught.value.status, server.n_requests) == ("stop", 401, 0)
 
@@ -242,14 +242,14 @@ def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
     for name, record in PROVIDERS.items():
         own = {"backend": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
         assert load_judge_config(own).key_variable == record.key_variable
-        for refused, instead in record.refuses.items():
+        for refused, instead in record.unsupported.items():
             keys: dict[str, Any] = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}.get(
                 refused, {"parameters": {refused: {}}}
             )
-            with pytest.raises(ConfigError, match="turns") as caught:
+            with pytest.raises(ConfigError, match="rejects") as caught:
                 load_judge_config(own | keys)
             assert instead in str(caught.value)
-    with pytest.raises(ConfigError, match="Give yours as base_url"):
+    with pytest.raises(ConfigError, match="Set base_url to yours"):
         load_judge_config({"backend": "azure", "model": "m"})
 
 
@@ -275,7 +275,7 @@ def test_a_model_is_found_by_its_name_and_its_provider_and_no_other_providers_pr
     assert "temperature" not in load_judge_config("claude-opus-5").request_parameters
     with pytest.raises(ConfigError, match=r"openai/gpt-4o.*\[unknown-judge\]"):
         load_judge_config("gpt-4o-mimi")
-    assert judge_of_model("nobody/m") is None
+    assert infer_judge_keys("nobody/m") is None
 
 
 # --- a file of keys ---------------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_a_key_in_no_file_is_said_and_nothing_is_sent(
         (here / ".env").write_text(text)
     ended = youden("run", "in/r.yaml")
     assert (ended.code, server.n_requests) == (2, 0)
-    assert "no .env beside the config or here has it" in ended.err
+    assert "no .env file next to the config or in the working directory contains it" in ended.err
     assert "[judge-no-key]" in ended.err
 
 
@@ -361,7 +361,7 @@ JUDGE = {"backend": "anthropic", "model": "m", "price": 1, "backoff": 0.001}
 
 async def in_batches(server: ClaudeBatchServer, store: Store, *, max_tries: int = 3) -> Verdicts:
     judge = load_judge_config({**JUDGE, "base_url": server.url, "max_tries": max_tries})
-    asking = Asking(batching=Batching(poll=0.01))
+    asking = JudgingOptions(batching=Batching(poll=0.01))
     return await ask(PLAN, POOL, judge, store, asking=asking, environment={"ANTHROPIC_API_KEY": KEY})
 
 
@@ -405,14 +405,14 @@ async def test_a_batch_whose_reply_got_lost_is_found_again_and_never_begun_twice
         else:
             with pytest.raises(YoudenError, match="as told"):
                 await in_batches(server, store)
-            assert all_jobs(store.place) == []
+            assert list_jobs(store.place) == []
         assert server.n_begun == begun
         assert len(server.bodies) == begun * len(PLAN)
 
 
 async def test_while_a_batch_that_may_be_the_lost_one_still_runs_nothing_is_sent_again(store: Store) -> None:
     async with ClaudeBatchServer(faults=["lost"], looks_needed=6) as server:
-        with pytest.raises(ShortRunError, match=r"still runs.*\[batch-unreachable\]"):
+        with pytest.raises(ShortRunError, match=r"still in progress.*\[batch-unreachable\]"):
             await in_batches(server, store, max_tries=2)
         assert server.n_begun == 1
         for _ in range(4):  # the same command, again and again

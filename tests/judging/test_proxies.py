@@ -17,10 +17,10 @@ from judged import ask, dense_plan, judge_config, model_at
 from pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.proxies import environment_proxy
+from youden.judging.call.proxies import find_proxy
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.doctor import diagnose
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.scheduler.options import Batching, JudgingOptions
 
 HOST = "judge.example.internal"
 URL = f"http://{HOST}/v1"
@@ -69,7 +69,7 @@ async def test_batches_go_through_the_proxy(tmp_path: Path, monkeypatch: pytest.
     async with BatchServer() if provider == "openai" else ClaudeBatchServer() as proxy:  # type: ignore[attr-defined]
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
         judge = load_judge_config({"backend": provider, "model": "m", "base_url": URL, "price": 0, "api_key_env": None})
-        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=Asking(batching=Batching(poll=0.01)))
+        found = await ask(PLAN, POOL, judge, tmp_path / "v.db", asking=JudgingOptions(batching=Batching(poll=0.01)))
     assert found.answered.all()
     assert {one["Host"] for one in proxy.headers} == {HOST}
 
@@ -78,7 +78,7 @@ def test_doctor_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with running(WireServer(lambda *_: Reply("YES"))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
         (diagnosis,) = diagnose(judge_config(URL, api_key_env=None), environment={})
-        assert diagnosis.usable
+        assert diagnosis.is_usable
         assert {one["Host"] for one in proxy.headers} == {HOST}
 
 
@@ -99,7 +99,7 @@ async def test_a_proxy_that_asks_for_a_password_ends_the_run_without_repeating_i
 def test_a_proxy_that_is_no_url_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://user:s3cret@[proxy:port")
     with pytest.raises(ConfigError, match=r"unset HTTP_PROXY.*\[judge-proxy\]") as caught:
-        environment_proxy(URL)
+        find_proxy(URL)
     assert "s3cret" not in str(caught.value)
 
 
@@ -131,4 +131,4 @@ def test_variables_are_read_in_both_cases(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert environment_proxy(url) == proxy
+    assert find_proxy(url) == proxy

@@ -23,9 +23,9 @@ from postgres import Cluster
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_config import RayWorkers
 from youden.data.pools.pool_reader import write_pool
-from youden.engines.ray import Placing, on_ray
+from youden.engines.ray import RayPlacement, run_on_ray
 from youden.errors import ConfigError, JudgeError, ShortRunError
-from youden.judging.store.answers import MOST_UNWRITTEN
+from youden.judging.store.answers import MAX_PENDING_WRITES
 
 on_a_cluster = pytest.mark.slow
 NODE = {"num_cpus": 1}
@@ -57,7 +57,7 @@ def two_nodes(library: Any) -> Iterator[Any]:
 @pytest.fixture
 def cluster(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`two_nodes`, to which RAY_ADDRESS leads: by this machine's address, to which a test's Python may not connect itself."""
-    monkeypatch.setattr("youden.engines.ray._knock", lambda _: None)
+    monkeypatch.setattr("youden.engines.ray._check_reachable", lambda _: None)
     monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
     return two_nodes
 
@@ -101,7 +101,7 @@ def until(there: Callable[[], bool], seconds: float = 300) -> None:
 def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -> None:
     said: list[str] = []
     with pytest.raises(JudgeError) as caught:
-        on_ray(refuse, Placing(RayWorkers(workers=2), say=said.append))
+        run_on_ray(refuse, RayPlacement(RayWorkers(workers=2), on_status=said.append))
     assert (caught.value.slug, caught.value.message) == ("judge-key", "The key is wrong. Set another.")
     assert said[0] == "2 workers on a Ray cluster of 2 nodes (num_cpus 1 each)"
 
@@ -109,21 +109,21 @@ def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -
 @on_a_cluster
 def test_a_file_is_no_store_for_several_nodes(cluster: Any) -> None:
     with pytest.raises(ConfigError, match=r"has 2 nodes.*--store postgresql://.*\[ray-sqlite\]"):
-        on_ray(die, Placing(one_machine=True))
+        run_on_ray(die, RayPlacement(one_machine=True))
 
 
 @on_a_cluster
 def test_nodes_have_to_have_the_same_version(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.engines.ray.__version__", "99.0")
     with pytest.raises(ConfigError, match=r"started by 99\.0\. Install the same.*\[ray-package\]"):
-        on_ray(die, Placing())
+        run_on_ray(die, RayPlacement())
 
 
 @on_a_cluster
 def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youden.engines.ray.RESTARTS", 0)
+    monkeypatch.setattr("youden.engines.ray.MAX_RESTARTS", 0)
     with pytest.raises(ShortRunError, match="All 2 workers were lost") as caught:
-        on_ray(die, Placing())
+        run_on_ray(die, RayPlacement())
     assert (caught.value.slug, caught.value.exit_code) == ("ray-workers", 1)
 
 
@@ -131,7 +131,7 @@ def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: p
 def test_a_run_that_is_told_to_stop_lets_its_workers_store_what_is_under_way(cluster: Any, tmp_path: Path) -> None:
     code = (
         "import sys; from functools import partial; from pathlib import Path; from test_ray import *; "
-        "on_ray(partial(work_for_ever, Path(sys.argv[1])), Placing())"
+        "run_on_ray(partial(work_for_ever, Path(sys.argv[1])), RayPlacement())"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     running = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
@@ -159,7 +159,7 @@ def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> N
 
     with ThreadPoolExecutor(1) as beside:
         losing = beside.submit(lose_a_node)
-        node = on_ray(partial(node_here, seen, end), Placing(say=said.append))
+        node = run_on_ray(partial(node_here, seen, end), RayPlacement(on_status=said.append))
         losing.result()
     assert node in {path.name for path in seen.iterdir()} - {third.node_id}
     assert sum("is on node" in line for line in said) == 3
@@ -168,14 +168,14 @@ def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> N
 def test_a_cluster_that_is_not_there_and_a_library_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'youden\[ray\]'.*\[ray-extra\]"):
-        on_ray(die, Placing())
+        run_on_ray(die, RayPlacement())
 
 
 @on_a_cluster
 def test_a_cluster_that_does_not_answer(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
-    with pytest.raises(ConfigError, match=r"no way to the Ray cluster at 127\.0\.0\.1:9.*\[ray-away\]"):
-        on_ray(die, Placing())
+    with pytest.raises(ConfigError, match=r"Ray cluster at 127\.0\.0\.1:9 cannot be reached.*\[ray-away\]"):
+        run_on_ray(die, RayPlacement())
 
 
 @pytest.mark.parametrize("also", [["--mode", "batch"], ["--log", "x.jsonl"]])
@@ -273,7 +273,7 @@ def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_
     assert Cluster.PASSWORD not in out + err + (tmp_path / "runs/r/config.yaml").read_text(encoding="utf-8")
     assert same_tables(youden, tmp_path)
     n_twice = n_asked - (server.n_requests - n_asked)
-    assert 0 <= n_twice <= 4 + MOST_UNWRITTEN
+    assert 0 <= n_twice <= 4 + MAX_PENDING_WRITES
 
 
 def workers_that_answered(connection: Any) -> list[tuple[str, int]]:

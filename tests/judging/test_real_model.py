@@ -17,7 +17,7 @@ import pytest
 import youden
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.doctor import diagnose
-from youden.judging.offline.tape import Tape, inserted
+from youden.judging.offline.tape import CassetteRecorder, use_cassette
 from youden.pools.run_cassettes import import_cassette
 from youden.types import Plan, Pool
 
@@ -73,7 +73,7 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_wi
     (found,) = diagnose(judge, environment={})
     assert {finding.severity for finding in found.findings} == {"ok"}
     file = tmp_path / "c.jsonl"
-    with inserted(Tape(file, mode="once")) as tape:
+    with use_cassette(CassetteRecorder(file, mode="once")) as tape:
         first = youden.judge(plan, judge=judge, store=tmp_path / "one.db")
     assert (tape.n_recorded, len(first)) == (N, N)
     assert ((first.answer > 0) & (first.answer < 1)).all()
@@ -81,7 +81,7 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_wi
     assert (first.tokens_in > 100).all()
 
     nowhere = judge.model_copy(update={"timeout": 0.001})
-    with inserted(Tape(file, mode="none")) as tape:
+    with use_cassette(CassetteRecorder(file, mode="none")) as tape:
         played = youden.judge(plan, judge=nowhere, store=tmp_path / "two.db")
     assert tape.n_played == N
     import_cassette(file, tmp_path / "three.db")

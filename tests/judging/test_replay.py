@@ -101,7 +101,7 @@ async def test_a_changed_text_is_a_miss_and_a_renamed_agent_is_none(store: Store
 async def test_whom_to_replay_must_be_clear(store: Store) -> None:
     with pytest.raises(ConfigError, match="needs a store"):
         await judge_plan(PLAN, config=load_judge_config("replay"))
-    with pytest.raises(ConfigError, match="nobody"):
+    with pytest.raises(ConfigError, match="no judge"):
         await replay(store)
     for model in ("one", "two"):
         store.remember_judge(judge_config("http://127.0.0.1:1/v1", model=model).public())
@@ -136,6 +136,6 @@ async def test_another_model_than_the_stores_is_a_warning(store: Store) -> None:
     await answered_by(lambda _: ("m-1", None), store)
     other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
     result = await answered_by(lambda _: ("m-2", None), store, plan=other)
-    assert "since the store was last added to: m-1 then, m-2 now" in result.warnings[0].says
+    assert "since the last answers in the store: m-1 then, m-2 now" in result.warnings[0].says
     assert result.judge["served"] == ["m-2"]
     assert (await answered_by(lambda _: ("m-2", None), store, plan=other)).warnings == ()

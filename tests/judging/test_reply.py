@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youden.judging.backends.anthropic import in_our_words
+from youden.judging.backends.anthropic import from_anthropic
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import (
-    BEYOND,
-    LONGEST_NAME,
-    LONGEST_TOKEN,
-    MOST_TOKENS,
-    check_usage_of,
-    checked,
-    trusted,
+    MAX_NAME_CHARACTERS,
+    MAX_TOKEN_BYTES,
+    MAX_TOKEN_COUNT,
+    MAX_USAGE_FACTOR,
+    check_usage_for,
+    parse_completion,
+    validate_completion,
 )
-from youden.judging.call.reply_errors import error_inside
-from youden.judging.offline.lines import results
+from youden.judging.call.reply_errors import find_reply_error
+from youden.judging.offline.lines import iter_results
 from youden.types import Completion, Message, Request
 
 ODDS = {"content": [{"token": " "}, {"token": "YES", "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
@@ -68,19 +68,19 @@ WHOLE = Completion("YES", "stop", "m", 100, 1, 0.5, "fp", None, (("YES", -0.1),)
 
 def fails(said: object, words: str) -> None:
     with pytest.raises(CallError, match=words) as caught:
-        checked(said, seconds=0.5)
+        parse_completion(said, seconds=0.5)
     assert caught.value.kind == "retry"
 
 
 def test_a_whole_reply_is_read() -> None:
-    assert checked(reply(), seconds=0.5) == WHOLE
-    assert trusted(WHOLE) == WHOLE
+    assert parse_completion(reply(), seconds=0.5) == WHOLE
+    assert validate_completion(WHOLE) == WHOLE
 
 
 @given(st.sampled_from(FIELDS), JSON)
 def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(path: Place, value: object) -> None:
     try:
-        found = checked(reply(path, value) if path else value, seconds=0.5)
+        found = parse_completion(reply(path, value) if path else value, seconds=0.5)
     except CallError:
         return
     assert_sound(found)
@@ -89,11 +89,11 @@ def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(
 @given(st.builds(Completion, *[JSON] * 9))  # type: ignore[arg-type]
 def test_whatever_a_store_holds_a_completion_is_sound_or_failed(said: Completion) -> None:
     try:
-        found = trusted(said)
+        found = validate_completion(said)
     except CallError:
         return
     assert_sound(found)
-    assert trusted(found) == found
+    assert validate_completion(found) == found
 
 
 def assert_sound(found: Completion) -> None:
@@ -107,7 +107,7 @@ def assert_sound(found: Completion) -> None:
         assert name is None or isinstance(name, str)
     for n in (found.tokens_in, found.tokens_out):
         assert type(n) is int
-        assert 0 <= n <= MOST_TOKENS
+        assert 0 <= n <= MAX_TOKEN_COUNT
     assert all(math.isfinite(logprob) and logprob <= 0 for _, logprob in found.top_logprobs)
     assert 0 <= found.seconds < math.inf
 
@@ -126,14 +126,14 @@ def assert_sound(found: Completion) -> None:
     ],
 )
 def test_a_harmless_oddity_stays_answered(path: Place, value: object) -> None:
-    found = checked(reply(path, value), seconds=0.5)
+    found = parse_completion(reply(path, value), seconds=0.5)
     assert (found.text, found.tokens_in, found.tokens_out) == ("YES", 100, 1)
 
 
 def test_more_choices_than_one_are_left_alone() -> None:
     said = reply()
     said["choices"].append({"message": {"content": "NO"}})
-    assert checked(said, seconds=0.5) == WHOLE
+    assert parse_completion(said, seconds=0.5) == WHOLE
 
 
 @pytest.mark.parametrize("value", [["m"], {"m": 1}, 5, True, 1e9])
@@ -144,30 +144,30 @@ def test_a_description_of_another_type_is_left_out(value: object) -> None:
         ((*CHOICE, "finish_reason"), {"finish_reason": "unknown"}),
         ((*MESSAGE, "refusal"), {}),
     ):
-        assert checked(reply(path, value), seconds=0.5) == replace(WHOLE, **without)
+        assert parse_completion(reply(path, value), seconds=0.5) == replace(WHOLE, **without)
 
 
 def test_names_are_bounded_and_half_surrogates_leave() -> None:
-    assert len(checked(reply(("model",), "m" * 10_000), seconds=0).model) == LONGEST_NAME
-    assert checked(reply((*MESSAGE, "content"), "a\ud800"), seconds=0).text == "a?"
+    assert len(parse_completion(reply(("model",), "m" * 10_000), seconds=0).model) == MAX_NAME_CHARACTERS
+    assert parse_completion(reply((*MESSAGE, "content"), "a\ud800"), seconds=0).text == "a?"
 
 
 def test_a_refusal_is_kept_wherever_it_stands() -> None:
-    assert checked(reply((*MESSAGE, "refusal"), "no"), seconds=0).refusal == "no"
+    assert parse_completion(reply((*MESSAGE, "refusal"), "no"), seconds=0).refusal == "no"
     own = (*MESSAGE, "provider_specific_fields")
-    assert checked(reply(own, {"refusal": "no"}), seconds=0).refusal == "no"
+    assert parse_completion(reply(own, {"refusal": "no"}), seconds=0).refusal == "no"
 
 
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
         ((), [], "the reply is of type list"),
-        ((), None, "the reply is not there"),
+        ((), None, "the reply is missing"),
         (("choices",), [], "choices is an empty list"),
-        (("choices",), None, "choices is not there"),
+        (("choices",), None, "choices is missing"),
         (("choices",), {"0": 1}, "choices is of type dict"),
         (CHOICE, "YES", r"choices\[0\] is of type str"),
-        (MESSAGE, None, "the message is not there"),
+        (MESSAGE, None, "the message is missing"),
         *(((*MESSAGE, "content"), value, "the content is of type") for value in (5, [1], {"answer": "YES"}, True)),
         (ODDS_OF, "none", "logprobs is of type str"),
         ((*ODDS_OF, "content"), "none", "the content of logprobs is of type str"),
@@ -175,7 +175,7 @@ def test_a_refusal_is_kept_wherever_it_stands() -> None:
         ((*BLANK, "token"), 5, "a token of logprobs is of type int"),
         (TOP, "x", "top_logprobs is of type str"),
         ((*TOP, 0), "x", "an alternative is of type str"),
-        ((*TOP, 0, "token"), 5, "an alternative is no token with its log-probability"),
+        ((*TOP, 0, "token"), 5, "an alternative is not a token with its log-probability"),
     ],
 )
 def test_a_reply_without_its_parts_is_no_answer(path: Place, value: object, words: str) -> None:
@@ -196,13 +196,13 @@ def test_odds_that_are_only_written_oddly_are_read() -> None:
         ((*ODDS_OF, "content"), None, ()),
         ((*ODDS_OF, "content"), [], ()),
     ):
-        assert checked(reply(path, value), seconds=0).top_logprobs == odds
+        assert parse_completion(reply(path, value), seconds=0).top_logprobs == odds
 
 
 def test_stored_odds_of_another_shape_are_no_answer() -> None:
     for odds in ("YES", [["YES"]], [[1, -0.1]], [["YES", "nan"]]):
         with pytest.raises(CallError):
-            trusted(replace(WHOLE, top_logprobs=odds))  # type: ignore[arg-type]
+            validate_completion(replace(WHOLE, top_logprobs=odds))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -210,14 +210,14 @@ def test_stored_odds_of_another_shape_are_no_answer() -> None:
 )
 @pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
 def test_usage_that_is_no_count_is_as_if_nothing_was_said(name: str, n: object) -> None:
-    found = checked(reply(("usage", name), n), seconds=0)
+    found = parse_completion(reply(("usage", name), n), seconds=0)
     assert (found.tokens_in, found.tokens_out) == (0, 0)
     assert found.text == "YES"
 
 
 def test_usage_may_be_written_as_a_float() -> None:
-    assert checked(reply(("usage", "prompt_tokens"), 120.0), seconds=0).tokens_in == 120
-    assert checked(reply(("usage", "prompt_tokens"), "120"), seconds=0).tokens_in == 120
+    assert parse_completion(reply(("usage", "prompt_tokens"), 120.0), seconds=0).tokens_in == 120
+    assert parse_completion(reply(("usage", "prompt_tokens"), "120"), seconds=0).tokens_in == 120
 
 
 REQUEST = Request("m", (Message("system", "s" * 280), Message("user", "ü" * 500)))
@@ -226,21 +226,23 @@ N_BYTES = 1280
 
 def use(n_in: int, n_out: int, *, text: str = "YES", limit: int | None = 8) -> tuple[int, int, str | None]:
     completion = replace(WHOLE, text=text, tokens_in=n_in, tokens_out=n_out)
-    checked, fault = check_usage_of(completion, REQUEST, answer_limit=limit)
+    checked, fault = check_usage_for(completion, REQUEST, answer_limit=limit)
     return checked.tokens_in, checked.tokens_out, fault
 
 
 def test_honest_usage_is_believed_however_little_it_is() -> None:
-    for n_in in (N_BYTES // LONGEST_TOKEN, 60, N_BYTES // 4, N_BYTES, BEYOND * N_BYTES):
+    for n_in in (N_BYTES // MAX_TOKEN_BYTES, 60, N_BYTES // 4, N_BYTES, MAX_USAGE_FACTOR * N_BYTES):
         assert use(n_in, 1) == (n_in, 1, None)
     assert use(100, 0, text="") == (100, 0, None)
-    assert use(100, MOST_TOKENS, limit=None) == (100, MOST_TOKENS, None)
+    assert use(100, MAX_TOKEN_COUNT, limit=None) == (100, MAX_TOKEN_COUNT, None)
 
 
 def test_usage_that_cannot_be_is_named_and_not_believed() -> None:
-    cases = [(0, 1), (N_BYTES // LONGEST_TOKEN - 1, 1), (100, 0), (10 * N_BYTES, 1), (100, 5000)]
+    cases = [(0, 1), (N_BYTES // MAX_TOKEN_BYTES - 1, 1), (100, 0), (10 * N_BYTES, 1), (100, 5000)]
     for n_in, n_out in cases:
-        fault = f"it says {n_in:,} tokens in and {n_out:,} out of a request of {N_BYTES:,} bytes, which cannot be"
+        fault = (
+            f"it reports {n_in:,} tokens in and {n_out:,} out for a request of {N_BYTES:,} bytes, which is impossible"
+        )
         assert use(n_in, n_out) == (0, 0, fault)
     assert use(100, 1, text="x" * 500)[2] is not None
 
@@ -249,11 +251,11 @@ def test_nothing_said_is_nothing_doubted() -> None:
     assert use(0, 0) == (0, 0, None)
 
 
-@given(st.integers(0, MOST_TOKENS), st.integers(0, MOST_TOKENS))
+@given(st.integers(0, MAX_TOKEN_COUNT), st.integers(0, MAX_TOKEN_COUNT))
 def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
     tokens_in, tokens_out, _ = use(n_in, n_out)
     assert (tokens_in, tokens_out) in ((n_in, n_out), (0, 0))
-    assert tokens_in <= BEYOND * (N_BYTES + 24)
+    assert tokens_in <= MAX_USAGE_FACTOR * (N_BYTES + 24)
 
 
 @pytest.mark.parametrize(
@@ -280,16 +282,16 @@ def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
 )
 def test_an_error_inside_a_success_is_what_its_code_says(error: object, kind: str, status: int, said: str) -> None:
     with pytest.raises(CallError) as caught:
-        checked({"error": error}, seconds=0)
+        parse_completion({"error": error}, seconds=0)
     assert (caught.value.kind, caught.value.status) == (kind, status)
     assert caught.value.reason.startswith("HTTP 200 with an error inside ")
     assert said in caught.value.reason
 
 
 def test_an_answer_beside_an_error_is_an_answer() -> None:
-    assert error_inside(reply(("error",), {"code": "insufficient_quota"})) is None
+    assert find_reply_error(reply(("error",), {"code": "insufficient_quota"})) is None
     for nothing in (None, {}, "", [], 5, {"error": None}, {"error": {}}):
-        assert error_inside(nothing) is None
+        assert find_reply_error(nothing) is None
 
 
 @pytest.mark.parametrize(
@@ -312,7 +314,7 @@ def test_an_answer_beside_an_error_is_an_answer() -> None:
     ],
 )
 def test_text_parts_of_a_content_are_joined(content: object, text: str, refusal: str | None) -> None:
-    found = checked(reply((*MESSAGE, "content"), content), seconds=0)
+    found = parse_completion(reply((*MESSAGE, "content"), content), seconds=0)
     assert (found.text, found.refusal) == (text, refusal)
 
 
@@ -345,14 +347,14 @@ def test_an_error_beside_or_inside_choices_is_what_its_code_says(
     place: str, error: object, kind: str, status: int
 ) -> None:
     with pytest.raises(CallError) as caught:
-        checked(errored(**{place: {"error": error}}), seconds=0)
+        parse_completion(errored(**{place: {"error": error}}), seconds=0)
     assert (caught.value.kind, caught.value.status) == (kind, status)
 
 
 def test_an_error_in_a_choice_with_part_of_a_text_is_an_error() -> None:
     said = errored(choice={"error": {"code": 502}}, message={"content": "The two YES"})
     with pytest.raises(CallError):
-        checked(said, seconds=0)
+        parse_completion(said, seconds=0)
     fails(errored(message={"content": "The two YES"}), "an error inside")
 
 
@@ -361,7 +363,7 @@ def test_an_error_after_tokens_were_generated_is_not_free() -> None:
         said = errored(
             choice={"error": {"code": 502}}, reply={"usage": {"prompt_tokens": 9, "completion_tokens": n_out}}
         )
-        found = error_inside(said)
+        found = find_reply_error(said)
         assert found is not None
         assert found.free is free
 
@@ -378,7 +380,7 @@ def test_an_empty_completion_is_tried_again_however_its_end_is_called(ended: str
     said = reply((*CHOICE, "finish_reason"), ended) | {"usage": None}
     said["choices"][0]["message"]["content"] = ""
     with pytest.raises(CallError) as caught:
-        checked(said, seconds=0)
+        parse_completion(said, seconds=0)
     assert caught.value.kind == "retry"
 
 
@@ -393,7 +395,7 @@ def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
         said["choices"][0]["message"]["content"] = ""
         if path[-1] != "completion_tokens":
             said["usage"]["completion_tokens"] = 0
-        assert checked(said, seconds=0).text == ""
+        assert parse_completion(said, seconds=0).text == ""
 
 
 @pytest.mark.parametrize(
@@ -414,7 +416,7 @@ def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:
 )
 def test_reasoning_outside_of_completion_tokens_counts(usage: dict[str, Any], tokens_out: int) -> None:
     said = reply() | {"usage": {"prompt_tokens": 200, "completion_tokens": 1} | usage}
-    assert checked(said, seconds=0).tokens_out == tokens_out
+    assert parse_completion(said, seconds=0).tokens_out == tokens_out
 
 
 def test_cached_tokens_of_a_claude_prompt_count() -> None:
@@ -422,8 +424,8 @@ def test_cached_tokens_of_a_claude_prompt_count() -> None:
     cached = {"input_tokens": 5, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 175}
     message = {"content": [{"type": "text", "text": "YES"}], "stop_reason": "end_turn"}
     for usage, tokens_in in ((cached, 200), ({"input_tokens": 5, "cache_read_input_tokens": None}, 5)):
-        said = in_our_words(message | {"usage": usage | {"output_tokens": 1}})
-        assert checked(said, seconds=0).tokens_in == tokens_in
+        said = from_anthropic(message | {"usage": usage | {"output_tokens": 1}})
+        assert parse_completion(said, seconds=0).tokens_in == tokens_in
 
 
 def test_the_same_answers_of_a_batch_may_differ_in_reasoning_or_hold_an_error() -> None:
@@ -435,7 +437,7 @@ def test_the_same_answers_of_a_batch_may_differ_in_reasoning_or_hold_an_error() 
         orjson.dumps({"custom_id": f"k{n}", "response": {"status_code": 200, "body": one}})
         for n, one in enumerate(lines)
     )
-    found = dict(results(text))
+    found = dict(iter_results(text))
     assert [getattr(found[f"k{n}"], "tokens_out", None) for n in range(4)] == [1, 700, None, 1]
 
 
@@ -444,7 +446,7 @@ def test_the_same_answers_of_a_batch_may_differ_in_reasoning_or_hold_an_error() 
 )
 def test_result_lines_that_are_not_strict_json_are_read(spoil: Any) -> None:
     line = orjson.dumps({"custom_id": "k", "id": "x", "response": {"status_code": 200, "body": reply()}})
-    assert dict(results(spoil(line))) == {"k": replace(WHOLE, seconds=0.0)}
+    assert dict(iter_results(spoil(line))) == {"k": replace(WHOLE, seconds=0.0)}
 
 
 def spelled(*tokens: str) -> dict[str, Any]:
@@ -471,4 +473,4 @@ def test_log_probabilities_of_reasoning_are_not_those_of_the_answer(
 ) -> None:
     said = reply(ODDS_OF, spelled(*tokens))
     said["choices"][0]["message"] |= {"content": content} | beside
-    assert checked(said, seconds=0).top_logprobs == (() if first is None else ((first, -0.1),))
+    assert parse_completion(said, seconds=0).top_logprobs == (() if first is None else ((first, -0.1),))

@@ -18,8 +18,8 @@ from youden.judging.backends import several as in_turn
 from youden.judging.backends.several import RoundRobin
 from youden.judging.call.failures import CallError
 from youden.judging.doctor import diagnose
-from youden.judging.question.questions import keys
-from youden.judging.scheduler.options import Asking, Batching
+from youden.judging.question.questions import iter_keys
+from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
 from youden.types import Completion, Message, Request, Verdicts
 
@@ -52,7 +52,7 @@ async def test_servers_share_the_calls_and_their_answers_stand_under_the_first(s
 async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_turn, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(in_turn, "MIN_WAIT_SECONDS", 0.05)
     n_asked, dies, comes_back = 0, asyncio.Event(), asyncio.Event()
 
     def behave(_n: int, body: Any) -> Reply:
@@ -83,7 +83,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
 async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_named(
     store: Store, monkeypatch: pytest.MonkeyPatch, reply: Reply, why: str
 ) -> None:
-    monkeypatch.setattr(in_turn, "FIRST_WAIT", 600)
+    monkeypatch.setattr(in_turn, "MIN_WAIT_SECONDS", 600)
     async with WireServer(lambda *_: reply) as wrong, WireServer() as right:
         verdicts = await ask(store, right, wrong, timeout=0.3 if reply.fault == "stall" else 60)
         assert verdicts.answered.all()
@@ -95,7 +95,7 @@ async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_name
 async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Store) -> None:
     async with WireServer(lambda *_: Reply(status=404)) as one, WireServer(lambda *_: Reply(status=404)) as two:
         with pytest.raises(
-            JudgeError, match=rf"said: http://127.0.0.1:({one.port}|{two.port})/v1: HTTP 404.*\[judge-model\]"
+            JudgeError, match=rf"replied: http://127.0.0.1:({one.port}|{two.port})/v1: HTTP 404.*\[judge-model\]"
         ):
             await ask(store, one, two)
 
@@ -124,7 +124,7 @@ async def test_texts_that_break_every_server_are_their_trials_failures(store: St
         poison = "item 3" in str(body) and "agent 2" in str(body)
         return Reply(fault="reset") if poison else well_behaved(n, body)
 
-    terms: dict[str, Any] = {"asking": Asking(max_missing=0.5), "max_tries": 3, "concurrency": 2}
+    terms: dict[str, Any] = {"asking": JudgingOptions(max_missing=0.5), "max_tries": 3, "concurrency": 2}
     async with WireServer(behave) as one, WireServer(behave) as two:
         verdicts = await asyncio.wait_for(ask(store, one, two, **terms), 300)
     assert 0 < int((~verdicts.answered).sum()) < len(PLAN) / 3
@@ -133,15 +133,17 @@ async def test_texts_that_break_every_server_are_their_trials_failures(store: St
 async def test_a_batch_is_not_sent_to_several_servers(store: Store) -> None:
     async with BatchServer() as server:
         urls = [server.url, "http://127.0.0.1:10/v1"]
-        with pytest.raises(ConfigError, match=r"a batch is fetched where it was sent.*\[judge-servers\]"):
-            await judged.ask(PLAN, POOL, urls, store, backend="openai", asking=Asking(batching=Batching()))
+        with pytest.raises(
+            ConfigError, match=r"a batch is fetched from the server that it was sent to.*\[judge-servers\]"
+        ):
+            await judged.ask(PLAN, POOL, urls, store, backend="openai", asking=JudgingOptions(batching=Batching()))
     assert not server.bodies
 
 
 def test_the_doctor_looks_at_each_server(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
     found = diagnose(judge_config([server.url, NOWHERE]), environment=ENVIRONMENT)
-    assert [(one.judge, one.usable) for one in found] == [(f"m at {server.url}", True), (f"m at {NOWHERE}", False)]
+    assert [(one.judge, one.is_usable) for one in found] == [(f"m at {server.url}", True), (f"m at {NOWHERE}", False)]
 
 
 @pytest.mark.parametrize("url", [[], ["http://a/v1", "http://a/v1/"], ["http://a/v1", "b"], [1], 5, [["http://a"]]])
@@ -152,9 +154,9 @@ def test_a_list_that_cannot_be_is_refused(url: Any) -> None:
 
 def test_no_password_of_any_server_is_shown() -> None:
     config = judge_config(["http://me:secret-one@a/v1", "http://me:secret-two@b/v1"], api_key_env=None)
-    keyed = next(keys(config.questions(), PLAN))
+    keyed = next(iter_keys(config.questions(), PLAN))
     assert "secret" not in f"{config!r} {config.public()} {config.describe()}"
-    assert keyed == next(keys(judge_config("http://a/v1").questions(), PLAN))
+    assert keyed == next(iter_keys(judge_config("http://a/v1").questions(), PLAN))
     assert [one.connection({}).address for one in config.servers] == ["http://a/v1", "http://b/v1"]
     assert len({one.connection({}).authorization for one in config.servers}) == 2
     with pytest.raises(ConfigError) as caught:
@@ -205,7 +207,7 @@ async def test_the_wait_doubles_and_one_call_tries_it() -> None:
     them.answers["a"] = "YES"
     them.now += 30.0
     assert await them.ask(10) == {"a": 6, "b": 4}
-    assert them.judge.has_others
+    assert them.judge.has_fallback_server
 
 
 async def test_three_broken_calls_in_a_row_leave_a_server_out_and_fewer_do_not() -> None:
@@ -238,8 +240,8 @@ async def test_where_none_is_left_each_is_tried_and_the_last_failure_is_raised()
     for _ in range(3):
         with pytest.raises(CallError):
             await them.judge.answer(REQUEST)
-        assert not them.judge.has_others
+        assert not them.judge.has_fallback_server
     assert {judge.n_calls for judge in them.judges.values()} == {3}
     them.answers["b"] = "YES"
     assert (await them.ask(1))["b"] == 1
-    assert them.judge.has_others
+    assert them.judge.has_fallback_server

@@ -17,7 +17,7 @@ from stops import AT_RISK, Bench, Size, bench
 from unruly_server import UnrulyServer
 from youden.errors import JudgeError
 from youden.judging.store.answers import open_store
-from youden.judging.store.watchdog import AWAY, DEADLINE, SAID_AFTER, ending
+from youden.judging.store.watchdog import DEADLINE_SECONDS, MAX_OUTAGE_SECONDS, WARN_AFTER_SECONDS, shutdown_started
 from youden.types import Completion
 
 SMALL = Size(calls=300, slowest=0.2)
@@ -76,12 +76,12 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
         async with running(tmp_path, hole.url, at=at) as (run, process):
             assert await asyncio.to_thread(hole.entered.wait, 60)
             hole.shut.set()
-            await asyncio.sleep(SAID_AFTER + 4)
+            await asyncio.sleep(WARN_AFTER_SECONDS + 4)
             await told_twice(process, how)
             began = time.monotonic()
             ended = await run.end(process, within=120)
             assert (
-                time.monotonic() - began < DEADLINE / 2
+                time.monotonic() - began < DEADLINE_SECONDS / 2
             )  # what waits for the database waits for as long as that at least
             # a shell says the same of both: the second signal may come while the first has ended all but the process
             assert ended.code in (128 + how, -how), ended.said
@@ -107,7 +107,7 @@ async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_a
             if fault == "restarted":
                 own.start()
             else:
-                await asyncio.sleep(SAID_AFTER + 2)
+                await asyncio.sleep(WARN_AFTER_SECONDS + 2)
             await told_twice(process, signal.SIGINT)
             began = time.monotonic()
             ended = await run.end(process, within=10)
@@ -128,7 +128,7 @@ async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: s
         url = own.new()
         async with running(tmp_path, url, at=at) as (run, process):
             own.kill() if fault == "killed" else own.stop()
-            await asyncio.sleep(SAID_AFTER)
+            await asyncio.sleep(WARN_AFTER_SECONDS)
             own.start()
             ended = await run.end(process, within=120)
         assert ended.code == 0, ended.said
@@ -145,14 +145,14 @@ async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
             hole.shut.set()
             await asyncio.sleep(1)
             process.send_signal(how)
-            ended = await run.end(process, within=GRACE + DEADLINE + 20)
+            ended = await run.end(process, within=GRACE + DEADLINE_SECONDS + 20)
     assert ended.code in (1, 2, 128 + how), ended.said
     assert "Traceback" not in ended.said
 
 
 @pytest.mark.parametrize(
     ("at", "seconds"),
-    [(100, DEADLINE + 5), *(pytest.param(n, 60, marks=pytest.mark.long) for n in (100, SMALL.calls - 20))],
+    [(100, DEADLINE_SECONDS + 5), *(pytest.param(n, 60, marks=pytest.mark.long) for n in (100, SMALL.calls - 20))],
 )
 async def test_a_database_that_is_silent_beyond_a_deadline_is_waited_for(
     tmp_path: Path, postgres: Cluster, at: int, seconds: float
@@ -171,14 +171,14 @@ def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again
     with Hole(postgres.new()) as hole, open_store(hole.url) as store:
         store.add("a", Completion("YES", "stop", "m", 1, 1), waits=False)
         hole.shut.set()
-        ending.set()
+        shutdown_started.set()
         try:
-            for most in (DEADLINE + 6, 0.1):
+            for most in (DEADLINE_SECONDS + 6, 0.1):
                 began = time.monotonic()
                 with pytest.raises(JudgeError, match="cannot be reached"):
                     store.flush()
-                assert time.monotonic() - began < most < AWAY
+                assert time.monotonic() - began < most < MAX_OUTAGE_SECONDS
         finally:
             hole.shut.clear()
-            store.place._gone = None
-            ending.clear()
+            store.place._lost = None
+            shutdown_started.clear()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from youden.errors import ConfigError, JudgeError, YoudenError
-from youden.judging.store.answers import MOST_UNWRITTEN, open_store
+from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
 from youden.types import Completion
 
 ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
@@ -50,7 +50,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", script], check=False)
     with open_store(path) as store:
-        assert len(store) > 500 - MOST_UNWRITTEN
+        assert len(store) > 500 - MAX_PENDING_WRITES
 
 
 def test_what_is_no_database_or_somebody_elses_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -116,4 +116,4 @@ def test_a_full_disk_stops_the_run_and_keeps_what_was_written(tmp_path: Path) ->
     with pytest.raises(JudgeError):
         store.close()
     with open_store(path) as store:
-        assert len(store) >= MOST_UNWRITTEN
+        assert len(store) >= MAX_PENDING_WRITES

@@ -18,10 +18,10 @@ from scripted import Clock
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
 from youden.judging.offline.batch_leases import BatchLeases
-from youden.judging.store.answers import MOST_UNWRITTEN, open_store
+from youden.judging.store.answers import MAX_PENDING_WRITES, open_store
 from youden.judging.store.contract import Payment, PendingWrites
-from youden.judging.store.leases import LEASE, Claims, UnderWay, is_gone, new_owner
-from youden.judging.store.worker_group import SharedBudget, Team, help_run, lead_run
+from youden.judging.store.leases import LEASE_SECONDS, Leases, PendingBatchKeys, is_dead_process, new_holder_name
+from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run, join_as_worker
 from youden.types import Completion
 
 KEYS = ["a", "b", "c"]
@@ -57,7 +57,7 @@ def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
         assert Cluster.PASSWORD not in store.name
         store.add("a", answer())
         store.add("b", Failure("retry", 500, "broke \0 \ud800"))
-        assert store.known(KEYS) == {"a": answer(), "b": failure}
+        assert store.get_outcomes(KEYS) == {"a": answer(), "b": failure}
     with open_store(place, read_only=True) as store:
         assert store.answers(KEYS) == {"a": answer()}
         assert store.failures(KEYS) == {"b": failure}
@@ -65,7 +65,7 @@ def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
     with open_store(place) as store:
         store.add("b", answer("NO"))
     with open_store(place) as store:
-        assert store.known(KEYS) == {"a": answer(), "b": answer("NO")}
+        assert store.get_outcomes(KEYS) == {"a": answer(), "b": answer("NO")}
         assert store.failures(KEYS) == {}
 
 
@@ -88,14 +88,14 @@ def test_the_first_answer_stands_unless_it_was_asked_again(place: str) -> None:
         assert one.answers(["a"]) == {"a": answer("YES")}
         two.add("a", Failure("rejected", 400, "late"))
         two.flush()
-        assert one.known(["a"]) == {"a": answer("YES")}
+        assert one.get_outcomes(["a"]) == {"a": answer("YES")}
         two.add("a", answer("NO"), again=True)
         two.flush()
         assert one.answers(["a"]) == {"a": answer("NO")}
 
 
 def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
-    keys = [f"k{n}" for n in range(3 * MOST_UNWRITTEN)]
+    keys = [f"k{n}" for n in range(3 * MAX_PENDING_WRITES)]
 
     def write(who: int) -> dict[str, Completion]:
         with open_store(place) as store:
@@ -112,7 +112,7 @@ def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
 
 
 def test_payments_are_written_with_their_answers_and_add_up_over_stores_and_passes(place: str) -> None:
-    keys = [f"k{n}" for n in range(MOST_UNWRITTEN)]
+    keys = [f"k{n}" for n in range(MAX_PENDING_WRITES)]
     with open_store(place) as one, open_store(place) as two:
         for key in keys:
             one.pay("p", key, Payment(0.5))
@@ -144,12 +144,12 @@ def test_many_rows_are_few_statements(tmp_path: Path) -> None:
     with open_store(tmp_path / "s.db") as store:
         said: list[str] = []
         store.place._connection.set_trace_callback(said.append)
-        store.add_all({f"k{n}": answer() for n in range(1000)}, {}, payer="p")
+        store.add_all({f"k{n}": answer() for n in range(1000)}, {}, account="p")
         assert sum("INSERT INTO answers" in one for one in said) == 2
         assert len(store) == 1000
 
 
-def passes(clock: Clock, seconds: float, *, renewing: Claims) -> None:
+def passes(clock: Clock, seconds: float, *, renewing: Leases) -> None:
     """Time in which who lives goes on renewing its claims."""
     for _ in range(4):
         clock.now += seconds / 4
@@ -159,99 +159,99 @@ def passes(clock: Clock, seconds: float, *, renewing: Claims) -> None:
 def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_lease(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = (Claims(store.place, now=clock) for store in (one, two))
-        assert first.take(KEYS) == first.take(KEYS) == set(KEYS)
-        assert one.claims().take(KEYS) == set()
-        assert second.take([*KEYS, "d"]) == {"d"}
-        first.finish(["a"])
+        first, second = (Leases(store.place, now=clock) for store in (one, two))
+        assert first.acquire(KEYS) == first.acquire(KEYS) == set(KEYS)
+        assert one.leases().acquire(KEYS) == set()
+        assert second.acquire([*KEYS, "d"]) == {"d"}
+        first.release(["a"])
         one.add("b", answer(), waits=False)
-        assert second.take(["b"]) == set()
+        assert second.acquire(["b"]) == set()
         one.flush()
-        assert second.take(KEYS) == {"a", "b"}
-        passes(clock, LEASE + 1, renewing=second)
-        assert second.take(KEYS) == set(KEYS)
-        assert first.take(KEYS) == set()
+        assert second.acquire(KEYS) == {"a", "b"}
+        passes(clock, LEASE_SECONDS + 1, renewing=second)
+        assert second.acquire(KEYS) == set(KEYS)
+        assert first.acquire(KEYS) == set()
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set_to(place: str, hours: int) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = (Claims(store.place, now=clock) for store in (one, two))
-        first.take(KEYS)
-        assert second.take(KEYS) == set()
+        first, second = (Leases(store.place, now=clock) for store in (one, two))
+        first.acquire(KEYS)
+        assert second.acquire(KEYS) == set()
         two.place._connection.execute(f"UPDATE {schema_of(place)}claims SET expires = expires - {3600 * hours}")
-        passes(clock, LEASE * 0.9, renewing=second)
-        assert second.take(KEYS) == set()
-        assert first.doubtful
+        passes(clock, LEASE_SECONDS * 0.9, renewing=second)
+        assert second.acquire(KEYS) == set()
+        assert first.maybe_expired
         first.renew()
-        assert not first.doubtful
-        passes(clock, LEASE * 0.9, renewing=second)
-        assert second.take(KEYS) == set()
-        passes(clock, LEASE * 1.1, renewing=second)
-        assert second.take(KEYS) == set(KEYS)
+        assert not first.maybe_expired
+        passes(clock, LEASE_SECONDS * 0.9, renewing=second)
+        assert second.acquire(KEYS) == set()
+        passes(clock, LEASE_SECONDS * 1.1, renewing=second)
+        assert second.acquire(KEYS) == set(KEYS)
 
 
 def test_who_could_not_reach_the_place_does_not_take_others_for_dead_who_could_not_either(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = (Claims(store.place, now=clock) for store in (one, two))
-        first.take(KEYS)
-        assert second.take([*KEYS, "d"]) == {"d"}
-        clock.now += LEASE * 2
-        assert second.take(KEYS) == set()
+        first, second = (Leases(store.place, now=clock) for store in (one, two))
+        first.acquire(KEYS)
+        assert second.acquire([*KEYS, "d"]) == {"d"}
+        clock.now += LEASE_SECONDS * 2
+        assert second.acquire(KEYS) == set()
         passes(clock, 1, renewing=second)
-        assert second.take(KEYS) == set()
-        passes(clock, LEASE * 0.9, renewing=second)
-        assert second.take(KEYS) == set()
-        passes(clock, LEASE * 0.2, renewing=second)
-        assert second.take(KEYS) == set(KEYS)
+        assert second.acquire(KEYS) == set()
+        passes(clock, LEASE_SECONDS * 0.9, renewing=second)
+        assert second.acquire(KEYS) == set()
+        passes(clock, LEASE_SECONDS * 0.2, renewing=second)
+        assert second.acquire(KEYS) == set(KEYS)
 
 
 @pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").is_file(), reason="only Linux says when it started")
 def test_a_process_that_is_gone_is_one_of_this_machine_since_it_started() -> None:
-    machine, number, _ = new_owner().split(" ")
+    machine, number, _ = new_holder_name().split(" ")
     started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     ended = subprocess.Popen(["true"])
     ended.wait()
-    assert is_gone(f"{machine} {ended.pid} x")
-    assert not is_gone(f"{machine} {number} x")
+    assert is_dead_process(f"{machine} {ended.pid} x")
+    assert not is_dead_process(f"{machine} {number} x")
     # a host of the same name, whose first container has the same number
-    assert not is_gone(f"{machine.replace(started, 'another')} {ended.pid} x")
+    assert not is_dead_process(f"{machine.replace(started, 'another')} {ended.pid} x")
 
 
 def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -> None:
     with (
         open_store(place) as opened,
-        Team(opened, "r", leads=True, beat=NEVER) as leader,
-        help_run(place, run="r") as worker,
+        WorkerGroup(opened, "r", is_coordinator=True, heartbeat=NEVER) as leader,
+        join_as_worker(place, run="r") as worker,
     ):
         worker.answered = 7
         worker.sync()
         leader.sync()
         assert (leader.others.n, leader.others.answered) == (1, 7)
-        with pytest.raises(JudgeError, match="run-busy"), lead_run(place, run="r"):
+        with pytest.raises(JudgeError, match="run-busy"), coordinate_run(place, run="r"):
             pass
-        with lead_run(place, run="other"):
+        with coordinate_run(place, run="other"):
             pass
-        later(LEASE + 1)
-        with lead_run(place, run="r"), pytest.raises(JudgeError, match="lease-lost"):
+        later(LEASE_SECONDS + 1)
+        with coordinate_run(place, run="r"), pytest.raises(JudgeError, match="lease-lost"):
             leader.sync()
-    with lead_run(place, run="r"):
+    with coordinate_run(place, run="r"):
         pass
 
 
 def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
     place: str, later: Callable[[float], None]
 ) -> None:
-    with open_store(place) as opened, Team(opened, "r", leads=True, beat=NEVER) as one:
+    with open_store(place) as opened, WorkerGroup(opened, "r", is_coordinator=True, heartbeat=NEVER) as one:
         mine = SharedBudget(10.0, one)
         asyncio.run(mine.reserve(1.0))
         mine.settle(1.0, 0.75)
         asyncio.run(mine.reserve(2.0))
         one.sync()
-        later(LEASE + 1)
-        with help_run(place, run="r") as two:
+        later(LEASE_SECONDS + 1)
+        with join_as_worker(place, run="r") as two:
             others = SharedBudget(10.0, two)
             assert 2.75 <= others.spent_by_all <= 10
             for _ in range(3):
@@ -259,7 +259,7 @@ def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
                 asyncio.run(mine.reserve(1.0))
                 mine.settle(1.0, 1.0)
                 one.sync()
-                asyncio.run(mine.reserve(2.0)) if mine.fits(2.0) else mine.take(2.0)
+                asyncio.run(mine.reserve(2.0)) if mine.can_reserve(2.0) else mine.reserve_unconditionally(2.0)
             one.sync()
             two.sync()
             assert mine.spent_by_all == pytest.approx(mine.spent)
@@ -267,10 +267,10 @@ def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
 
 
 def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
-    with lead_run(place, run="r") as leader:
+    with coordinate_run(place, run="r") as leader:
         leader.asks = False
         leader.sync()
-        with help_run(place, run="r") as one, help_run(place, run="r") as two:
+        with join_as_worker(place, run="r") as one, join_as_worker(place, run="r") as two:
             for member, n_asking in ((one, 1), (two, 1), (leader, 2)):
                 one.sync()
                 member.sync()
@@ -306,7 +306,7 @@ def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
             one.add(f"k{n}", answer(), waits=False)
             longest = max(longest, time.monotonic() - began)
         assert longest < 5
-        assert one.n_unwritten == 201
+        assert one.n_pending == 201
         block.execute("ROLLBACK")
         writing.join()
     with open_store(place) as store:
@@ -335,9 +335,9 @@ def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: st
             (second.id, ("k3",), None),
         ]
         assert BatchLeases(two, address="a", model="other").pending() == []
-        assert theirs.without_sent(["k3", "k4"]) == {"k4"}
+        assert theirs.exclude_sent(["k3", "k4"]) == {"k4"}
         assert two.place.batches() == sorted([first.id, second.id])
-        under_way = UnderWay(two.place)
+        under_way = PendingBatchKeys(two.place)
         assert under_way.keys() == {"k1", "k2", "k3"}
         assert other.place.put_rows("batches", one.place.rows("batches", None, n=10)) == 2
         theirs.forget(started)
@@ -354,7 +354,7 @@ def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: st
         assert (under_way.keys(), len(two)) == ({"k4"}, 1)
         ours.settle(remainder, None)
         one.flush()
-        assert under_way.keys() == UnderWay(two.place).keys() == set()
+        assert under_way.keys() == PendingBatchKeys(two.place).keys() == set()
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:

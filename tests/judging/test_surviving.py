@@ -16,7 +16,7 @@ from judged import NOWHERE, ask, dense_plan, judge_config
 from pools import make_pool
 from wire_server import WireServer
 from youden.errors import YoudenError
-from youden.judging.scheduler.loop import at_risk
+from youden.judging.scheduler.loop import max_unsaved_calls
 from youden.judging.store.answers import open_store
 from youden.types import Completion
 
@@ -49,7 +49,7 @@ async def test_a_disk_that_takes_no_more_stops_the_run_and_what_was_written_stay
         with open_store(tmp_path / "v.db") as store:
             n_kept = len(store)
         assert n_kept > 64
-        assert server.n_requests - n_kept <= at_risk(judge_config(server.url, concurrency=CONCURRENCY))
+        assert server.n_requests - n_kept <= max_unsaved_calls(judge_config(server.url, concurrency=CONCURRENCY))
         before = server.n_requests
         assert (await ask(PLAN, POOL, server.url, tmp_path / "v.db")).answered.all()
         assert server.n_requests - before == len(PLAN) - n_kept

@@ -13,7 +13,7 @@ import pytest
 from commands import Youden, wire_judge, write_small_run
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
-from youden.engines.block_sums import call_facts
+from youden.engines.block_sums import count_calls
 from youden.types.facts import CallFacts
 
 A_CALL = 0.01
@@ -36,7 +36,7 @@ def honest(_n: int, body: Mapping[str, Any]) -> Reply:
 
 def calls_of(here: Path, run: str = "runs/paid") -> CallFacts:
     folder = RunFolder(here / run)
-    return call_facts(folder.read_verdicts(folder.read_plan()))
+    return count_calls(folder.read_verdicts(folder.read_plan()))
 
 
 def test_every_pass_is_in_the_totals_and_each_has_the_cap_to_itself(

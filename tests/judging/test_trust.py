@@ -18,11 +18,11 @@ from commands import Youden, wire_judge, write_config, write_small_run
 from pools import make_pool
 from wire_server import Reply, WireServer, running
 from youden.errors import ConfigError
-from youden.judging.backend_records import BACKENDS, PROVIDERS, calling_judge
+from youden.judging.backend_records import BACKENDS, PROVIDERS, make_calling_judge
 from youden.judging.call.connection import Connection
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.config.trust import KeyUse, allow, is_allowed, is_known, trusted_file
-from youden.resources import roots
+from youden.judging.config.trust import KeyUse, allow_uses, find_trusted_file, is_allowed, is_known
+from youden.resources import find_resource_folders
 
 KEY = "sk-0123456789abcdef"
 
@@ -91,7 +91,7 @@ def test_a_key_is_sent_to_no_host_that_nobody_allowed_and_to_one_that_the_user_a
 
 
 def test_what_is_allowed_for_one_variable_and_host_is_allowed_for_no_other(clone: Clone, youden: Youden) -> None:
-    allow([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge(api_key_env="GITHUB_TOKEN")
     assert youden("run", "r.yaml").refuses("key-not-trusted")
     clone.judge(base_url=clone.server.url.replace("127.0.0.1", "localhost"))
@@ -140,7 +140,7 @@ def test_no_judge_of_a_jury_is_asked_before_all_may_be(clone: Clone, youden: You
 
 
 def test_no_server_of_several_gets_a_key_before_all_may(clone: Clone, youden: Youden) -> None:
-    allow([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     elsewhere = clone.server.url.replace("127.0.0.1", "localhost")
     clone.judge(base_url=[clone.server.url, elsewhere])
     assert youden("run", "r.yaml").refuses("key-not-trusted")
@@ -228,7 +228,7 @@ def test_an_address_and_a_proxy_in_a_file_env_are_not_used(
     write_config(clone.path / "judges" / "mine.yaml", backend="openai", model="m", price=0)
     ended = youden("run", "r.yaml")
     assert ended.refuses("env-base-url"), ended.err
-    allow([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge()
     youden("run", "r.yaml").well()
     assert other.n_requests == 0
@@ -241,7 +241,7 @@ def test_a_key_over_http_to_another_machine_is_refused_even_where_it_was_allowed
 ) -> None:
     clone.judge(backend=backend, base_url="http://gateway.example/v1")
     assert youden("doctor", "mine", "--trust").refuses("key-over-http")
-    allow([KeyUse("OPENAI_API_KEY", "gateway.example")])
+    allow_uses([KeyUse("OPENAI_API_KEY", "gateway.example")])
     assert youden("run", "r.yaml").refuses("key-over-http")
 
 
@@ -265,18 +265,18 @@ def test_what_openais_library_finds_for_openai_goes_to_no_other_host(
 def test_a_damaged_file_of_permissions_is_named_and_allows_nothing(clone: Clone, youden: Youden) -> None:
     clone.judge()
     for text in ("OPENAI_API_KEY: 127.0.0.1\n", "- OPENAI_API_KEY\n", "{", "OPENAI_API_KEY: [1]\n"):
-        trusted_file().parent.mkdir(parents=True, exist_ok=True)
-        trusted_file().write_text(text)
+        find_trusted_file().parent.mkdir(parents=True, exist_ok=True)
+        find_trusted_file().write_text(text)
         ended = youden("run", "r.yaml")
         assert ended.refuses("trust-file"), text
-        assert str(trusted_file()) in ended.err
+        assert str(find_trusted_file()) in ended.err
     assert clone.server.n_requests == 0
 
 
 def test_the_file_of_permissions_is_never_looked_for_in_the_project(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allow([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     monkeypatch.setenv("XDG_CONFIG_HOME", "user")  # relative: the specification wants it ignored
     monkeypatch.setenv("HOME", str(clone.path / "home"))
     clone.judge()
@@ -286,13 +286,13 @@ def test_the_file_of_permissions_is_never_looked_for_in_the_project(
 
 
 def test_every_shipped_judge_and_provider_works_without_permission(clone: Clone) -> None:
-    for path in sorted((roots("configs", own=False)[0] / "judges").glob("*.yaml")):
-        assert all(is_allowed(use) for use in load_judge_config(path).key_uses()), path.name
+    for path in sorted((find_resource_folders("configs", local=False)[0] / "judges").glob("*.yaml")):
+        assert all(is_allowed(use) for use in load_judge_config(path).find_key_uses()), path.name
     for name, record in (BACKENDS | PROVIDERS).items():
         if record.key_variable and record.address:
             judge = load_judge_config({"backend": name, "model": "m"})
-            assert judge.key_uses()
-            assert all(map(is_known, judge.key_uses())), name
+            assert judge.find_key_uses()
+            assert all(map(is_known, judge.find_key_uses())), name
 
 
 @pytest.mark.parametrize(
@@ -317,8 +317,8 @@ def test_every_shipped_judge_and_provider_works_without_permission(clone: Clone)
 )
 def test_a_key_is_known_at_its_providers_hosts_alone(variable: str, url: str, known: bool, clone: Clone) -> None:
     judge = load_judge_config({"backend": "wire", "model": "m", "base_url": url, "api_key_env": variable})
-    assert [is_known(use) for use in judge.key_uses()] == [known]
-    assert judge.key_uses()[0].host.isascii()
+    assert [is_known(use) for use in judge.find_key_uses()] == [known]
+    assert judge.find_key_uses()[0].host.isascii()
     assert judge.describe_connections()[0].isascii()
 
 
@@ -346,7 +346,7 @@ def test_litellm_sends_what_it_finds_to_no_address_of_a_judges_file(
     keys: dict[str, object], uses: list[tuple[str, str]], clone: Clone
 ) -> None:
     judge = load_judge_config({"backend": "litellm", "price": 0, **keys})
-    assert [tuple(use) for use in judge.key_uses() if not is_allowed(use)] == uses
+    assert [tuple(use) for use in judge.find_key_uses() if not is_allowed(use)] == uses
     if uses:
         with pytest.raises(ConfigError, match="key-not-trusted"):
             judge.connection(os.environ)
@@ -374,7 +374,7 @@ def test_a_file_env_that_leads_elsewhere_is_not_read(
     kind: str, clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    allow([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge()
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "keys"
     elsewhere.write_text(f"OPENAI_API_KEY={KEY}\n")
@@ -395,7 +395,7 @@ def test_a_prompt_that_links_elsewhere_is_not_read(
     clone: Clone, youden: Youden, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "private.md"
-    shipped = roots("prompts", own=False)[0] / "same-source.md"
+    shipped = find_resource_folders("prompts", local=False)[0] / "same-source.md"
     elsewhere.write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
     (clone.path / "judges" / "ask.md").symlink_to(elsewhere)
     clone.judge(prompt="ask.md", api_key_env=None)
@@ -441,6 +441,6 @@ def test_litellm_loads_no_file_env_of_the_project(clone: Clone, monkeypatch: pyt
     monkeypatch.syspath_prepend(str(installed.parent))
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.setenv("LITELLM_MODE", "DEV")
-    calling_judge("litellm", Connection("judge", "", 1.0))
+    make_calling_judge("litellm", Connection("judge", "", 1.0))
     sys.modules.pop("litellm")
     assert not {"HTTPS_PROXY", "OPENAI_API_BASE"} & os.environ.keys()

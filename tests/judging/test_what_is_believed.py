@@ -19,14 +19,14 @@ from judged import ENVIRONMENT, KEY, NOWHERE, ask, dense_plan, judge_config
 from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.errors import BudgetError, JudgeError
-from youden.judging.backend_records import BACKENDS, calling_judge
+from youden.judging.backend_records import BACKENDS, make_calling_judge
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import MAX_REPLY_BYTES, ROOM, TOKEN
-from youden.judging.call.secrets import hidden_in_part, keep_secret
+from youden.judging.call.reply import EXTRA_BYTES, MAX_BYTES_PER_TOKEN, MAX_REPLY_BYTES
+from youden.judging.call.secrets import mask_secret_parts, register_secrets
 from youden.judging.scheduler.calling import Caller
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.plan_answers import Call
 from youden.types import Message, Plan, Request, Verdicts
 
@@ -38,7 +38,7 @@ ASKED = tuple(name for name, one in BACKENDS.items() if one.batches)
 
 
 async def asked_at(server: UnrulyServer, path: Path, *, plan: Plan = PLAN, **changes: Any) -> Verdicts:
-    return await ask(plan, POOL, server.url, path, asking=Asking(1000, max_missing=1.0), price=1000, **changes)
+    return await ask(plan, POOL, server.url, path, asking=JudgingOptions(1000, max_missing=1.0), price=1000, **changes)
 
 
 async def judged(script: Callable[[int, str, Body], Sent], path: Path, **changes: Any) -> Verdicts:
@@ -83,7 +83,7 @@ def long(what: str, n: int, body: Body) -> dict[str, Any]:
 
 @pytest.mark.parametrize("what", ["text", "refusal", "odds"])
 async def test_an_answer_longer_than_was_asked_for_is_a_failure_and_never_cut(what: str, tmp_path: Path) -> None:
-    n_short, lengths = 1000, [1000, TOKEN * 8 + ROOM + 100, 1000, 1_000_000]
+    n_short, lengths = 1000, [1000, MAX_BYTES_PER_TOKEN * 8 + EXTRA_BYTES + 100, 1000, 1_000_000]
 
     def babbles(n: int, _key: str, body: Body) -> Sent:
         return sent(long(what, lengths[n], body))
@@ -99,11 +99,11 @@ async def test_an_answer_longer_than_was_asked_for_is_a_failure_and_never_cut(wh
     assert len(kept) == len(FEW) // 2
     assert max(kept) < 2 * n_short
     assert len(reasons) == len(FEW) // 2
-    assert all("where 8 tokens were asked for: it is not kept" in reason for reason in reasons)
+    assert all("for a limit of 8 tokens. It is not stored" in reason for reason in reasons)
 
 
 async def test_an_answer_may_be_as_long_as_was_asked_for(tmp_path: Path) -> None:
-    bound = TOKEN * 1000 + ROOM - len("YES")
+    bound = MAX_BYTES_PER_TOKEN * 1000 + EXTRA_BYTES - len("YES")
     whole = await judged(
         lambda _n, _key, body: sent(long("text", bound, body)), tmp_path / "v.db", plan=FEW, max_tokens=1000
     )
@@ -133,7 +133,7 @@ def bomb() -> bytes:
 async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: int) -> None:
     script = Sent(bomb(), status=status, headers={"Content-Encoding": "gzip"})
     async with UnrulyServer(lambda *_: script) as server:
-        judge = calling_judge(backend, Connection("test", server.url, 60.0))
+        judge = make_calling_judge(backend, Connection("test", server.url, 60.0))
         with pytest.raises(CallError, match="more than 16 MB") as caught:
             await judge.answer(REQUEST)
         await judge.aclose()
@@ -143,7 +143,7 @@ async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: i
 @pytest.mark.parametrize("backend", ASKED)
 async def test_a_connection_that_was_never_made_costs_nothing(backend: str) -> None:
     config = judge_config(NOWHERE, backend=backend, price=1000)
-    made = Backend(lambda: calling_judge(backend, config.connection(ENVIRONMENT)))
+    made = Backend(lambda: make_calling_judge(backend, config.connection(ENVIRONMENT)))
     caller = Caller(made, config, Budget(1.0))
     call = Call("k", [0], None, lambda *_: REQUEST)
     with pytest.raises(CallError, match="Cannot connect"):
@@ -160,14 +160,14 @@ async def test_a_redirect_is_shown_without_what_it_carries(tmp_path: Path) -> No
 
 
 def test_a_key_that_is_quoted_back_is_masked_in_part_and_in_base64() -> None:
-    keep_secret([KEY])
+    register_secrets([KEY])
     encoded = base64.b64encode(f"user:{KEY}".encode()).decode()
     for quoted in (KEY, KEY[:12] + "…", "…" + KEY[-9:], encoded, encoded.rstrip("=")[-16:], encoded.replace("+", "-")):
-        shown = hidden_in_part(f"Incorrect key: {quoted}!")
+        shown = mask_secret_parts(f"Incorrect key: {quoted}!")
         assert KEY[:8] not in shown
         assert KEY[-8:] not in shown
         assert "***" in shown
-    assert hidden_in_part("The model says no.") == "The model says no."
+    assert mask_secret_parts("The model says no.") == "The model says no."
 
 
 async def test_a_call_whose_upstream_failed_is_tried_again_and_an_empty_reply_too(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ async def test_reasoning_outside_of_completion_tokens_is_booked_and_capped(limit
 
     prices: dict[str, Any] = {"price_in": 0, "price_out": 1000, "max_tokens": limit, "concurrency": 1}
     async with UnrulyServer(thinks) as server:
-        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", asking=Asking(1000), **prices)
+        found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", asking=JudgingOptions(1000), **prices)
         assert found.total_usd == pytest.approx(0.7 * len(PLAN))
         n_before = server.n_requests
         with pytest.raises(BudgetError):
-            await ask(PLAN, POOL, server.url, tmp_path / "w.db", asking=Asking(5.0), **prices)
+            await ask(PLAN, POOL, server.url, tmp_path / "w.db", asking=JudgingOptions(5.0), **prices)
         assert server.n_requests - n_before <= 5 / 0.7 + 1

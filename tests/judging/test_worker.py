@@ -23,14 +23,14 @@ from wire_server import Reply, WireServer, same_item, well_behaved
 from youden import judge_async
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
-from youden.engines.ray import Placing
+from youden.engines.ray import RayPlacement
 from youden.errors import BudgetError, TooManyMissingError
-from youden.judging.scheduler.options import Asking
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import open_store
-from youden.judging.store.worker_group import lead_run
+from youden.judging.store.worker_group import coordinate_run
 from youden.pipeline import offline
-from youden.pipeline.judged_run import plan_run, run_name
-from youden.pipeline.offline import work
+from youden.pipeline.judged_run import get_run_name, plan_run
+from youden.pipeline.offline import run_worker
 from youden.types import Request
 
 POOL = make_pool(4, 5)
@@ -50,14 +50,14 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "from youden.judging.store.answers import open_store\n"
-        "open_store(sys.argv[1]).claims().take(['a', 'b'])\n"
+        "open_store(sys.argv[1]).leases().acquire(['a', 'b'])\n"
         "os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "v.db")], check=False)
     with closing(sqlite3.connect(tmp_path / "v.db")) as connection:
         assert connection.execute("SELECT count(*) FROM claims").fetchone() == (2,)
     with open_store(tmp_path / "v.db") as store:
-        assert store.claims().take(KEYS) == set(KEYS)
+        assert store.leases().acquire(KEYS) == set(KEYS)
 
 
 async def test_equal_calls_at_once_pay_once_also_where_they_ask_again_on_demand(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_pa
 
     async def asked(cap: float) -> int:
         judge = Scripted(say)
-        await ask(PLAN, POOL, judge, tmp_path / "v.db", price=3, asking=Asking(max_cost=cap))
+        await ask(PLAN, POOL, judge, tmp_path / "v.db", price=3, asking=JudgingOptions(max_cost=cap))
         return judge.n_calls
 
     async def asked_second(cap: float) -> int:
@@ -93,7 +93,7 @@ async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_pa
     assert isinstance(rich, int)
     with open_store(tmp_path / "v.db") as store:
         assert len(store) == len(PLAN)
-        assert store.claims().take(KEYS) == set(KEYS)
+        assert store.leases().acquire(KEYS) == set(KEYS)
 
 
 def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
@@ -102,7 +102,7 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.01)
     config = load_run_config(here / "r.yaml")
     with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(work, [config, config]))
+        found = list(threads.map(run_worker, [config, config]))
     assert [int(one.answered.sum()) for one in found] == [110, 110]
     assert server.n_requests == 110
     assert not (config.folder / "verdicts.parquet").exists()
@@ -116,7 +116,7 @@ def test_two_runs_that_are_called_alike_use_one_store_at_once(youden: Youden, he
     write_pool(make_pool(5, 9), here / "other")
     store = str(here / "both.db")
     one = plan_run(load_run_config(here / "r.yaml", {"store": store}))
-    with lead_run(store, run=run_name(one)):
+    with coordinate_run(store, run=get_run_name(one)):
         ended = youden("judge", "r.yaml", "--store", store)
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
         text = (here / "r.yaml").read_text().replace('pool: "pool"', f"pool: {here / 'other'}")
@@ -131,9 +131,9 @@ def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
 ) -> None:
     config = load_run_config(here / "r.yaml", {"store": f"sqlite:///{quote(str(here / 'our store.db'))}"})
     planned, places = plan_run(config), list[str]()
-    monkeypatch.setattr(offline, "on_ray", lambda work, _: places.append(work.args[0].config.store_place))
-    with lead_run(config.store_place, run=run_name(planned)) as team:
-        offline.answers_on_ray(planned, None, team=team, placing=Placing())
+    monkeypatch.setattr(offline, "run_on_ray", lambda work, _: places.append(work.args[0].config.store_location))
+    with coordinate_run(config.store_location, run=get_run_name(planned)) as team:
+        offline.collect_answers_on_ray(planned, None, team=team, placing=RayPlacement())
     assert places == [str(here / "our store.db")]
     assert (here / "our store.db").exists()
 
@@ -141,7 +141,7 @@ def test_workers_on_ray_keep_answers_in_the_file_that_a_url_names(
 def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:
     config = load_run_config(here / "r.yaml", {"judge": "lexical"})
     with pytest.raises(Exception, match="judge-offline"):
-        work(config)
+        run_worker(config)
 
 
 @pytest.mark.parametrize(

@@ -18,20 +18,20 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
-from youden.pipeline.ranking import standing_of
+from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
-from youden.study.replaying import World, replay
+from youden.study.replaying import RecordedAnswers, replay
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def world() -> RecordedAnswers:
     return dense_world(8, 40)
 
 
-def carried(world: World, *, seed: int = 0, calls: str = "30%", **options: object) -> Verdicts:
+def carried(world: RecordedAnswers, *, seed: int = 0, calls: str = "30%", **options: object) -> Verdicts:
     plan = make_plan(world.pool, design="adaptive", calls=calls, independent="pooled:16", seed=seed, options=options)
-    return run_rounds(plan, partial(replay, world=world))
+    return run_rounds(plan, partial(replay, recorded=world))
 
 
 @given(st.integers(0, 1000), st.sampled_from([10.0, 30.0, 60.0]))
@@ -52,7 +52,7 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
 
 @pytest.mark.parametrize(("top", "last"), [(1, 2), (3, 4)])
 def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the_same_order(
-    world: World, top: int, last: int
+    world: RecordedAnswers, top: int, last: int
 ) -> None:
     plan = carried(world, top=top, calls="20%").plan
     turns = plan.rounds
@@ -75,7 +75,7 @@ def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the
         assert rows.sum() >= 2
 
 
-def test_rounds_share_what_is_left_after_the_pilot(world: World) -> None:
+def test_rounds_share_what_is_left_after_the_pilot(world: RecordedAnswers) -> None:
     plan = carried(world, calls="20%").plan
     sizes = np.bincount(plan.trials.step[plan.slot >= 0])
     assert sizes[0] / sizes.sum() == pytest.approx(0.25, abs=0.02)
@@ -94,7 +94,7 @@ def test_rounds_share_what_is_left_after_the_pilot(world: World) -> None:
     ],
 )
 def test_a_pilot_has_24_slots_or_half_of_the_budget_or_what_is_written(
-    world: World, options: dict[str, float], slots: int
+    world: RecordedAnswers, options: dict[str, float], slots: int
 ) -> None:
     plan = carried(world, **options).plan
     sizes = np.bincount(plan.trials.step[plan.slot >= 0])
@@ -102,7 +102,7 @@ def test_a_pilot_has_24_slots_or_half_of_the_budget_or_what_is_written(
     assert "within" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
 
 
-def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: World) -> None:
+def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: RecordedAnswers) -> None:
     plan = carried(world, calls="30%", pairs="unordered").plan
     paired = plan.slot >= 0
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
@@ -116,12 +116,12 @@ def test_a_pair_that_agents_prefer_does_not_move_them_when_few_are_asked() -> No
     world = dense_world(8, 120)
     biased = world.paired.copy()
     biased[:, [0, 1], [1, 0]] = 1.0
-    world = World(biased, world.independent, world.pool, world.rates, world.groups)
+    world = RecordedAnswers(biased, world.independent, world.pool, world.rates, world.groups)
     truth = np.nanmean(np.concatenate([biased, biased.transpose(0, 2, 1)], axis=2), axis=(0, 2))
     gaps = []
     for seed in range(20):
         result = carried(world, seed=seed, calls="12%")
-        ability = standing_of(result).ability
+        ability = estimate_abilities(result).ability
         gaps.append(ability - ability.mean() - truth + truth.mean())
     assert np.abs(np.mean(gaps, axis=0)).max() < 0.02
 
@@ -132,25 +132,27 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
     strength = np.linspace(0.9, 0.0, 10)
     limited = np.broadcast_to(np.minimum(strength[:, None] + strength, 0.9), world.paired.shape).copy()
     limited[np.isnan(world.paired)] = np.nan
-    world = World(limited, world.independent, world.pool, world.rates, world.groups)
+    world = RecordedAnswers(limited, world.independent, world.pool, world.rates, world.groups)
     truth = np.nanmean(np.concatenate([limited, limited.transpose(0, 2, 1)], axis=2), axis=(0, 2))
     result = carried(world, calls="30%")
     rounds = result.plan.rounds
     often = rounds.active[2]
     assert 0 < often.sum() < 10
-    off = standing_of(result).ability - truth
+    off = estimate_abilities(result).ability - truth
     assert abs(off[often].mean() - off[~often].mean()) < 0.01
 
 
-def test_rules_stop_early_and_say_so(world: World) -> None:
+def test_rules_stop_early_and_say_so(world: RecordedAnswers) -> None:
     whole = carried(world, calls="60%")
     near = carried(world, calls="60%", within=0.2)
     assert len(near) < len(whole)
     assert "near enough to the best" in near.plan.notes[-1]
-    assert whole.plan.notes[-1].endswith("spent before the one named was told apart from the rest, all looks together")
+    assert whole.plan.notes[-1].endswith(
+        "spent before the selected agent was significantly better than all others, over all interim analyses"
+    )
     short = carried(world, calls="5%", top=4, within=0.01)
     assert short.plan.notes[-1].endswith(
-        "before the 4 named were known to be within 0.01 of the best, all looks together"
+        "before the 4 selected agents were known to be within 0.01 of the best, over all interim analyses"
     )
 
 
@@ -186,7 +188,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         ({"calls": "1%"}, "budget-adaptive"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(world: World, options: dict[str, float], slug: str) -> None:
+def test_what_cannot_be_planned_is_refused(world: RecordedAnswers, options: dict[str, float], slug: str) -> None:
     with pytest.raises(PlanError, match=rf"\[{slug}\]"):
         carried(world, **options)
 
@@ -204,7 +206,7 @@ def test_agents_that_share_no_item_end_the_run() -> None:
         assert "the budget is spent" in result.plan.notes[-1]
 
 
-def test_any_other_plan_is_asked_once(world: World) -> None:
+def test_any_other_plan_is_asked_once(world: RecordedAnswers) -> None:
     asked: list[Plan] = []
 
     def ask(plan: Plan) -> Verdicts:
@@ -215,7 +217,7 @@ def test_any_other_plan_is_asked_once(world: World) -> None:
     assert plan.rounds is None
     assert run_rounds(plan, ask).plan is plan
     assert len(asked) == 1
-    assert not np.isnan(standing_of(ask(plan)).ability).any()
+    assert not np.isnan(estimate_abilities(ask(plan)).ability).any()
 
 
 def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
@@ -236,24 +238,26 @@ def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
     assert again.plan.digest == result.plan.digest
 
 
-def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_made_again_say(world: World) -> None:
+def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_made_again_say(
+    world: RecordedAnswers,
+) -> None:
     """The run's rounds keep them; its files alone have to give the same."""
     asked: list[Verdicts] = []
 
     def ask(plan: Plan) -> Verdicts:
-        asked.append(replay(plan, world=world))
+        asked.append(replay(plan, recorded=world))
         return asked[-1]
 
     run_rounds(make_plan(world.pool, design="adaptive", calls="60%", options={"within": 0.05}), ask)
     assert len(asked) >= 3
     before = None
     for n, part in enumerate(asked):
-        kept, anew = (standing_of(part, before=one) for one in (before, None))
+        kept, anew = (estimate_abilities(part, previous_search=one) for one in (before, None))
         before = kept.search
-        assert len(before.looks) == n + 1
-        np.testing.assert_array_equal(before.looks[-1].end, anew.search.looks[-1].end)
+        assert len(before.analyses) == n + 1
+        np.testing.assert_array_equal(before.analyses[-1].upper_bounds, anew.search.analyses[-1].upper_bounds)
         np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)
-        assert before.looks[-1].spent == anew.search.looks[-1].spent <= 1 + 1e-9
+        assert before.analyses[-1].alpha_spent == anew.search.analyses[-1].alpha_spent <= 1 + 1e-9
 
 
 def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it(
@@ -271,8 +275,8 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
         asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
         of_all = {}
         for share in (0.0, 0.5):
-            monkeypatch.setattr("youden.pipeline.interim_analyses.LUCK", share)
-            of_all[share] = standing_of(result).ability
+            monkeypatch.setattr("youden.pipeline.interim_analyses.BIAS_FRACTION", share)
+            of_all[share] = estimate_abilities(result).ability
         assert of_all[0.5].argmax() == of_all[0.0].argmax()
         lead.append([of[asked].mean() - of[~asked].mean() for of in of_all.values()])
     with_luck, less = np.mean(lead, axis=0)

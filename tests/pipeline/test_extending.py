@@ -16,12 +16,12 @@ from youden import make_plan
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import PlanError
 from youden.pipeline.abilities import Abilities
-from youden.pipeline.extension_facts import describe_extension, extension_facts
-from youden.pipeline.linked_abilities import place_added, scale_from
-from youden.pipeline.ranking import abilities_of, anchors_of
-from youden.protocol.blocks import after_steps, complete_part, extensions_of
-from youden.protocol.extension import add_agents, add_calls, add_items, trials_against_anchors
-from youden.stats.trials.anchored import stretch_of
+from youden.pipeline.extension_facts import compute_extension_facts, describe_extension
+from youden.pipeline.linked_abilities import fit_scale, link_agents
+from youden.pipeline.ranking import estimate_anchor_abilities, trial_abilities_from_verdicts
+from youden.protocol.blocks import get_extensions, plan_after_steps, restrict_to_anchors
+from youden.protocol.extension import add_agents, add_calls, add_items, draw_anchor_trials
+from youden.stats.trials.anchored import effect_scale
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.pool import Floats
 from youden.types.trials import PLACING, PROBE
@@ -104,7 +104,7 @@ def test_further_calls_are_the_very_slots_a_larger_budget_would_have_drawn() -> 
 
 
 def ranked(result: Verdicts) -> Abilities:
-    return abilities_of(result)
+    return trial_abilities_from_verdicts(result)
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
@@ -127,23 +127,23 @@ def test_without_noise_a_joining_agent_gets_the_ability_of_its_equal() -> None:
     assert found.ability[K] == pytest.approx(found.ability[0], abs=1e-9)
     assert found.ability[K + 1] == pytest.approx(found.ability[4], abs=1e-9)
     assert found.ability[K + 2] == pytest.approx(found.ability[6], abs=1e-9)
-    alone = ranked(answers(balanced, ability=ability[:K], noise=0.0)).covariance.error
-    assert found.covariance.error[K:].max() == pytest.approx(alone.max(), rel=0.3)
+    alone = ranked(answers(balanced, ability=ability[:K], noise=0.0)).covariance.std_error
+    assert found.covariance.std_error[K:].max() == pytest.approx(alone.max(), rel=0.3)
 
 
 def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
     result = answers(add_agents(first_plan(), MORE_AGENTS))
     plan, found = result.plan, ranked(result)
-    trials = TrialsByItem.of(result)
-    anchors = anchors_of(trials)
-    scale = scale_from(trials, anchors)
+    trials = TrialsByItem.from_verdicts(result)
+    anchors = estimate_anchor_abilities(trials)
+    scale = fit_scale(trials, anchors)
     rows = [t for t in range(len(plan)) if plan.arm[t] == PAIRED and K in (int(plan.first[t]), int(plan.second[t]))]
     partner = [int(plan.second[t] if plan.first[t] == K else plan.first[t]) for t in rows]
     residual = [
-        result.answer[t] - anchors.fpr - scale.centre - scale.effect[k] - scale.level[plan.item[t]]
+        result.answer[t] - anchors.fpr - scale.centre - scale.effect[k] - scale.item_effect[plan.item[t]]
         for t, k in zip(rows, partner, strict=True)
     ]
-    assert found.ability[K] == pytest.approx(scale.centre + stretch_of(K) * np.mean(residual), abs=1e-12)
+    assert found.ability[K] == pytest.approx(scale.centre + effect_scale(K) * np.mean(residual), abs=1e-12)
     assert found.n_trials[K] == len(rows)
 
 
@@ -158,11 +158,11 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
         noise = rng.normal(0, 0.2, len(plan))
         result = answer_with(plan, np.where(plan.arm == PAIRED, mean + noise, 0.0))
         found = ranked(result)
-        truth = stretch_of(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
+        truth = effect_scale(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
         covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
-        trials = TrialsByItem.of(result)
-        anchors = anchors_of(trials)
-        linked.append(place_added(trials, anchors, scale_from(trials, anchors)).linking[K:])
+        trials = TrialsByItem.from_verdicts(result)
+        anchors = estimate_anchor_abilities(trials)
+        linked.append(link_agents(trials, anchors, fit_scale(trials, anchors)).linking_variance[K:])
     assert 0.9 <= np.mean(covered) <= 1.0
     assert np.min(linked) > 0
 
@@ -194,12 +194,12 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
     second = add_agents(plan, MORE_AGENTS)
     third = add_calls(second, calls=100)
     for later, earlier in ((second, plan), (third, second)):
-        was = after_steps(later, len(extensions_of(later).steps) - 1)
+        was = plan_after_steps(later, len(get_extensions(later).steps) - 1)
         assert np.array_equal(was.item, earlier.item)
         assert was.agent_ids == earlier.agent_ids
-        assert extensions_of(was) == replace(extensions_of(earlier), pool=extensions_of(was).pool)
+        assert get_extensions(was) == replace(get_extensions(earlier), pool=get_extensions(was).pool)
         assert was.digest == earlier.digest
-    assert complete_part(third).n_agents == K
+    assert restrict_to_anchors(third).n_agents == K
 
 
 def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for() -> None:
@@ -228,7 +228,7 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
         changed = np.where(new & with_a3 & (later.arm == PAIRED), mean - 0.2, mean)
         for answer, planted in ((mean, False), (changed, True)):
             result = answer_with(later, answer)
-            facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
+            facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answered_anew=True)
             low = [move.agent for move in facts.moves if move.p is not None and move.p < 0.05]
             found += planted and "a3" in low
             false += not planted and bool(low)
@@ -242,9 +242,9 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
     result = answers(later)
     result = answer_with(later, result.answer + lax)
-    facts = extension_facts(TrialsByItem.of(result), ranked(result), answered_anew=True)
+    facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answered_anew=True)
     assert facts.level == pytest.approx(0.15, abs=0.06)
-    assert any("the model that is served may have changed" in line for line in describe_extension(facts))
+    assert any("its model may have changed" in line for line in describe_extension(facts))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> No
     lost = of_agent & ~new
     lost[np.flatnonzero(lost)[0]] = False
     result = answer_with(later, answers(later).answer, missing=lost)
-    assert np.isnan(anchors_of(TrialsByItem.of(result)).covariance.error[0])
+    assert np.isnan(estimate_anchor_abilities(TrialsByItem.from_verdicts(result)).covariance.std_error[0])
     assert ranked(result).n_trials[0] == (of_agent & new).sum()
 
 
@@ -319,22 +319,22 @@ def searched(within: float | None, *, calls: int = 120, rounds: int = 2) -> tupl
     ability = np.linspace(0.3, -0.3, K + 4)
     ability[K + 2] = 0.32
     result = answers(plan, ability=ability)
-    return result, abilities_of(result)
+    return result, trial_abilities_from_verdicts(result)
 
 
 def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep_the_scale() -> None:
     result, found = searched(0.02)
-    before = anchors_of(TrialsByItem.of(result))
+    before = estimate_anchor_abilities(TrialsByItem.from_verdicts(result))
     np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
     assert found.n_trials[[0, 1, K + 2]].min() > 2 * found.n_trials[2:K].max()
     joined = (K, K + 1, K + 2)
-    trials = trials_against_anchors(
+    trials = draw_anchor_trials(
         np.ones((K + 3, J), dtype=np.bool_),
         np.random.default_rng(0),
         scored=joined,
         n_anchors=K,
         n_paired=6 * 30,
-        asked=set(),
+        planned=set(),
         pairs="ordered",
         items=np.arange(J, dtype=np.int32),
         start=0,
@@ -350,22 +350,22 @@ def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep
 def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_its_files() -> None:
     _, found = searched(0.02, rounds=3)
     search = found.search
-    assert (search.top, search.within, len(search.looks)) == (1, 0.02, 4)
-    shares = [look.share for look in search.looks]
-    assert sum(shares) == pytest.approx(search.looks[-1].spent)
+    assert (search.top, search.max_regret, len(search.analyses)) == (1, 0.02, 4)
+    shares = [look.alpha_fraction for look in search.analyses]
+    assert sum(shares) == pytest.approx(search.analyses[-1].alpha_spent)
     assert sum(shares) <= 1
-    ends = np.array([look.end for look in search.looks])
+    ends = np.array([look.upper_bounds for look in search.analyses])
     assert (ends[1:] <= ends[:-1]).all()
     _, shorter = searched(0.02, rounds=2)
-    np.testing.assert_array_equal(shorter.search.looks[-1].end, search.looks[-2].end)
+    np.testing.assert_array_equal(shorter.search.analyses[-1].upper_bounds, search.analyses[-2].upper_bounds)
 
 
 def test_a_search_that_spends_its_calls_is_looked_at_once() -> None:
     _, found = searched(None)
-    assert [look.share for look in found.search.looks] == [1.0]
+    assert [look.alpha_fraction for look in found.search.analyses] == [1.0]
 
 
 def test_a_search_is_over_once_others_join() -> None:
     result, _ = searched(0.02)
-    found = abilities_of(answers(add_items(result.plan, MORE_ITEMS)))
+    found = trial_abilities_from_verdicts(answers(add_items(result.plan, MORE_ITEMS)))
     assert found.search is None

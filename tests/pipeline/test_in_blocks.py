@@ -24,18 +24,18 @@ from run_folders import alike, contents
 from worlds import write_answers
 from youden import ClippedLinear, make_plan, rank
 from youden.cli import youden
-from youden.data.atomic import workplace
+from youden.data.atomic import scratch_directory
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
-from youden.engines.block_sums import call_facts
+from youden.engines.block_sums import count_calls
 from youden.errors import PlanError, RunFolderError
 from youden.pipeline import fit_tables
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.rounds import run_rounds
-from youden.protocol.blocks import without_follow_ups
+from youden.protocol.blocks import verdicts_without_follow_ups
 from youden.protocol.extension import add_agents, add_calls, add_items
-from youden.protocol.independent import with_more
+from youden.protocol.independent import with_added_trials
 from youden.protocol.scores import pooled_fpr
 from youden.run_keys import Target
 from youden.types import Plan, Pool, Trials, Verdicts
@@ -90,7 +90,7 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
 
 def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None:
     """Whether the tables of a fitted run are those of its answers, taken all at once."""
-    plan, rates = result.plan, without_follow_ups(result).rates()
+    plan, rates = result.plan, verdicts_without_follow_ups(result).rates()
     for kind in ("symmetric", "row"):
         scores = rates.training_scores(kind=kind)
         alike(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
@@ -140,8 +140,8 @@ def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
         if small:
             patched.setattr(trial_tables, "ROWS_PER_GROUP", 50)
-            patched.setattr(blocks, "CELLS_AT_ONCE", 12)
-            patched.setattr(blocks, "TRIALS_AT_ONCE", 60)
+            patched.setattr(blocks, "MAX_CELLS_PER_CHUNK", 12)
+            patched.setattr(blocks, "MAX_TRIALS_PER_CHUNK", 60)
         run = write_answers(Path(place, "r"), pool, result)
         fit_run(run, target=target)
         same_as_at_once(run, result, target=target)
@@ -203,9 +203,9 @@ def test_a_run_that_grew_is_fitted_in_blocks_and_never_read_whole(
     pool, result = grown(3)
     expected = rank(result, target=target).set_index("agent").sort_index()
     monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 50)
-    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 16)
-    monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 60)
-    monkeypatch.setattr(fit_tables, "says_moves", lambda *_: False)
+    monkeypatch.setattr(blocks, "MAX_CELLS_PER_CHUNK", 16)
+    monkeypatch.setattr(blocks, "MAX_TRIALS_PER_CHUNK", 60)
+    monkeypatch.setattr(fit_tables, "can_decompose_variance", lambda *_: False)
     monkeypatch.setattr(RunFolder, "read_verdicts", lambda *_: pytest.fail("all trials were read at once"))
     run = write_answers(tmp_path / "r", pool, result)
     fit_run(run, target=target)
@@ -220,7 +220,7 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
     item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
     more = Trials.paired(item, first, second).marked(FOLLOW_UP, first=0.0, second=0.0)
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
-    longer = answer_with(with_more(result.plan, more), answer, missing=missing)
+    longer = answer_with(with_added_trials(result.plan, more), answer, missing=missing)
     with TemporaryDirectory() as place:
         plain, other = (write_answers(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
         fit_run(plain)
@@ -245,7 +245,7 @@ def test_calls_are_counted_over_row_groups_as_over_the_whole_with_what_other_run
     fit_run(folder)
     counted = folder.read_facts().calls
     assert counted.n_reused == int(result.reused.sum()) > 0
-    alike(asdict(call_facts(result)), asdict(counted))
+    alike(asdict(count_calls(result)), asdict(counted))
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
 ) -> None:
     fit_run(run)
     assert run.has("rates.parquet")
-    monkeypatch.setattr(fit_tables, "TRIALS_WITH_RATES", 100)
+    monkeypatch.setattr(fit_tables, "MAX_TRIALS_WITH_RATES", 100)
     assert CliRunner().invoke(youden, ["fit", str(run.path)]).exit_code == 0
     assert not run.has("rates.parquet")
     assert CliRunner().invoke(youden, ["fit", str(run.path), "--rates"]).exit_code == 0
@@ -281,7 +281,7 @@ def test_a_table_of_many_row_groups_is_one_file_and_reads_back_as_it_was(parted:
     plan = parted.read_plan()
     file = parted.file("verdicts.parquet")
     assert pq.ParquetFile(file).num_row_groups > 2
-    assert len(pd.read_parquet(file)) == len(plan) == len(parted.judged_files().verdicts)
+    assert len(pd.read_parquet(file)) == len(plan) == len(parted.open_judged_files().verdicts)
     assert duckdb.sql(f"SELECT count(*) FROM '{file}'").fetchall()[0] == (len(plan),)
     again = RunFolder(parted.path).read_plan()
     assert again.digest == plan.digest
@@ -352,14 +352,14 @@ def test_a_disk_that_fills_while_a_table_is_written_leaves_the_old_one(
 def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "TRIALS_AT_ONCE", 10_000)
+    monkeypatch.setattr(blocks, "MAX_TRIALS_PER_CHUNK", 10_000)
     pool = make_pool(60, 40)
     result = judged(pool, "dense pooled", seed=0, missing=0.1, soft=True, replicates=False)
     folder = write_answers(small_disk / "r", pool, result)
     folder.write_text("ranking.csv", "the old one")
     before = contents(folder.path)
     fill(small_disk, leave=100_000)
-    with pytest.raises(RunFolderError, match=r"Make room on that disk.*\[engine-full\]"):
+    with pytest.raises(RunFolderError, match=r"Free space on that disk.*\[engine-full\]"):
         fit_run(folder)
     assert contents(folder.path) == before
 
@@ -396,14 +396,14 @@ from pathlib import Path
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline import fit_tables
 from youden.pipeline.fitted_run import fit_run
-fit_tables.Tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+fit_tables.ChunkSums = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 fit_run(RunFolder(Path(sys.argv[1])))
 """
 IN_ITS_WORKPLACE = """
 import os, signal, sys
 from pathlib import Path
-from youden.data.atomic import workplace
-with workplace(Path(sys.argv[1])):
+from youden.data.atomic import scratch_directory
+with scratch_directory(Path(sys.argv[1])):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -419,7 +419,7 @@ def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_nee
     assert killed.returncode == -signal.SIGKILL
     assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
     assert not run.has("ranking.csv")
-    with workplace(run.path) as living:
+    with scratch_directory(run.path) as living:
         fit_run(run)
         assert [place.name for place in run.path.glob(".*")] == [living.name]
     assert not list(run.path.glob(".*"))
@@ -428,5 +428,5 @@ def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_nee
 def test_answers_to_another_plan_are_not_fitted(run: RunFolder) -> None:
     plan = run.read_plan()
     run.write_plan(replace(plan, trials=plan.trials.take(slice(0, len(plan) - 1))))
-    with pytest.raises(RunFolderError, match=r"answers another plan.*\[run-other-plan\]"):
+    with pytest.raises(RunFolderError, match=r"answers to another plan.*\[run-other-plan\]"):
         fit_run(RunFolder(run.path))

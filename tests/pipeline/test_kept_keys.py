@@ -18,7 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import RunFolderError
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.question.questions import keys
+from youden.judging.question.questions import iter_keys
 from youden.pipeline import request_hashes as run_keys
 from youden.pipeline.request_hashes import KeysMetadata, read_keys, write_keys
 
@@ -29,7 +29,7 @@ HEX = [f"{n:064x}" for n in range(150_000)]
 
 @pytest.fixture
 def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(run_keys, "KEPT_FROM", 100)
+    monkeypatch.setattr(run_keys, "MIN_TRIALS", 100)
     write_pool(make_pool(5, 8), tmp_path / "pool")
     configure(tmp_path, server)
     return tmp_path
@@ -54,7 +54,7 @@ def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, her
     run = RunFolder(here / "runs/c")
     plan = run.read_plan()
     questions = load_judge_config(run.read_config().judge).questions()
-    assert in_file(file) == [key for _, key, _ in questions.all(plan)]
+    assert in_file(file) == [key for _, key, _ in questions.iter_requests(plan)]
     assert in_file(file) == [key.decode() for key in np.asarray(run.read_verdicts(plan).key).tolist()]
     written, asked = file.stat().st_mtime_ns, server.n_requests
     assert youden("judge", "c.yaml").code == 0
@@ -76,7 +76,7 @@ def test_another_judge_has_another_file_and_another_plan_the_same(
     (here / "runs/c/verdicts.parquet").unlink()
     configure(here, server, seed=1)
     ended = youden("judge", "c.yaml").well()
-    assert f"{first.name} is made again" in ended.err
+    assert f"{first.name} is written again" in ended.err
     assert kept(here) == [first]
     assert in_file(first) != before
     (here / "runs/c/verdicts.parquet").unlink()
@@ -109,7 +109,7 @@ def test_a_file_that_is_not_whole_is_made_again_with_a_word(
     before, asked = in_file(file), server.n_requests
     spoil(file)
     ended = youden("judge", "c.yaml").well()
-    assert f"{file.name} is made again" in ended.err
+    assert f"{file.name} is written again" in ended.err
     assert (in_file(file), server.n_requests) == (before, asked)
 
 
@@ -140,7 +140,7 @@ def test_keys_of_something_else_or_too_few_are_refused(tmp_path: Path) -> None:
     other = SAID.model_copy(update={"judge_digest": "3" * 64})
     with pytest.raises(RunFolderError, match="another plan, pool or judge"):
         read_keys(tmp_path / "k", other, n=10)
-    with pytest.raises(RunFolderError, match="11 keys"):
+    with pytest.raises(RunFolderError, match="11 request hashes"):
         read_keys(tmp_path / "k", SAID, n=11)
 
 
@@ -148,4 +148,4 @@ def test_making_begins_at_any_row() -> None:
     pool = make_pool(4, 5)
     plan = youden.make_plan(pool, design="cyclic", calls=60, independent="pooled:20", holdout=0.0, seed=1)
     questions = load_judge_config(JUDGE | {"base_url": "http://made.invalid"}).questions()
-    assert list(keys(questions, plan, start=7)) == list(keys(questions, plan))[7:]
+    assert list(iter_keys(questions, plan, start=7)) == list(iter_keys(questions, plan))[7:]

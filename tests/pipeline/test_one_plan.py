@@ -106,13 +106,13 @@ def test_numbers_belong_to_the_plan_that_was_judged(case: Case) -> None:
 
 def test_rates_need_a_split_of_their_own_size() -> None:
     rates = case_of("one", 0, "shared").rates
-    for wrong in (None, Split.whole((K, J + 1))):
+    for wrong in (None, Split.without_holdout((K, J + 1))):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
             replace(rates, split=wrong)
     fields = {name: getattr(rates, name) for name in rates.__dataclass_fields__ if name != "split"}
     with pytest.raises(TypeError, match="split"):
         Rates(**fields)
-    whole = replace(rates, split=Split.whole((K, J))).training_scores()
+    whole = replace(rates, split=Split.without_holdout((K, J))).training_scores()
     assert not np.isnan(whole.value).any()
 
 

@@ -8,107 +8,110 @@ import pytest
 from pools import make_pool
 from worlds import verdicts
 from youden import make_plan
-from youden.pipeline.precision import Expected, expected_words, run_parts
-from youden.pipeline.ranking import standing_of
+from youden.pipeline.precision import PrecisionForecast, estimate_variance_components, format_forecast
+from youden.pipeline.ranking import estimate_abilities
 from youden.stats.forecast import (
-    DOMAINS,
-    OwnVariances,
-    at_share,
+    REFERENCE_DATA,
+    AgentVariances,
+    components_at_quantile,
     expected_recall,
     expected_rho,
+    find_min_blocks,
+    find_min_items,
+    half_width_quantile,
     half_widths,
-    item_squares,
-    items_for,
-    odd_parts,
+    item_share_squares,
+    prior_components,
     prior_half_width,
-    prior_parts,
-    slots_for,
 )
 from youden.types.judging import AnswerKind
 
-PARTS = OwnVariances(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
+PARTS = AgentVariances(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
 
 
 def test_item_squares_are_those_of_counted_slots() -> None:
     for n_slots in (3, 20, 27, 61):
         share = np.bincount(np.arange(n_slots) % 20, minlength=20) / n_slots
-        assert item_squares(n_slots, 20) == pytest.approx((share**2).sum())
+        assert item_share_squares(n_slots, 20) == pytest.approx((share**2).sum())
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
 def test_the_slots_for_a_width_are_the_fewest(share: float) -> None:
-    n = slots_for(PARTS, 0.04, share=share, n_items=150, most=6 * 150)
-    assert at_share(half_widths(PARTS, n, 150), share) <= 0.04 < at_share(half_widths(PARTS, n - 1, 150), share)
+    n = find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150)
+    found, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
+    assert found <= 0.04 < before
 
 
 def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
-    assert slots_for(PARTS, 0.01, share=1.0, n_items=150, most=6 * 150) is None
-    n_items = items_for(PARTS, 0.01, share=1.0, n_agents=7)
-    assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items, most=6 * n_items) is not None
-    assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items - 1, most=6 * (n_items - 1)) is None
+    assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=150, max_blocks=6 * 150) is None
+    n_items = find_min_items(PARTS, 0.01, fraction=1.0, n_agents=7)
+    assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items, max_blocks=6 * n_items) is not None
+    assert find_min_blocks(PARTS, 0.01, fraction=1.0, n_items=n_items - 1, max_blocks=6 * (n_items - 1)) is None
 
 
 def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
     pool = make_pool(10, 60)
     pilot = verdicts(pool, design="cyclic", calls="80/agent", independent="pooled:10")
-    parts = run_parts(pilot)
+    parts = estimate_variance_components(pilot)
     for trials in (80, 160, 400):
         larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:10")
-        standing = standing_of(larger)
+        standing = estimate_abilities(larger)
         shown = standing.covariance.half_width().mean()
         assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
 
 
 def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answers_later() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
-    before = Expected(result.plan)
+    before = PrecisionForecast(result.plan)
     assert before.trials == 120
     assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
     assert before.half_width[1.0].low < before.half_width[1.0].mean < before.half_width[1.0].high
     assert 0.8 < before.rho.low < before.rho.high < 1
     assert "PubMed 30 × 200" in before.source
     assert "by yes or no answers" in before.source
-    graded = Expected(result.plan, kind="graded")
+    graded = PrecisionForecast(result.plan, kind="graded")
     assert "by graded answers" in graded.source
     assert graded.half_width[1.0].high < before.half_width[1.0].mean
-    by_words = Expected(result.plan, kind="lexical")
+    by_words = PrecisionForecast(result.plan, kind="lexical")
     assert "AlpacaEval 39 × 200" in by_words.source
     assert by_words.recall.low > before.recall.low
-    after = Expected(result.plan, run_parts(result))
+    after = PrecisionForecast(result.plan, estimate_variance_components(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
     assert after.source == "the run's own answers"
 
 
 def test_a_width_is_told_as_a_range_until_answers_say_which() -> None:
     result = verdicts(make_pool(10, 60), design="cyclic", calls="120/agent", independent="pooled:10")
-    before, after = Expected(result.plan), Expected(result.plan, run_parts(result))
+    before, after = PrecisionForecast(result.plan), PrecisionForecast(result.plan, estimate_variance_components(result))
     low, _, high = before.half_width[1.0]
     assert before.usual_half_width == f"{low:.3f} to {high:.3f}"
-    assert f"about ± {low:.3f} to {high:.3f} (" in " ".join(expected_words(before))
-    assert "a run of fewer calls first says by its own answers" in " ".join(expected_words(before))
+    assert f"about ± {low:.3f} to {high:.3f} (" in " ".join(format_forecast(before))
+    assert "a run with fewer calls first gives a forecast" in " ".join(format_forecast(before))
     assert after.usual_half_width == f"{after.half_width[1.0].mean:.3f}"
-    assert "a run of fewer calls" not in " ".join(expected_words(after))
+    assert "a run with fewer calls" not in " ".join(format_forecast(after))
 
 
 @pytest.mark.parametrize("kind", ["graded", "yes or no", "lexical"])
 def test_the_odd_agent_of_a_domain_is_never_narrower_than_its_average_one(kind: AnswerKind) -> None:
-    usual, odd = prior_parts(kind), odd_parts(1.0, kind)
-    assert (odd.own > usual.own).all()
+    usual, odd = prior_components(kind), components_at_quantile(1.0, kind)
+    assert (odd.agent_item > usual.agent_item).all()
     assert half_widths(odd, 225, 100) == pytest.approx(
-        half_widths(usual, 225, 100) * [one.widest for one in DOMAINS[kind]]
+        half_widths(usual, 225, 100) * [one.max_width_ratio for one in REFERENCE_DATA[kind]]
     )
 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn"])
 def test_rho_measured_on_slots_is_not_promised_of_designs_of_cells(design: str) -> None:
     plan = make_plan(make_pool(8, 12), design=design, calls="40%" if design == "nlogn" else None)
-    expected = Expected(plan)
+    expected = PrecisionForecast(plan)
     assert expected.rho is None
     assert expected.recall is None
 
 
 def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them() -> None:
-    expected = Expected(make_plan(make_pool(8, 12), design="cyclic", calls=f"{2 * 7 * 12}/agent", independent="pooled"))
+    expected = PrecisionForecast(
+        make_plan(make_pool(8, 12), design="cyclic", calls=f"{2 * 7 * 12}/agent", independent="pooled")
+    )
     assert expected.trials == 2 * 7 * 12
     assert expected.rho is None
 
@@ -122,17 +125,17 @@ def test_expectations_end_where_nothing_was_measured() -> None:
 
 def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:
     pool = make_pool(10, 60)
-    expected = Expected(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
+    expected = PrecisionForecast(make_plan(pool, design="cyclic", calls="225/agent", independent="pooled:10"))
     alike, searched = expected.regret[1.0]
     assert set(expected.regret) == {0.5, 1.0, 2.0}
     assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
-    said = " ".join(expected_words(expected))
-    assert f"worse than the best by {alike.mean:.3f}" in said
-    assert said.count("to take one, look for it") == 1
-    search = Expected(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
+    said = " ".join(format_forecast(expected))
+    assert f"behind the best by {alike.mean:.3f}" in said
+    assert said.count("use a search to select one agent") == 1
+    search = PrecisionForecast(make_plan(pool, design="adaptive", calls="225/agent", independent="pooled:10"))
     assert search.trials == pytest.approx(225, abs=1)
     assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)
-    assert not Expected(make_plan(pool, design="nlogn", calls="40%")).regret
+    assert not PrecisionForecast(make_plan(pool, design="nlogn", calls="40%")).regret
 
 
 @pytest.mark.parametrize(("within", "reached"), [(0.01, False), (0.2, True)])
@@ -140,11 +143,11 @@ def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_n
     within: float, reached: bool
 ) -> None:
     plan = make_plan(make_pool(12, 60), design="adaptive", independent="pooled:10", options={"within": within})
-    expected = Expected(plan)
+    expected = PrecisionForecast(plan)
     calls = expected.search_calls
     assert calls[0] == plan.n_agents * int(plan.slot.max() + 1)
-    said = " ".join(expected_words(expected, usd_per_call=0.001))
-    assert ("out of reach on these items unless one agent stands out" in said) is not reached
+    said = " ".join(format_forecast(expected, usd_per_call=0.001))
+    assert ("cannot be reached on these items unless one agent is clearly the best" in said) is not reached
     assert (calls[1] is None) is not reached
     if reached:
         assert calls[0] < (calls[1] or 0) < 2 * 12 * 11 * 60
@@ -152,5 +155,5 @@ def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_n
     else:
         # as many items as are said allow it, by the average domain
         pool = make_pool(4, expected.search_items)
-        more = Expected(make_plan(pool, design="adaptive", calls="5%", options={"within": within}))
+        more = PrecisionForecast(make_plan(pool, design="adaptive", calls="5%", options={"within": within}))
         assert more.lowest_bound.mean <= within * 1.01

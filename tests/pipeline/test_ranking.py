@@ -15,11 +15,11 @@ from pools import answer_with, make_pool
 from worlds import analysed, verdicts
 from youden import make_plan
 from youden.errors import StatisticsError
-from youden.pipeline.abilities import TRIALS
-from youden.pipeline.ranking import abilities_of
+from youden.pipeline.abilities import TRIAL_MEAN
+from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents
-from youden.study.budget_curves import estimate
-from youden.study.replaying import World, make_world, replay
+from youden.study.budget_curves import estimate_abilities
+from youden.study.replaying import RecordedAnswers, make_recorded_answers, replay
 from youden.types import PAIRED, Pool, Verdicts
 
 SOURCE = Path(youden.__file__).parent
@@ -74,7 +74,7 @@ def test_rank_uses_the_estimator_that_is_named() -> None:
         table = youden.rank(result)
         pd.testing.assert_frame_equal(youden.rank(result, method=automatic), table)
         assert youden.rank(result, method=other).attrs["method"] != table.attrs["method"]
-    assert youden.rank(cyclic).attrs["method"].startswith(f"{TRIALS}; ")
+    assert youden.rank(cyclic).attrs["method"].startswith(f"{TRIAL_MEAN}; ")
     assert youden.rank(dense, method="trial-mean").low.isna().all()
     with pytest.raises(StatisticsError, match=r"got 'mean'.*additive-fit\. \[rank-method\]"):
         youden.rank(dense, method="mean")  # type: ignore[arg-type]
@@ -167,18 +167,18 @@ def test_a_plan_with_slots_is_ranked_in_its_own_way_and_no_curl_is_measured(name
     assert not [room for room in rooms if room.startswith(("stats/curl", *WAYS[name]))]
 
 
-def gappy_world() -> World:
-    return make_world(verdicts(gappy_pool(), design="dense").rates(), difference_only=False)
+def gappy_world() -> RecordedAnswers:
+    return make_recorded_answers(verdicts(gappy_pool(), design="dense").rates(), difference_only=False)
 
 
 @pytest.mark.parametrize("design", ["cyclic", "nlogn", "adaptive"])
 @pytest.mark.parametrize("gaps", [True, False])
 def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
-    world = gappy_world() if gaps else make_world(verdicts(make_pool(8, 20)).rates(), difference_only=False)
+    world = gappy_world() if gaps else make_recorded_answers(verdicts(make_pool(8, 20)).rates(), difference_only=False)
     plan = make_plan(world.pool, design=design, calls="50%", holdout=0.0, seed=4)
     result = replay(plan, world)
     table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]
-    found = estimate(result, target="symmetric")
+    found = estimate_abilities(result, target="symmetric")
     for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
         np.testing.assert_array_equal(table[column], tried)
 
@@ -199,5 +199,5 @@ def test_a_run_that_was_stopped_after_whole_slots_is_ranked_by_means() -> None:
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
     plan = whole.plan
     part = answer_with(plan, whole.answer, missing=plan.slot > plan.slot.max() // 2)
-    found = abilities_of(part)
-    assert found.ranking == TRIALS
+    found = trial_abilities_from_verdicts(part)
+    assert found.ranking == TRIAL_MEAN

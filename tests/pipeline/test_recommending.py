@@ -17,7 +17,7 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.trial_blocks import TrialsByItem
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.recommendation import judge_rates, recommend
+from youden.pipeline.recommendation import measure_judge_rates, recommend
 from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
 from youden.types import PAIRED, Plan
@@ -140,7 +140,9 @@ def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
     assert touches[plan.arm != PAIRED].any()
     answer = RNG(0).integers(0, 2, len(plan)).astype(np.float64)
     flipped = np.where(touches, 1 - answer, answer)
-    rates, rates_flipped = (judge_rates(TrialsByItem.of(answer_with(plan, values))) for values in (answer, flipped))
+    rates, rates_flipped = (
+        measure_judge_rates(TrialsByItem.from_verdicts(answer_with(plan, values))) for values in (answer, flipped)
+    )
     assert rates == rates_flipped
 
 
@@ -173,11 +175,11 @@ def test_the_report_says_it_in_its_first_box_and_does_not_say_that_nothing_speak
     assert text.startswith("No recommendation: this judge does not separate these agents")
     page = render_page(data)
     assert page.index('<p class="headline">No recommendation: this judge does not separate') < page.index("<table")
-    assert "Nothing that was looked at speaks against this ranking" not in page
-    assert "Chance to be the best" not in page
+    assert "No check found a problem with this ranking" not in page
+    assert "Probability of being the best" not in page
     assert "**No recommendation: this judge does not separate" in render_markdown(data)
     good = ReportData(judged(tmp_path / "good", pool=make_pool(6, 24), answers=real))
-    assert [one.slug for one in good.doubts.silent if one.slug == "signal"] == ["signal"]
+    assert [one.slug for one in good.checks.passed if one.slug == "signal"] == ["signal"]
 
 
 def imported(folder: Path, D: Floats) -> RunFolder:
@@ -195,11 +197,11 @@ def imported(folder: Path, D: Floats) -> RunFolder:
         independent="twin",
         agent_ids=ids,
         item_ids=items,
-        split=Split.whole((len(ids), len(items))),
+        split=Split.without_holdout((len(ids), len(items))),
     )
     run = RunFolder(folder)
     folder.mkdir()
-    run.write_pool(PoolSummary.of_import(tuple(make_pool(len(ids), 1).agents), items, source="test"))
+    run.write_pool(PoolSummary.from_import(tuple(make_pool(len(ids), 1).agents), items, source="test"))
     run.write_rates(rates)
     fit_run(run)
     return run

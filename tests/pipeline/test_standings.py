@@ -15,7 +15,7 @@ from pools import starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.pipeline.alternative_rankings import check_rules, follow_up
+from youden.pipeline.alternative_rankings import check_partner_rules, judge_follow_ups
 from youden.types import Agent, Item, Plan, Pool, Verdicts
 from youden.types.columns import columns_of
 from youden.types.facts import PartnerRules, RankingRow
@@ -73,7 +73,7 @@ def test_a_family_that_agrees_loses_its_lead_and_the_warning_says_so() -> None:
     found = analysed(judged("dense", together=BIG), PartnerRules(families=families))
     assert int(found.ranking["agent"][0][1:]) in BIG
     facts = found.facts.standings["family"]
-    assert "falls to place" in facts.leader
+    assert "falls to rank" in facts.leader
     assert facts.leader in [one.says for one in found.facts.warnings]
     assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
 
@@ -140,7 +140,7 @@ def test_what_leaves_nobody_to_score_is_refused(
 
 def test_one_family_is_refused() -> None:
     with pytest.raises(StatisticsError, match=r"\[one-family\]"):
-        check_rules(PartnerRules(families=dict.fromkeys(("a0", "a1"), "f")), ("a0", "a1"))
+        check_partner_rules(PartnerRules(families=dict.fromkeys(("a0", "a1"), "f")), ("a0", "a1"))
 
 
 class TestSuspectedPairs:
@@ -150,10 +150,10 @@ class TestSuspectedPairs:
     def test_are_asked_more_behind_the_plan_and_then_linked_and_move_no_plain_ability(self) -> None:
         _pool, plan = planned("cyclic", calls="4%")
         first = self.asked(plan)
-        result = follow_up(first, self.asked, share=0.5)
+        result = judge_follow_ups(first, self.asked, share=0.5)
         assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
         assert starts_with(result.plan.trials, plan.trials)
-        assert follow_up(result, self.asked, share=0.5).plan.digest == result.plan.digest
+        assert judge_follow_ups(result, self.asked, share=0.5).plan.digest == result.plan.digest
         before, after = analysed(first), analysed(result)
         assert before.facts.standings["robust"].groups == ()
         assert after.facts.standings["robust"].groups == (("a0", "a1"),)

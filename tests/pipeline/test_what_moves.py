@@ -18,13 +18,13 @@ from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError, StatisticsError
 from youden.pipeline import variance_components
-from youden.pipeline.abilities import mean_abilities
-from youden.pipeline.multi_judge import JudgeSpread, learned, spread_of
+from youden.pipeline.abilities import estimate_mean_abilities
+from youden.pipeline.multi_judge import JudgeSpread, is_training_answer, measure_judge_spread
 from youden.pipeline.variance_components import study_variance
-from youden.stats.trials.variance_parts import VarianceParts
-from youden.text.tables import as_markdown
+from youden.stats.trials.variance_parts import VarianceComponents
+from youden.text.tables import to_markdown
 from youden.types import PAIRED, Plan, Pool, Verdicts
-from youden.workflows.halves import halves_test, in_halves
+from youden.workflows.halves import run_aa_test, split_into_halves
 
 
 def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:
@@ -47,16 +47,16 @@ def answers(plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, res
     return Verdicts(plan, answer, answer, np.zeros(len(plan), np.int8), {"name": "simulated"})
 
 
-def parts_of(result: Verdicts) -> VarianceParts:
-    plan, used = result.plan, learned(result)
+def parts_of(result: Verdicts) -> VarianceComponents:
+    plan, used = result.plan, is_training_answer(result)
     asked = plan.trials.columns()
     repeats = {name: asked[name][used] for name in ("first_repeat", "second_repeat") if name in asked}
-    return VarianceParts(
+    return VarianceComponents(
         plan.first[used],
         plan.second[used],
         plan.item[used],
         result.answer[used],
-        ability=mean_abilities(result).ability,
+        ability=estimate_mean_abilities(result).ability,
         n_items=plan.n_items,
         **repeats,
     )
@@ -66,7 +66,7 @@ def parts_of(result: Verdicts) -> VarianceParts:
 def test_the_part_that_moves_answers_is_found(moving: str) -> None:
     plan = make_plan(pool_of(3), calls=2000)
     found = parts_of(answers(plan, seed=1, **{moving: 0.04}))
-    sizes = {"items": found.items, "luck": found.luck, "rest": found.rest}
+    sizes = {"items": found.agent_item, "luck": found.response, "rest": found.residual}
     assert sizes[moving].value == pytest.approx(0.04, rel=0.3)
     assert all(abs(part.value) < 0.004 for name, part in sizes.items() if name != moving)
 
@@ -74,8 +74,8 @@ def test_the_part_that_moves_answers_is_found(moving: str) -> None:
 def test_without_repeats_luck_is_unknown_and_stands_with_the_items() -> None:
     plan = make_plan(pool_of(1), calls=2000)
     found = parts_of(answers(plan, seed=2, items=0.02, luck=0.02))
-    assert found.luck is None
-    assert found.items.value == pytest.approx(0.04, rel=0.3)
+    assert found.response is None
+    assert found.agent_item.value == pytest.approx(0.04, rel=0.3)
 
 
 def test_the_parts_of_an_ability_come_to_its_error() -> None:
@@ -83,11 +83,15 @@ def test_the_parts_of_an_ability_come_to_its_error() -> None:
     gaps, said = [], []
     for seed in range(25):
         result = answers(plan, seed=seed, items=0.02, luck=0.02, rest=0.05)
-        found, fitted = parts_of(result), mean_abilities(result)
-        assert found.luck is not None
-        own = found.items.value * (found.of_items + found.of_meeting)
-        said.append(own + found.luck.value * (found.of_luck + found.of_meeting) + found.rest.value * found.of_rest)
-        gaps.append(np.mean(fitted.covariance.error**2))
+        found, fitted = parts_of(result), estimate_mean_abilities(result)
+        assert found.response is not None
+        own = found.agent_item.value * (found.agent_item_factor + found.partner_factor)
+        said.append(
+            own
+            + found.response.value * (found.response_factor + found.partner_factor)
+            + found.residual.value * found.residual_factor
+        )
+        gaps.append(np.mean(fitted.covariance.std_error**2))
     assert np.mean(said) == pytest.approx(np.mean(gaps), rel=0.2)
 
 
@@ -98,7 +102,7 @@ def test_too_little_to_say_what_moves_is_refused() -> None:
 
 def test_halves_of_an_agent_never_meet_and_share_its_trials() -> None:
     result = answers(make_plan(pool_of(4), calls=2000), seed=3, luck=0.02, rest=0.02)
-    halved = in_halves(result, np.random.default_rng(0))
+    halved = split_into_halves(result, np.random.default_rng(0))
     K = result.plan.n_agents
     assert (halved.plan.first % K != halved.plan.second % K).all()
     assert np.array_equal(halved.plan.first % K, result.plan.first)
@@ -109,14 +113,14 @@ def test_halves_of_an_agent_never_meet_and_share_its_trials() -> None:
 def test_halves_that_differ_are_told_apart_and_others_hardly_ever() -> None:
     plan = make_plan(pool_of(4), calls=2000)
     said = answers(plan, seed=4, items=0.02, luck=0.02, rest=0.03)
-    found = halves_test(replace(said, answer=said.answer / 4), n_splits=5)  # scores lie in [−1, 1]
+    found = run_aa_test(replace(said, answer=said.answer / 4), n_splits=5)  # scores lie in [−1, 1]
     assert found.told_apart <= 0.05
     assert found.gated_worse <= 0.05
 
 
 def test_a_pool_without_repeats_is_told_what_halves_need() -> None:
     with pytest.raises(InputError, match=r"column `repeat`.*\[aa-repeats\]"):
-        halves_test(answers(make_plan(pool_of(1), calls=500), seed=0))
+        run_aa_test(answers(make_plan(pool_of(1), calls=500), seed=0))
 
 
 def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_differ_by() -> None:
@@ -129,19 +133,19 @@ def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_diff
         answer = base.answer + np.where(plan.arm == PAIRED, own[plan.first] + own[plan.second], 0.0)
         return replace(base, answer=answer, hard=answer)
 
-    alike = spread_of([judged(0.0) for _ in range(4)])
-    apart = spread_of([judged(0.05) for _ in range(4)])
+    alike = measure_judge_spread([judged(0.0) for _ in range(4)])
+    apart = measure_judge_spread([judged(0.05) for _ in range(4)])
     assert alike.variance == pytest.approx(0.0, abs=1e-9)
-    assert alike.votes == pytest.approx(1.0)
-    assert np.allclose(alike.covariance.error, mean_abilities(base).covariance.error, rtol=0.02)
+    assert alike.n_effective == pytest.approx(1.0)
+    assert np.allclose(alike.covariance.std_error, estimate_mean_abilities(base).covariance.std_error, rtol=0.02)
     assert apart.variance**0.5 == pytest.approx(0.05, rel=0.5)
     assert apart.low < 0.05**2 < apart.high
-    assert apart.votes > 1
+    assert apart.n_effective > 1
     assert (apart.covariance.half_width() > 1.5 * alike.covariance.half_width()).all()
 
 
 def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
-    found = mean_abilities(answers(make_plan(pool_of(1), calls=500), seed=0))
+    found = estimate_mean_abilities(answers(make_plan(pool_of(1), calls=500), seed=0))
     with pytest.raises(StatisticsError, match=r"\[judges-few\]"):
         JudgeSpread(found.ability[None], found.covariance, np.zeros(8), 0.0)
 
@@ -175,7 +179,7 @@ def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: 
     found = folder.read_moves()
     assert found == study_variance(folder)
     shown = page.read_text(encoding="utf-8")
-    assert "What moves this ranking" in shown
+    assert "Variance components" in shown
     assert found.sentence in html.unescape(shown)
     for part in found.parts:
         assert part.name in html.unescape(shown)
@@ -183,16 +187,16 @@ def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: 
     assert len(figure["frame"]["value"]) == sum(part.of_ability is not None for part in found.parts)
     assert found.sentence in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")
-    assert "the judge: another one of the kind. To measure it: youden rejudge demo" in html.unescape(shown)
+    assert "the judge: another one of this kind. To measure it: youden rejudge demo" in html.unescape(shown)
     assert youden("study", "variance", "demo", "again").code == 0
     assert youden("report", "demo").code == 0
-    assert "the judge: another one of the kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
+    assert "the judge: another one of this kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
 
 
 def test_a_fit_of_very_many_comparisons_leaves_to_a_command_what_moves_them(
     youden: Youden, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(variance_components, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(variance_components, "MAX_NUMBERS", 10)
     assert youden("fit", "demo").code == 0
     assert not (mine / "demo" / "moves.json").exists(), "that of the fit before is not this one's"
     assert youden("report", "demo").code == 0
@@ -209,20 +213,20 @@ def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: 
     plan = make_plan(few)
     folder = RunFolder(tmp_path / "run")
     (tmp_path / "run").mkdir()
-    found = variance_components.what_moves(answers(plan, seed=1, items=0.02, rest=0.02), "run")
+    found = variance_components.decompose_variance(answers(plan, seed=1, items=0.02, rest=0.02), "run")
     folder.write_moves(found)
     assert folder.read_moves() == found
-    assert "nan" not in as_markdown(variance_components.moves_table(found))
+    assert "nan" not in to_markdown(variance_components.build_variance_table(found))
 
 
 @pytest.mark.parametrize(
     ("variances", "said"),
     [
         ({"items": 0.3, "rest": 0.02}, "Mostly the items"),
-        ({"luck": 0.3, "rest": 0.02}, "Mostly the agents' luck"),
+        ({"luck": 0.3, "rest": 0.02}, "Mostly the responses"),
         ({"items": 0.001, "rest": 0.5}, "Mostly too few calls"),
     ],
 )
 def test_the_sentence_names_what_moves_an_ability_most(variances: dict[str, float], said: str) -> None:
     plan = make_plan(pool_of(3), calls=3000)
-    assert variance_components.what_moves(answers(plan, seed=1, **variances), "run").sentence.startswith(said)
+    assert variance_components.decompose_variance(answers(plan, seed=1, **variances), "run").sentence.startswith(said)

@@ -20,10 +20,10 @@ from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.planned_run import draw_run_plan
-from youden.pipeline.ranking import standing_of
+from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
-from youden.stats.forecast import at_share
-from youden.study.replaying import World, replay
+from youden.stats.forecast import half_width_quantile
+from youden.study.replaying import RecordedAnswers, replay
 from youden.types import PAIRED, Verdicts
 from youden.workflows.extend import plan_extension
 from youden.workflows.planned_extension import PlannedExtension
@@ -31,28 +31,28 @@ from youden.workflows.rejudge import plan_rejudge
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def world() -> RecordedAnswers:
     return dense_world(8, 60)
 
 
-def carried(world: World, *, seed: int = 0, calls: int | None = None, **options: object) -> Verdicts:
+def carried(world: RecordedAnswers, *, seed: int = 0, calls: int | None = None, **options: object) -> Verdicts:
     plan = make_plan(world.pool, design="width", calls=calls, independent="pooled:16", seed=seed, options=options)
-    return run_rounds(plan, partial(replay, world=world))
+    return run_rounds(plan, partial(replay, recorded=world))
 
 
 def half_widths(result: Verdicts) -> np.ndarray:
-    return np.asarray(standing_of(result).covariance.half_width())
+    return np.asarray(estimate_abilities(result).covariance.half_width())
 
 
-def test_it_stops_when_nine_in_ten_agents_have_the_width_and_hardly_later(world: World) -> None:
+def test_it_stops_when_nine_in_ten_agents_have_the_width_and_hardly_later(world: RecordedAnswers) -> None:
     result = carried(world, width=0.05)
-    assert 0.045 <= at_share(half_widths(result), 0.9) <= 0.05
-    assert "as narrow as asked for" in result.plan.notes[-1]
+    assert 0.045 <= half_width_quantile(half_widths(result), 0.9) <= 0.05
+    assert "as narrow as requested" in result.plan.notes[-1]
     again = carried(world, width=0.05)
     assert again.plan.digest == result.plan.digest
 
 
-def test_all_agents_are_asked_alike_and_nothing_twice(world: World) -> None:
+def test_all_agents_are_asked_alike_and_nothing_twice(world: RecordedAnswers) -> None:
     plan = carried(world, width=0.05).plan
     paired = plan.arm == PAIRED
     assert len(set(np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist())) == 1
@@ -60,24 +60,24 @@ def test_all_agents_are_asked_alike_and_nothing_twice(world: World) -> None:
     assert len(np.unique(rows, axis=1).T) == paired.sum()
 
 
-def test_the_first_round_says_in_plain_words_what_is_asked_at_most(world: World) -> None:
+def test_the_first_round_says_in_plain_words_what_is_asked_at_most(world: RecordedAnswers) -> None:
     (note,) = make_plan(world.pool, design="width", options={"width": 0.05}).notes
-    assert note.endswith("until ± 0.05 is reached, with all the paired calls there are at most")
+    assert note.endswith("until ± 0.05 is reached, up to all possible paired calls")
 
 
-def test_calls_are_the_most_that_is_asked(world: World) -> None:
+def test_calls_are_the_most_that_is_asked(world: RecordedAnswers) -> None:
     result = carried(world, width=0.03, calls=216)
     assert len(result.plan) == 216
-    assert result.plan.notes[-1].endswith("the budget is spent before intervals were as narrow as asked for")
+    assert result.plan.notes[-1].endswith("the budget is spent before intervals were as narrow as requested")
 
 
-def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: World) -> None:
+def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: RecordedAnswers) -> None:
     rng = np.random.default_rng(0)
     own = 0.3 * rng.standard_normal((60, 8))
     paired = np.clip(0.5 + own[:, :, None] / 2 + own[:, None, :] / 2, 0, 1)
-    odd = World(paired, world.independent, world.pool, world.rates, {})
+    odd = RecordedAnswers(paired, world.independent, world.pool, world.rates, {})
     result = carried(odd, width=0.03)
-    assert "do not allow intervals as narrow as asked for; about" in result.plan.notes[-1]
+    assert "do not allow intervals as narrow as requested; about" in result.plan.notes[-1]
     assert len(result.plan) < 0.5 * result.plan.n_dense_calls
 
 
@@ -133,10 +133,10 @@ def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: Run
     ("said", "words"),
     [
         ({"width": 0.05, "design": "nlogn"}, "design nlogn has none"),
-        ({"width": 0.05, "options": {"width": 0.1}}, "keep one of them"),
+        ({"width": 0.05, "options": {"width": 0.1}}, "set it only once"),
         ({"width": 0}, "width"),
-        ({"width": 0.05, "top": 2}, "top looks for the best; keep one"),
-        ({"width": 0.05, "within": 0.02}, "within looks for the best; keep one"),
+        ({"width": 0.05, "top": 2}, "top searches for the best; set only one"),
+        ({"width": 0.05, "within": 0.02}, "within searches for the best; set only one"),
     ],
 )
 def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str, object], words: str) -> None:
@@ -148,7 +148,7 @@ def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str
 
 
 def test_a_width_far_beyond_the_items_is_refused_with_the_number_that_would_do(config: RunConfig) -> None:
-    with pytest.raises(PlanError, match=r"Give \d+,?\d* items or more") as caught:
+    with pytest.raises(PlanError, match=r"Add items, to \d+,?\d* or more in all") as caught:
         plan_run(config.model_copy(update={"width": 0.005}))
     assert caught.value.slug == "width-items"
 
@@ -159,17 +159,19 @@ def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config
     assert "± 0.06 takes" in " ".join(ended.err.split())
     ended = youden("plan", "mine.yaml", "--calls", "100/agent", "--out", "other")
     said = " ".join(ended.err.split())
-    assert "100 trials an agent; the average agent's 95 % interval comes to about ± 0.0" in said
+    assert "100 trials per agent; the average agent's 95 % interval is about ± 0.0" in said
     assert "this run has no answers yet" in said
     judge_run(plan_run(config))
-    assert "widths are from the run's own answers" in " ".join(youden("plan", "w/config.yaml").err.split())
+    assert "half-widths are forecast from the run's own answers" in " ".join(
+        youden("plan", "w/config.yaml").err.split()
+    )
 
 
 def test_a_run_in_rounds_ends_with_why_it_stopped(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool=config.pool, judge="lexical", top=2, calls=300)
     ended = youden("run", "r.yaml").well()
     assert "adaptive: " in ended.err
-    assert "looks; " in ended.err
+    assert "interim analyses; " in " ".join(ended.err.split())
     assert "plan: adaptive: " not in ended.err
 
 
@@ -177,14 +179,16 @@ def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config
     cyclic = config.model_copy(update={"width": None, "calls": "40/agent"})
     judge_run(plan_run(cyclic))
     fit_run(RunFolder(cyclic.folder))
-    now = at_share(half_widths(RunFolder(cyclic.folder).read_verdicts(RunFolder(cyclic.folder).read_plan())), 0.9)
+    now = half_width_quantile(
+        half_widths(RunFolder(cyclic.folder).read_verdicts(RunFolder(cyclic.folder).read_plan())), 0.9
+    )
     planned = plan_extension(cyclic, width=0.8 * now)
     assert isinstance(planned, PlannedExtension)
     assert planned.half_width == pytest.approx(0.8 * now, rel=0.03)
-    assert 0.3 < len(planned.asked) / (6 * 20) < 1.2
+    assert 0.3 < len(planned.new_trials) / (6 * 20) < 1.2
     with pytest.raises(ConfigError, match=r"have ± .* already"):
         plan_extension(cyclic, width=2 * now)
-    with pytest.raises(ConfigError, match=r"it takes about [\d,]+ items like them"):
+    with pytest.raises(ConfigError, match=r"about [\d,]+ such items are needed"):
         plan_extension(cyclic, width=0.1 * now)
 
 

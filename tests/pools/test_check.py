@@ -20,10 +20,10 @@ from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
 from youden.pools.checks import check, items_alike
-from youden.pools.checks.check import agent_findings, check_pool
-from youden.pools.checks.checked import Checked, SampledTexts
+from youden.pools.checks.check import check_pool, find_agent_problems
+from youden.pools.checks.checked import PoolCheck, SampledTexts
 from youden.pools.checks.copied import addresses_a_judge
-from youden.pools.checks.plain_facts import lengths
+from youden.pools.checks.plain_facts import response_lengths
 from youden.protocol.designs import DESIGNS
 from youden.types import Agent, Finding, Item, Pool
 from youden.workflows.attacks import Attack
@@ -31,8 +31,8 @@ from youden.workflows.attacks import Attack
 HONEST = {"faithful", "stylistic", "strategic"}
 
 
-def found(checked: Checked | list[Finding], slug: str) -> set[str]:
-    findings = checked.findings if isinstance(checked, Checked) else checked
+def found(checked: PoolCheck | list[Finding], slug: str) -> set[str]:
+    findings = checked.findings if isinstance(checked, PoolCheck) else checked
     return {name for finding in findings if finding.slug == slug for name in (*finding.agents, *finding.items)}
 
 
@@ -73,7 +73,7 @@ def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(h
     assert found(checked, "clones") == {honest.agents[0].id, "copy", "shuffled", "shorter", "edited"}
     assert found(checked, "source-copying") == {"dumper"}
     (copying,) = (finding.says for finding in checked.findings if finding.slug == "source-copying")
-    assert copying.startswith("'dumper' copies its source: in its median response 100% of the 5-word runs stand in")
+    assert copying.startswith("'dumper' copies its source: 100% of the 5-word runs of its median response occur in")
     assert [set(finding.items) for finding in checked.findings if finding.slug == "items-alike"] == [
         {first.id, "again-a"},
         {honest.items[5].id, "again-b"},
@@ -96,34 +96,34 @@ def test_items_alike_are_the_same_as_by_comparing_each_with_each(least: float) -
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.3, (80, 30)) + (np.arange(30) == 0)
     counts[:10] = counts[10:20] + (rng.random((10, 30)) < 0.05)
-    profiles = items_alike._normed(csr_array(counts.astype(np.float64)))
+    profiles = items_alike._normalize(csr_array(counts.astype(np.float64)))
     asked = np.maximum(least, rng.uniform(0, 1, 80)) if least < 0.5 else np.full(80, least)
     cosines = (profiles @ profiles.T).toarray()
     expected = (cosines >= np.maximum(asked[:, None], asked)) & ~np.eye(80, dtype=bool)
     assert expected.any()
-    assert np.array_equal(items_alike._pairs(profiles, profiles, asked).toarray() != 0, expected)
+    assert np.array_equal(items_alike._find_similar_pairs(profiles, profiles, asked).toarray() != 0, expected)
 
 
 def test_prompts_that_share_only_common_words_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
-    prefixes = items_alike._prefixes
+    prefixes = items_alike._select_prefixes
 
     def counted(*args: Any) -> Any:
         kept = prefixes(*args)
         held.append(int((np.diff(kept.tocsc().indptr) ** 2).sum()))
         return kept
 
-    monkeypatch.setattr(items_alike, "_prefixes", counted)
+    monkeypatch.setattr(items_alike, "_select_prefixes", counted)
     items = tuple(Item(f"i{n}", f"What is the capital of country number w{n}?") for n in range(500))
-    items_alike._prompts_alike(Pool((Agent("a"),), items, np.full((1, 500), "x", dtype=object), "capitals"))
+    items_alike._find_similar_prompts(Pool((Agent("a"),), items, np.full((1, 500), "x", dtype=object), "capitals"))
     assert max(held) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
 
 
 def test_responses_of_a_large_pool_are_compared_on_random_items_and_a_note_says_so(
     honest: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items_alike, "MOST_ITEMS", len(honest.items))
-    monkeypatch.setattr(check, "MOST_ITEMS", len(honest.items))
+    monkeypatch.setattr(items_alike, "MAX_ITEMS", len(honest.items))
+    monkeypatch.setattr(check, "MAX_ITEMS", len(honest.items))
     n_copies = 3
     items = tuple(Item(f"{copy} {item.id}") for copy in range(n_copies) for item in honest.items)
     checked = check_pool(Pool(honest.agents, items, np.hstack([honest.texts] * n_copies), "copies"))
@@ -170,7 +170,7 @@ CHEATING = {
 @pytest.mark.parametrize(("name", "attack"), [*SHIPPED.items(), *UNSEEN.items()], ids=[*SHIPPED, *UNSEEN])
 def test_attackers_are_named_for_what_they_do(honest: Pool, name: str, attack: Attack) -> None:
     pool, made = planted(honest, attack, weak=4)
-    findings = agent_findings(SampledTexts.of(pool, seed=0), lengths(pool))
+    findings = find_agent_problems(SampledTexts.from_pool(pool, seed=0), response_lengths(pool))
     assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= made
     accused = set().union(*(found(findings, slug) for slug in CHEATING - {"clones"}))
     assert accused & {agent.id for agent in honest.agents} == set()
@@ -221,7 +221,7 @@ def test_honest_translators_are_no_clones_though_their_words_are_mostly_the_same
 def test_without_prompts_it_says_what_it_cannot_see(honest: Pool) -> None:
     bare = Pool(honest.agents, tuple(Item(item.id) for item in honest.items), honest.texts, "bare")
     (note,) = [note for note in check_pool(bare).notes if "no prompt" in note]
-    assert "lists their words" in note
+    assert "lists of their words" in note
 
 
 def test_templates_are_found_by_their_form_and_without_prompts_by_having_nothing_in_common(honest: Pool) -> None:
@@ -332,7 +332,7 @@ def test_a_pool_without_words_is_checked() -> None:
 
 def test_costs_are_the_plans_and_a_large_pool_is_estimated(honest: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = {(cost.design, cost.judge): cost for cost in check_pool(honest).costs}
-    monkeypatch.setattr("youden.pools.checks.check.DRAWN_UP_TO", 0)
+    monkeypatch.setattr("youden.pools.checks.check.MAX_DENSE_CALLS_TO_DRAW", 0)
     estimated = check_pool(honest)
     assert {"dense", "cyclic"} <= {cost.design for cost in estimated.costs}
     assert {cost.design for cost in estimated.costs} | {note.split("'")[1] for note in estimated.notes} == set(DESIGNS)
@@ -347,7 +347,7 @@ def test_the_command_prints_findings_with_what_to_do_and_json(youden: Youden, ho
     ended = youden("check", "pool")
     assert ended.code == 0
     assert "[clones]" in ended.out
-    assert "To do: Keep one of them" in ended.out
+    assert "To do: Remove all but one of them" in ended.out
     data = json.loads(youden("check", "pool", "--json").out)
     assert [finding["slug"] for finding in data["findings"]] == ["clones"]
     assert {cost["design"] for cost in data["costs"]} == {"cyclic"}
@@ -375,4 +375,4 @@ def test_findings_are_shown_though_the_config_cannot_be_planned(youden: Youden, 
     ended = youden("check", "mine.yaml")
     assert ended.code == 0
     assert "Nothing found" in ended.out
-    assert "note: What this run would take: " in ended.err
+    assert "note: The cost of this run is unknown: " in ended.err

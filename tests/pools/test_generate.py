@@ -21,14 +21,14 @@ from commands import Youden, write_config
 from wire_server import Reply, WireServer, running
 from youden import read_pool
 from youden.errors import ConfigError
-from youden.judging.store.answers import MOST_UNWRITTEN
+from youden.judging.store.answers import MAX_PENDING_WRITES
 from youden.pools.generation.agents import AgentsFile, load_agents
 from youden.pools.generation.generate import generate
 from youden.pools.generation.generation import plan_generation
-from youden.pools.generation.item_sources import read_items, topics
+from youden.pools.generation.item_sources import python_topics, read_items
 from youden.stats import ranking_auc
-from youden.text.sentences import sentences
-from youden.text.words import words
+from youden.text.sentences import split_sentences
+from youden.text.words import split_words
 from youden.types import Item
 
 ROOT = Path(__file__).parents[2]
@@ -83,17 +83,17 @@ def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("agents: []", "agents"),
-        ("agents: [{id: a}]", "says nothing"),
+        ("agents: [{id: a}]", "defines no response"),
         ("agents: [{id: a, model: m}]", "belong together"),
-        ("agents: [{id: a, temperature: 1, steps: [reorder]}]", "for a model"),
+        ("agents: [{id: a, temperature: 1, steps: [reorder]}]", "need a model"),
         ("agents: [{id: a, steps: [revers]}]", "revers"),
         ("agents: [{id: a, steps: [{omit: {shares: 1}}]}]", "shares"),
-        ("agents: [{id: a, of: b, steps: [clone]}]", "no agent here"),
+        ("agents: [{id: a, of: b, steps: [clone]}]", "not an agent of this file"),
         ("agents: [{id: a, of: b, steps: [clone]}, {id: b, of: a, steps: [clone]}]", "circle"),
-        ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is taken"),
+        ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is not available"),
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
-        ("agents: {", "it is no YAML"),
+        ("agents: {", "it is not YAML"),
     ],
 )
 def test_agents_that_do_not_fit_are_refused_with_their_name(tmp_path: Path, text: str, says: str) -> None:
@@ -131,7 +131,7 @@ def test_items_come_from_lines_pools_and_sources_and_need_prompts(tmp_path: Path
 
 
 def test_topics_are_long_enough_and_not_too_many() -> None:
-    items = topics()
+    items = python_topics()
     assert 40 <= len(items) <= 79
     assert all(len((item.prompt or "").split()) >= 100 for item in items)
 
@@ -175,12 +175,12 @@ def respond(_n: int, body: Mapping[str, Any]) -> Reply:
     content = body["messages"][-1]["content"]
     if found := re.search(r"<text-(\w+)>\n(.*?)\n</text-\1>", content, re.DOTALL):
         rng = np.random.default_rng(len(content) + int(10 * (body.get("temperature") or 0)))
-        parts = sentences(found[2])
+        parts = split_sentences(found[2])
         kept = sorted(rng.permutation(len(parts))[: max(1, body["max_tokens"] // 100)])
         text = "A few words." if body["max_tokens"] < 50 else " ".join(parts[k] for k in kept)
         return Reply(text, usage={"prompt_tokens": 100, "completion_tokens": 50})
     tagged = re.findall(r"<(?:first|second)-(\w+)>\n(.*?)\n</", content, re.DOTALL)
-    one, two = (set(words(text)) for _, text in tagged)
+    one, two = (set(split_words(text)) for _, text in tagged)
     return Reply("YES" if len(one & two) > 0.25 * min(len(one), len(two)) else "NO")
 
 
@@ -233,7 +233,7 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
     ended = youden(*words_for("free.yaml"), "--json")
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["missing"] == 0
-    assert n_calls <= server.n_requests <= n_calls + MOST_UNWRITTEN + 8
+    assert n_calls <= server.n_requests <= n_calls + MAX_PENDING_WRITES + 8
     asked = server.n_requests
     keyed = (here / "free.yaml").read_text(encoding="utf-8").replace("null", '"NO_SUCH_KEY"')
     write(here / "keyed.yaml", keyed)

@@ -16,10 +16,10 @@ from wire_server import Reply, WireServer
 from youden import read_pool
 from youden.errors import ReplayMissError
 from youden.judging.offline.cassette_file import read_cassette
-from youden.judging.offline.tape import Tape, inserted
-from youden.judging.scheduler.options import Asking
+from youden.judging.offline.tape import CassetteRecorder, use_cassette
+from youden.judging.scheduler.options import JudgingOptions
 from youden.pools.generation.agents import load_agents
-from youden.pools.generation.generate import Generated, generate
+from youden.pools.generation.generate import GenerationResult, generate
 from youden.pools.generation.generation import plan_generation
 from youden.pools.generation.item_sources import read_items
 
@@ -222,22 +222,22 @@ def test_a_damaged_line_of_a_generated_pool_is_told(youden: Youden, made: Path, 
     (made.parent / "c.jsonl").write_text(text.replace(change, "", 1), encoding="utf-8")
     ended = youden("cassette", "verify", "c.jsonl")
     assert ended.code == 2
-    assert "another key" in ended.out
+    assert "but that of the request is" in ended.out
 
 
-def make(folder: Path, store: str, *, max_missing: float = 0.2) -> Generated:
+def make(folder: Path, store: str, *, max_missing: float = 0.2) -> GenerationResult:
     file = load_agents(folder / "agents.yaml", model_map={"m": str(folder / "m.yaml"), "n": str(folder / "n.yaml")})
     planned = plan_generation(file, read_items(str(folder / "items.jsonl")))
-    return generate(planned, store=folder / store, asking=Asking(1, max_missing))
+    return generate(planned, store=folder / store, asking=JudgingOptions(1, max_missing))
 
 
 def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(here: Path, server: WireServer) -> None:
-    with inserted(Tape(here / "c.jsonl", mode="once")) as tape:
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="once")) as tape:
         first = make(here, "one.db")
     assert (tape.n_played, tape.n_recorded) == (0, N_CALLS - 1)
     assert KEY not in (here / "c.jsonl").read_text(encoding="utf-8")
     asked = server.n_requests
-    with inserted(Tape(here / "c.jsonl", mode="none")) as tape:
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="none")) as tape:
         again = make(here, "two.db")
     assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 0, asked)
     assert (again.pool.digest, again.usd, again.n_failed) == (first.pool.digest, first.usd, 1)
@@ -246,7 +246,7 @@ def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(here: Pa
 def test_a_tape_that_is_recorded_from_a_full_store_is_whole(here: Path, server: WireServer) -> None:
     make(here, "one.db")
     asked = server.n_requests
-    with inserted(Tape(here / "c.jsonl", mode="all")):
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="all")):
         make(here, "one.db")
     assert (len(read_cassette(here / "c.jsonl").entries), server.n_requests) == (N_CALLS - 1, asked)
 
@@ -255,20 +255,20 @@ def test_recorded_failures_that_come_before_any_answer_end_nothing(here: Path, s
     agents = "agents: [{id: a, model: m, instruction: mine.md}, {id: b, model: n, instruction: mine.md}]"
     (here / "agents.yaml").write_text(agents, encoding="utf-8")
     server.behave = lambda n, body: Reply(status=400, delay=0.2) if body["model"] == "m" else says(n, body)
-    with inserted(Tape(here / "c.jsonl", mode="once")):
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="once")):
         first = make(here, "one.db", max_missing=0.5)
-    with inserted(Tape(here / "c.jsonl", mode="none")):
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="none")):
         again = make(here, "two.db", max_missing=0.5)
     assert first.n_failed == again.n_failed == 4
     assert first.pool.digest == again.pool.digest
 
 
 def test_an_unknown_request_fails_with_its_difference_from_the_nearest(here: Path, server: WireServer) -> None:
-    with inserted(Tape(here / "c.jsonl", mode="once")):
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="once")):
         make(here, "one.db")
     asked = server.n_requests
     (here / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite, kindly, {{text}}", encoding="utf-8")
-    with inserted(Tape(here / "c.jsonl", mode="none")), pytest.raises(ReplayMissError) as caught:
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="none")), pytest.raises(ReplayMissError) as caught:
         make(here, "two.db")
     for line in ("-Rewrite <text-…>", "+Rewrite, kindly, <text-…>"):
         assert line in str(caught.value)
@@ -276,6 +276,6 @@ def test_an_unknown_request_fails_with_its_difference_from_the_nearest(here: Pat
     assert server.n_requests == asked
     (here / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite {{text}}", encoding="utf-8")
     (here / "agents.yaml").write_text(AGENTS + "  - {id: third, model: m, instruction: mine.md, temperature: 0.5}\n")
-    with inserted(Tape(here / "c.jsonl", mode="new")) as tape:
+    with use_cassette(CassetteRecorder(here / "c.jsonl", mode="new")) as tape:
         make(here, "three.db")
     assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 4, asked + 4)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.protocol import scores as scores_module
-from youden.protocol.scores import touched_cells
+from youden.protocol.scores import index_cells
 from youden.types import Scores
 from youden.types import cells as cells_module
 from youden.types.cells import CellIndex
@@ -41,7 +41,7 @@ def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
         independent="twin" if rng.random() < 0.5 else "pooled",
         agent_ids=tuple(f"a{i}" for i in range(n_agents)),
         item_ids=tuple(f"p{j}" for j in range(n_items)),
-        split=Split.whole((n_agents, n_items)),
+        split=Split.without_holdout((n_agents, n_items)),
     )
 
 
@@ -87,8 +87,8 @@ def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items
         ).cells
         for column, other in zip(scores.cells[1:], again[1:], strict=True):
             np.testing.assert_array_equal(column, other)
-        np.testing.assert_array_equal(scores.cells.at.agent, again.at.agent)
-        np.testing.assert_array_equal(scores.cells.at.item, again.at.item)
+        np.testing.assert_array_equal(scores.cells.cell_index.agent, again.cell_index.agent)
+        np.testing.assert_array_equal(scores.cells.cell_index.item, again.cell_index.item)
 
 
 @settings(max_examples=30, deadline=None)
@@ -100,26 +100,26 @@ def test_cells_come_by_item_and_every_trial_knows_its_own(
     item = rng.integers(0, n_items, n_trials, dtype=np.int32)
     sides: Ids = rng.integers(0, n_agents, (2, n_trials), dtype=np.int32)
     with patch.object(cells_module, "CELLS_IN_CACHE", at_once), patch.object(scores_module, "CELLS_IN_CACHE", at_once):
-        index, rows = touched_cells(item, *sides, n_agents=n_agents, n_items=n_items)
+        index, rows = index_cells(item, *sides, n_agents=n_agents, n_items=n_items)
         values = rng.normal(size=len(index))
-        blocks = [block for (block,) in index.blocks(values)]
+        blocks = [block for (block,) in index.iter_matrices(values)]
     assert sorted(set(zip(np.tile(item, 2).tolist(), sides.ravel().tolist(), strict=True))) == list(
         zip(index.item.tolist(), index.agent.tolist(), strict=True)
     )
     for row, side in zip(rows, sides, strict=True):
         np.testing.assert_array_equal(index.agent[row], side)
         np.testing.assert_array_equal(index.item[row], item)
-    np.testing.assert_array_equal(np.concatenate(blocks, axis=1), index.matrix(values, empty=0.0))
+    np.testing.assert_array_equal(np.concatenate(blocks, axis=1), index.to_matrix(values, empty=0.0))
     by_agent = np.lexsort((index.item, index.agent))
     np.testing.assert_array_equal(index.by_agent, by_agent)
-    again = CellIndex.of(index.seen())
+    again = CellIndex.from_mask(index.to_mask())
     np.testing.assert_array_equal(again.agent, index.agent)
     np.testing.assert_array_equal(again.item, index.item)
 
 
 @given(**SIZES, at_once=st.sampled_from([1, 2**20]))
 def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: int, at_once: int) -> None:
-    cells = CellIndex.of(np.random.default_rng(seed).random((n_agents, n_items)) < 0.5)
+    cells = CellIndex.from_mask(np.random.default_rng(seed).random((n_agents, n_items)) < 0.5)
     with patch.object(cells_module, "CELLS_IN_CACHE", at_once):
         found = cells.find(cells.agent[:, None].astype(np.int64), cells.item[:, None].astype(np.int64))
     assert found.tolist() == [[n] for n in range(len(cells))]
@@ -127,7 +127,7 @@ def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: i
 
 def test_what_a_result_holds_cannot_be_changed() -> None:
     scores = rates_of(np.random.default_rng(1), 5, 4).training_scores()
-    for column in (scores.value, scores.weight, scores.cells.value, scores.cells.at.item):
+    for column in (scores.value, scores.weight, scores.cells.value, scores.cells.cell_index.item):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 0
     with pytest.raises(AttributeError):

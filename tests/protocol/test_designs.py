@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pools import make_pool
 from youden import make_plan
 from youden.errors import PlanError
-from youden.protocol.coverage import coverage
+from youden.protocol.coverage import compute_coverage
 from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.designs.repair import compare, components, n_comparisons
+from youden.protocol.designs.repair import count_comparisons, draw_comparisons, find_graph_components
 from youden.types import PAIRED, Plan
 
 CELL_DESIGNS = [Row, Column, Hybrid, NLogN]
@@ -42,10 +42,10 @@ def test_hybrid_takes_cells_by_coin() -> None:
 
 def test_nlogn_of_the_paper_is_a_third_of_the_cells_and_five_twelfths_of_the_training_ones() -> None:
     plan = make_plan(make_pool(30, 200), design="nlogn")
-    counted = coverage(plan)
+    counted = compute_coverage(plan)
     assert counted.scored == 2001
-    assert counted.of_present == pytest.approx(0.3335)
-    assert counted.of_train == pytest.approx(2001 / 4800)
+    assert counted.present_fraction == pytest.approx(0.3335)
+    assert counted.train_fraction == pytest.approx(2001 / 4800)
 
 
 @given(st.integers(0, 1000), st.sampled_from(CELL_DESIGNS), st.sampled_from([0.5, 1.0]))
@@ -54,7 +54,7 @@ def test_chosen_cells_are_eligible_a_d_core_and_connected(seed: int, design: typ
     generator = np.random.default_rng(seed)
     eligible = generator.random((9, 14)) < share
     drawer = design(n_paired=1)
-    if min(eligible.sum(axis=0).min(), eligible.sum(axis=1).min()) < 3 or components(eligible)[0].max():
+    if min(eligible.sum(axis=0).min(), eligible.sum(axis=1).min()) < 3 or find_graph_components(eligible)[0].max():
         with pytest.raises(PlanError) as caught:
             drawer.draw(eligible, generator)
         assert caught.value.slug in ("d-core", "not-connected")
@@ -63,7 +63,7 @@ def test_chosen_cells_are_eligible_a_d_core_and_connected(seed: int, design: typ
     assert not (chosen & ~eligible).any()
     assert chosen.sum(axis=0).min() >= 3
     assert chosen.sum(axis=1).min() >= 3
-    assert components(chosen)[0].max() == components(chosen)[1].max() == 0
+    assert find_graph_components(chosen)[0].max() == find_graph_components(chosen)[1].max() == 0
 
 
 def test_two_blocks_are_joined_by_one_cell() -> None:
@@ -71,7 +71,7 @@ def test_two_blocks_are_joined_by_one_cell() -> None:
     key[2, 1] = 0.1
     blocks = np.kron(np.eye(2), np.ones((2, 2))).astype(bool)
     drawer = Row(d_core=2)
-    mended = drawer._mended(np.ones((4, 4), dtype=bool), key, blocks)
+    mended = drawer._repair_or_check(np.ones((4, 4), dtype=bool), key, blocks)
     assert np.argwhere(mended & ~blocks).tolist() == [[2, 1]]
 
 
@@ -81,9 +81,9 @@ def test_every_chosen_cell_meets_its_partners(seed: int, pairs: str, n_partners:
     generator = np.random.default_rng(seed)
     eligible = generator.random((6, 5)) < 0.8
     chosen = eligible & (generator.random((6, 5)) < 0.4)
-    trials = compare(chosen, eligible, n_partners=n_partners, pairs=pairs, rng=generator)
+    trials = draw_comparisons(chosen, eligible, n_partners=n_partners, pairs=pairs, rng=generator)
     rows = list(zip(trials.item.tolist(), trials.first.tolist(), trials.second.tolist(), strict=True))
-    most = n_comparisons(chosen, eligible, n_partners=n_partners, pairs=pairs)
+    most = count_comparisons(chosen, eligible, n_partners=n_partners, pairs=pairs)
     assert len(rows) == most if pairs == "ordered" or n_partners is None else len(rows) <= most
     met = Counter((j, i) for j, i, _ in rows)
     if pairs == "unordered":
@@ -118,8 +118,8 @@ def test_a_budget_too_small_for_all_partners_takes_fewer_and_says_so() -> None:
 
 def test_a_c_beyond_the_matrix_is_capped_and_said() -> None:
     plan = make_plan(make_pool(6, 10), design="nlogn", holdout=0, options={"c": 50})
-    assert coverage(plan).scored == 60
-    assert "capped at all of them" in plan.notes[0]
+    assert compute_coverage(plan).scored == 60
+    assert "all of them are used" in plan.notes[0]
 
 
 @given(st.integers(0, 100))
@@ -142,14 +142,15 @@ def test_an_item_left_short_is_named_with_what_to_raise() -> None:
     error = refusal(design="column", holdout=0, options={"beta": 0.22, "repair": False})
     assert error.slug == "d-core"
     assert str(error) == (
-        "Column design left item 'i0' with 2 agents (needs 3). Raise beta above 0.22 or lower d_core. [d-core]"
+        "The column design has too few agents for item 'i0': got 2, but it needs 3. Set beta above 0.22, or a smaller d_core. "
+        "[d-core]"
     )
 
 
 def test_an_item_that_nobody_can_mend_is_named() -> None:
     present = np.ones((9, 20), dtype=bool)
     present[2:, 17] = False
-    with pytest.raises(PlanError, match="left item 'i17' with 2 agents") as caught:
+    with pytest.raises(PlanError, match="too few agents for item 'i17': got 2") as caught:
         make_plan(make_pool(9, 20, present=present), design="nlogn", holdout=0)
     assert caught.value.slug == "d-core"
 
@@ -191,6 +192,6 @@ def test_pooled_n_says_the_number() -> None:
 @pytest.mark.parametrize("pairs", ["ordered", "unordered"])
 def test_dense_takes_both_orders_or_one(pairs: str) -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0, options={"pairs": pairs})
-    counted = coverage(plan)
+    counted = compute_coverage(plan)
     assert counted.unordered == 10 * 6
     assert counted.ordered == counted.paired == counted.independent == (120 if pairs == "ordered" else 60)

@@ -8,7 +8,7 @@ import pytest
 from pools import answer_with, make_pool
 from worlds import analysed
 from youden import make_plan
-from youden.pipeline.abilities import mean_abilities
+from youden.pipeline.abilities import estimate_mean_abilities
 from youden.protocol.scores import pooled_fpr
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool
 from youden.types.trials import PROBE
@@ -39,7 +39,7 @@ def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
     assert (plan.arm == INDEPENDENT).sum() == 200
     assert (plan.arm[probes] == INDEPENDENT).all()
     assert set(plan.first[probes]) | set(plan.second[probes]) == {2, 5}
-    assert any("unusually alike" in note for note in plan.notes)
+    assert any("unusually similar" in note for note in plan.notes)
 
 
 def test_texts_without_anything_unusual_have_no_probes() -> None:
@@ -67,5 +67,5 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
 
 def test_means_of_trials_take_off_a_rate_that_no_probe_moves(plan: Plan) -> None:
     probes = plan.role == PROBE
-    means = mean_abilities(answer_with(plan, probes.astype(float)))
+    means = estimate_mean_abilities(answer_with(plan, probes.astype(float)))
     assert means.fpr == 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden import make_plan
 from youden.errors import PlanError, StatisticsError
-from youden.protocol.coverage import coverage
+from youden.protocol.coverage import compute_coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import PlanSize, draw_split
 from youden.protocol.scores import pooled_fpr
@@ -120,7 +120,7 @@ def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRu
     plan = make_plan(pool, design="dense", rule=rule, holdout=0.3, seed=3)
     rates = answer_with(plan, np.random.default_rng(0).random(len(plan))).rates()
     held = rates.holdout_scores()
-    dense = replace(rates, split=Split.whole((5, 6))).training_scores()
+    dense = replace(rates, split=Split.without_holdout((5, 6))).training_scores()
     assert np.array_equal(np.isnan(held.value), ~plan.split.holdout)
     np.testing.assert_allclose(held.value[plan.split.holdout], dense.value[plan.split.holdout])
 
@@ -162,7 +162,7 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
 
 
 def _check_coverage(plan: Plan) -> None:
-    """Every count of `coverage`, the slow and obvious way."""
+    """Every count of `compute_coverage`, the slow and obvious way."""
     train, held = plan.split.train, plan.split.holdout
     scored, ordered, unordered, n_held = set(), set(), set(), 0
     for j, i, k, arm, o in zip(plan.item, plan.first, plan.second, plan.arm, plan.other_item, strict=True):
@@ -172,11 +172,11 @@ def _check_coverage(plan: Plan) -> None:
             unordered.add((j, frozenset((i, k))))
             if train[i, j] and train[k, j]:
                 scored.add((i, j))
-    counted = coverage(plan)
+    counted = compute_coverage(plan)
     assert (counted.ordered, counted.unordered, counted.scored) == (len(ordered), len(unordered), len(scored))
     assert (counted.holdout, counted.cells, counted.calls) == (n_held, plan.n_cells, len(plan))
     assert (counted.train, counted.present) == (train.sum(), train.sum() + held.sum())
-    assert counted.of_train == len(scored) / train.sum()
+    assert counted.train_fraction == len(scored) / train.sum()
 
 
 def _paired(plan: Plan) -> list[np.ndarray]:
@@ -258,7 +258,7 @@ def test_where_there_are_more_items_than_slots_none_is_asked_twice_and_partners_
 def test_a_plan_with_far_fewer_calls_than_asked_for_says_so() -> None:
     plan = make_plan(make_pool(4, 12), calls=1_000_000_000)
     assert any(
-        "1,000,000,000 calls were asked for; on this pool 'cyclic' has 244 to make" in note for note in plan.notes
+        "the budget is 1,000,000,000 calls, but 'cyclic' has only 244 on this pool" in note for note in plan.notes
     )
 
 
@@ -280,7 +280,7 @@ def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -
     extra = (plan.slot < 0) & (plan.arm == PAIRED)
     assert plan.split.holdout[plan.first[extra], plan.item[extra]].all()
     assert np.bincount(plan.first[extra] * 12 + plan.item[extra]).max() == 3
-    assert any("held-out cells alone" in note for note in plan.notes)
+    assert any("judge only the" in note for note in plan.notes)
 
 
 def test_pooled_independent_trials_are_spread_over_agents() -> None:

@@ -19,14 +19,14 @@ from youden.data.pools import spool
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import PoolError
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.question.questions import keys
-from youden.pipeline.ranking import abilities_of
-from youden.protocol.blocks import after_steps
+from youden.judging.question.questions import iter_keys
+from youden.pipeline.ranking import trial_abilities_from_verdicts
+from youden.protocol.blocks import plan_after_steps
 from youden.protocol.extension import add_calls, add_repeats
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
 from youden.types import Agent, Item, Plan, Pool
-from youden.types.pool import in_file
+from youden.types.pool import find_file_texts
 
 WORDS = np.array([f"word{n}" for n in range(300)])
 
@@ -93,7 +93,7 @@ def bare_pool() -> Pool:
 def test_without_repeats_pool_plan_keys_and_table_are_those_recorded_before_there_were_repeats(design: str) -> None:
     pool = bare_pool()
     plan = make_plan(pool, design=design, seed=3)
-    asked = [key for _, key in keys(load_judge_config("gpt-4o-mini").questions(), plan)]
+    asked = [key for _, key in iter_keys(load_judge_config("gpt-4o-mini").questions(), plan)]
     table = youden.rank(youden.judge(plan, judge="lexical")).set_index("agent").sort_index()
     of_plan, of_keys, ability = RECORDED[design]
     assert pool.digest == POOL
@@ -149,7 +149,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
     assert starts_with(grown.trials, plan.trials.of_first_repeats())
     assert (grown.first != grown.second).all()
     questions = load_judge_config("gpt-4o-mini").questions()
-    before, after = dict(keys(questions, plan)), dict(keys(questions, grown))
+    before, after = dict(iter_keys(questions, plan)), dict(iter_keys(questions, grown))
     assert all(after[row] == key for row, key in before.items())
     assert len(set(after.values())) == len(grown), "nothing that was asked is asked again"
     n, n_paired = shown(grown, joined), int((plan.arm == 0).sum())
@@ -157,7 +157,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
     assert (n.max(axis=2) - n.min(axis=2)).max() <= most_apart
     half = shown(add_repeats(plan, joined, calls=36), joined)
     assert half[:, :, 0].sum() == 2 * n_paired, "what was shown already waits for the others"
-    earlier = after_steps(grown, 0)
+    earlier = plan_after_steps(grown, 0)
     assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))
 
 
@@ -172,7 +172,7 @@ def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joi
     assert trials.second_repeat is not None
     mean = of[grown.first, grown.item, trials.first_repeat - 1] + of[grown.second, grown.item, trials.second_repeat - 1]
     result = answer_with(grown, np.where(grown.arm == 0, 0.5 + mean / 2, 0.0))
-    found = abilities_of(result)
+    found = trial_abilities_from_verdicts(result)
     assert found is not None
     # an answer moves by half of what its agents differ, and of that a mean over K − 1 partners tells (K − 2)/(K − 1)
     effect = (found.ability - found.ability.mean()) * 2 * (pool.n_agents - 1) / (pool.n_agents - 2)
@@ -197,7 +197,7 @@ def test_the_key_of_an_answer_is_that_of_the_texts_that_were_shown() -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, calls=300)
     questions = load_judge_config("gpt-4o-mini").questions()
-    rows, (one, two) = dict(keys(questions, plan)), plan.text_rows
+    rows, (one, two) = dict(iter_keys(questions, plan)), plan.text_rows
     for row in range(len(plan)):
         request = questions.request(plan, row)
         other = plan.other_item[row] if plan.arm[row] else plan.item[row]
@@ -214,14 +214,14 @@ def test_a_pool_with_repeats_is_read_as_it_was_written(
 ) -> None:
     pool = pool_of(gaps=True)
     write_pool(pool, tmp_path / "pool")
-    monkeypatch.setattr(spool, "MOST_IN_MEMORY", most)
+    monkeypatch.setattr(spool, "MAX_BYTES_IN_MEMORY", most)
     place = tmp_path / "pool"
     if kind != "folder":
         place = tmp_path / f"t.{kind}"
         assert youden("export", "pool", str(place)).code == 0
     read = read_pool(place)
     assert [*map(list, read.every)] == [*map(list, pool.every)]
-    assert (in_file(read.every) is not None) == (most == 10)
+    assert (find_file_texts(read.every) is not None) == (most == 10)
     assert np.array_equal(read.n_repeats, pool.n_repeats)
     assert read.n_responses == pool.n_responses
     assert np.array_equal(read.every_length, pool.every_length)
@@ -244,7 +244,7 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     (tmp_path / "run.yaml").write_text("pool: pool\njudge: lexical\ncalls: 170\nout: run\n", encoding="utf-8")
     ran = youden("run", "run.yaml")
     assert ran.code == 0
-    assert "agents have up to 3 responses to an item" in youden("plan", "run.yaml").err
+    assert "agents have up to 3 responses per item" in youden("plan", "run.yaml").err
     assert youden("extend", "calls", "run", "36").code == 0
     folder, pool = RunFolder(tmp_path / "run"), read_pool(tmp_path / "pool")
     plan = folder.read_plan()
@@ -269,6 +269,6 @@ def test_check_names_agents_whose_repeats_are_equal_and_one_whose_repeats_differ
     blocks[1][4] = [text[:8] for text in blocks[1][4]]
     write_pool(Pool.of_blocks(pool.agents, pool.items, blocks, "odd"), tmp_path / "odd")
     said = youden("check", "odd").out
-    assert "All repeats are equal of 'a2'" in said
+    assert "All repeats of 'a2' are equal" in said
     assert "[repeats-wild]" in said
-    assert "'a4'" in said.split("Repeats differ wildly")[1][:200]
+    assert "Repeats of 'a4' differ widely" in said

@@ -339,7 +339,7 @@ def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judg
             "8,448 calls, $0.00",
             "12 agents",
             "all 32 items compared",
-            "is no proof of correctness",
+            "does not prove correctness",
         ):
             assert expected in said
         bottom = "return document.querySelector('#figure-ranking .chart').getBoundingClientRect().bottom"
@@ -383,7 +383,7 @@ def test_from_the_ranking_to_both_texts_of_an_agents_worst_trial_in_two_clicks_a
 def test_an_address_of_no_agent_and_of_no_trial_is_the_report_that_says_so(demo: Path) -> None:
     with opened(f"{demo.as_uri()}#/agent/%E0nobody/trial/7777777") as browser:
         assert browser.find_element("id", "report").is_displayed()
-        assert until(lambda: texts(browser, "dialog[open] p"))[0].startswith("This file holds a sample")
+        assert until(lambda: texts(browser, "dialog[open] p"))[0].startswith("This file contains a sample")
         assert complaints(browser) == []
 
 
@@ -427,9 +427,9 @@ def test_warnings_are_grouped_lines_that_open_and_the_way_around_stays_in_sight(
         assert texts(browser, ".warnings h4") == ["The judge", "The pool"]
         lines = texts(browser, ".warnings summary")
         assert lines[:2] == ["The lexical judge is a similarity baseline", "Agent 'truncation' copies its prompts"]
-        assert "let a language model judge" not in browser.find_element("css selector", ".warnings").text
+        assert "judge with a language model" not in browser.find_element("css selector", ".warnings").text
         press(browser, ".warnings summary")
-        assert "let a language model judge" in browser.find_element("css selector", ".warnings").text
+        assert "judge with a language model" in browser.find_element("css selector", ".warnings").text
         press(browser, "nav a[href='#trials']")
         until(lambda: browser.execute_script("return scrollY > 1000"))
         assert browser.execute_script("return document.querySelector('nav').getBoundingClientRect().top") == 0

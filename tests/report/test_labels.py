@@ -23,10 +23,10 @@ from youden.errors import ConfigError, ImportFormatError
 from youden.pipeline.fitted_run import fit_run
 from youden.report.data.report import ReportData
 from youden.report.pages.writing import render_markdown, render_page
-from youden.stats import sampled_auc
+from youden.stats import auc_sampling_interval
 from youden.types import Agent
 from youden.types.label_facts import LabelFacts, Validation
-from youden.workflows.labels import aliases_of, open_labels, validate
+from youden.workflows.labels import get_unique_aliases, open_labels, validate
 
 AGENTS = [f"a{i}" for i in range(8)]
 KNOWN = [Agent(name) for name in AGENTS]
@@ -97,16 +97,16 @@ def test_what_holds_no_number_or_has_no_name_is_no_label(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "slug", "says"),
     [
-        ("agent,acc\na0,high\na1,1\n", "labels-value", "line 2: acc is 'high'"),
-        ("agent,acc\na0,1\na1,inf\n", "labels-value", "line 3: acc is 'inf'"),
-        ("model,acc\na0,1\n", "labels-columns", "no column agent; it has 'model, acc'"),
-        ("agent\na0\n", "labels-columns", "there is none"),
-        ("agent,acc\na0,good\n", "labels-columns", "there is 'acc'"),
-        ("agent,acc\na0,1\na0,2\n", "labels-duplicate", "line 3: 'a0' is labelled in"),
+        ("agent,acc\na0,high\na1,1\n", "labels-value", "line 2: acc is not a finite number: got 'high'"),
+        ("agent,acc\na0,1\na1,inf\n", "labels-value", "line 3: acc is not a finite number: got 'inf'"),
+        ("model,acc\na0,1\n", "labels-columns", "no column agent: got the columns 'model, acc'"),
+        ("agent\na0\n", "labels-columns", "got none"),
+        ("agent,acc\na0,good\n", "labels-columns", "got 'acc'"),
+        ("agent,acc\na0,1\na0,2\n", "labels-duplicate", "line 3: 'a0' already has labels in"),
         ("agent,item,acc\na0,i,1\na0,i,1\n", "labels-duplicate", "'a0' on 'i'"),
         ("agent,acc,acc\na0,1,2\n", "import-csv", "the column 'acc' is there twice"),
-        ("agent,acc\n,1\n", "labels-id", "line 2: the agent is ''"),
-        ("agent,item,acc\na0,,1\n", "labels-id", "the item is ''"),
+        ("agent,acc\n,1\n", "labels-id", "line 2: the agent is not an id: got ''"),
+        ("agent,item,acc\na0,,1\n", "labels-id", "the item is not an id: got ''"),
         ("agent,acc\n", "labels-empty", "no rows"),
         ("agent,acc\na0\n", "import-csv", "1 fields"),
     ],
@@ -127,14 +127,14 @@ def test_figures_are_those_of_the_agents_that_have_both(run: RunFolder, tmp_path
     assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
     assert label.spearman.low < label.spearman.value
     assert label.auc is None
-    assert found.notes == ("Without a label: 1 of 8 agents, a7.",)
+    assert found.notes == ("1 of 8 agents have no label: a7.",)
     assert run.read_labels() == found
 
 
 def test_labels_of_0_and_1_have_an_auc(run: RunFolder, tmp_path: Path) -> None:
     good = [True, True, False, True, False, False, False, True]
     label = only(held_against(run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
-    wanted = sampled_auc(abilities(run), np.array(good))
+    wanted = auc_sampling_interval(abilities(run), np.array(good))
     assert (label.auc.value, label.auc.low, label.auc.high) == (wanted.value, wanted.low, wanted.high)
     assert label.n_positive == 4
     assert [one.agent for one in label.disagreements] == ["a7", "a2"]
@@ -150,7 +150,7 @@ def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_
     assert (first.rank_low, first.rank_high) == (rows["a0"].place_low, rows["a0"].place_high)
     assert first.explained == (first.rank_high == 8)
     assert label.n_unexplained >= 1
-    assert "the label errs" in label.words[-1]
+    assert "the label is wrong" in label.words[-1]
 
 
 def test_labels_of_cells_are_averaged_and_held_against_scores(run: RunFolder, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_labels_of_cells_are_averaged_and_held_against_scores(run: RunFolder, tm
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
     label = only(found := held_against(run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
     assert label.n_agents == 8
-    assert any("items that are not in this run: 10" in note for note in found.notes)
+    assert any("10 labelled items are not in this run" in note for note in found.notes)
     assert any("different items" in note for note in found.notes)
 
 
@@ -210,10 +210,10 @@ def test_perfect_agreement_and_few_agents_have_no_interval_and_a_wrong_direction
 ) -> None:
     perfect = only(held_against(run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))
     assert (perfect.spearman.value, perfect.spearman.low) == (pytest.approx(1), None)
-    assert "no interval" in perfect.words[1]
+    assert "no confidence interval" in perfect.words[1]
     assert perfect.disagreements == ()
     errors = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 2, 3, 4, 5, 6, 8, 7]))))
-    assert any("change its sign" in sentence for sentence in errors.words)
+    assert any("change their sign" in sentence for sentence in errors.words)
 
 
 def test_labels_of_nobody_in_the_run_are_refused_with_the_nearest_ids(run: RunFolder, tmp_path: Path) -> None:
@@ -227,9 +227,7 @@ def test_some_labels_of_nobody_are_counted_and_left_out(run: RunFolder, tmp_path
     rows = [*of_agents([8, 7, 6, 5, 4, 3, 2, 1]), {"agent": "a-0", "accuracy": 9}]
     found = held_against(run, write(tmp_path / "l.csv", rows))
     assert only(found).n_agents == 8
-    assert found.notes == (
-        "Left out, for they are not in this run: 1 of 9 labelled agents, 'a-0' (did you mean 'a0'?).",
-    )
+    assert found.notes == ("1 of 9 labelled agents are not in this run and are left out: 'a-0' (did you mean 'a0'?).",)
 
 
 def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(run: RunFolder, tmp_path: Path) -> None:
@@ -240,23 +238,28 @@ def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(run: 
     table = open_labels(write(tmp_path / "l.csv", rows), known)
     found = validate(run, table)
     assert only(found).n_agents == 8
-    assert found.notes == ("Labelled by another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
-    with pytest.raises(ConfigError, match="labels the agent 'a0' as 'a0' and, by an alias, as 'Model Zero'") as caught:
+    assert found.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
+    with pytest.raises(
+        ConfigError, match="two names for the agent 'a0': got 'a0' and, by an alias, 'Model Zero'"
+    ) as caught:
         open_labels(write(tmp_path / "l.csv", [*rows, {"agent": "a0", "accuracy": 1}]), KNOWN)
     assert caught.value.slug == "labels-alias"
 
 
 def test_an_alias_that_two_agents_share_finds_nobody() -> None:
     agents = [Agent("a", meta={"alias": "x"}), Agent("b", meta={"alias": "x"}), Agent("c", meta={"alias": "y"})]
-    assert aliases_of(agents) == {"y": "c"}
+    assert get_unique_aliases(agents) == {"y": "c"}
 
 
 def test_names_of_nobody_that_are_near_an_agent_without_a_label_come_first(run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"other {n}", "accuracy": n} for n in range(6)]
     rows += [*of_agents([8, 7, 6, 5, 4, 3, 2]), {"agent": "A-7", "accuracy": 1}]
     found = held_against(run, write(tmp_path / "l.csv", rows))
-    assert "7 of 14 labelled agents, 'A-7' (did you mean 'a7'?), 'other 0', " in found.notes[0]
-    assert found.notes[1] == "Without a label: 1 of 8 agents, a7."
+    assert (
+        "7 of 14 labelled agents are not in this run and are left out: 'A-7' (did you mean 'a7'?), 'other 0', "
+        in found.notes[0]
+    )
+    assert found.notes[1] == "1 of 8 agents have no label: a7."
 
 
 def test_parts_that_do_not_compare_bar_no_place(run: RunFolder, tmp_path: Path) -> None:
@@ -272,8 +275,8 @@ def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path
     fit_run(run, target="these-items")
     data = ReportData(run)
     assert data.summary.labels is None
-    assert any("about an earlier ranking" in advice.says for advice in data.advice)
-    assert "Against labels" not in render_page(data)
+    assert any("refers to an earlier ranking" in advice.says for advice in data.advice)
+    assert "Agreement with labels" not in render_page(data)
     run.remove("labels.json")
     assert not any("labels.json" in advice.says for advice in ReportData(run).advice)
 
@@ -285,7 +288,7 @@ def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, 
     held_against(run, file)
     data = ReportData(run)
     page, summary = render_page(data), render_markdown(data)
-    assert "Against labels" in page
+    assert "Agreement with labels" in page
     assert "<img" not in page.split("<main")[1].split("<script")[0]
     assert "\x1b" not in page + summary
     assert "<img" not in summary.replace("\\<", "")
@@ -312,7 +315,7 @@ def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
     assert youden("run", "mine.yaml", "--labels", "labels.csv").code == 0
     again = contents(here)
     assert again.pop("labels.json")
-    assert b"Against labels" in again.pop("report.html")
+    assert b"Agreement with labels" in again.pop("report.html")
     assert again == {name: content for name, content in before.items() if name != "report.html"}
 
 
@@ -320,7 +323,7 @@ def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
 def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, tmp_path: Path) -> None:
     shown = youden("fit", "runs/mine", "--labels", "labels.csv")
     assert "against labels.csv" in shown.out
-    assert "The ranking and 'accuracy', on 5 agents: ρ = 0.80" in shown.out
+    assert "Agreement of the ranking with 'accuracy' on 5 agents: ρ = 0.80" in shown.out
     said = json.loads(youden("fit", "runs/mine", "--labels", "labels.csv", "--json").out)
     (label,) = said["labels"]["labels"]
     assert label["name"] == "accuracy"
@@ -329,8 +332,8 @@ def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, 
     (tmp_path / "runs/mine/labels.json").unlink()
     assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] is None
     assert youden("report", "runs/mine", "--labels", "labels.csv").code == 0
-    assert "Against labels" in (tmp_path / "runs/mine/report.html").read_text(encoding="utf-8")
-    assert "which no fit has seen" in youden("report", "runs/mine", "--format", "md").out
+    assert "Agreement with labels" in (tmp_path / "runs/mine/report.html").read_text(encoding="utf-8")
+    assert "on which no fit depends" in youden("report", "runs/mine", "--format", "md").out
 
 
 def test_a_wrong_file_of_labels_ends_a_run_before_anything_is_asked(youden: Youden, tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
 from youden.errors import RunFolderError
 from youden.pipeline.fitted_run import fit_run
-from youden.report.charts.figures import MAX_RANKED, figures
+from youden.report.charts.figures import MAX_RANKED, draw_figures
 from youden.report.data import answer_blocks as repeats
 from youden.report.data import trial_reading as cost
 from youden.report.data import trial_reading as worst
-from youden.report.data.answer_blocks import TrialSource, trials_on_disk
+from youden.report.data.answer_blocks import TrialSource, open_trials
 from youden.report.data.evidence import Evidence
-from youden.report.data.grids import MAX_TILES, AgentGrid, CellGrid, binned
+from youden.report.data.grids import MAX_TILES, AgentGrid, CellGrid, bin_means
 from youden.report.data.report import ReportData
 from youden.report.data.trial_reading import Latency, TrialReading
 from youden.report.pages.writing import render_page
@@ -66,7 +66,7 @@ def test_many_agents_are_drawn_in_bins_of_means() -> None:
 
 
 def test_figures_of_many_agents_are_bounded_and_say_so(data: ReportData) -> None:
-    drawn_ones = {figure.slug: figure for figure in figures(data)}
+    drawn_ones = {figure.slug: figure for figure in draw_figures(data)}
     for slug in ("agents", "agents-clustered"):
         assert len(drawn_ones[slug].frame.columns["value"]) <= MAX_TILES
         assert "mean over 3 × 3 agents" in drawn_ones[slug].note
@@ -77,8 +77,8 @@ def test_figures_of_many_agents_are_bounded_and_say_so(data: ReportData) -> None
 def test_of_many_items_every_so_manieth_is_drawn(data: ReportData) -> None:
     lines = data.items.ordered * 500
     many = with_values(data, items=with_values(data.items, ordered=lines))
-    (figure,) = (figure for figure in figures(many) if figure.slug == "difficulty")
-    assert list(figure.frame.columns["place"]) == list(range(1, len(lines) + 1, 3))
+    (figure,) = (figure for figure in draw_figures(many) if figure.slug == "difficulty")
+    assert list(figure.frame.columns["position"]) == list(range(1, len(lines) + 1, 3))
     assert "One item in 3" in figure.note
 
 
@@ -133,18 +133,18 @@ def test_tiles_of_cells_are_the_means_of_their_matrix(run: RunFolder, max_tiles:
     value = evidence.scores.value[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
     per_row, per_column = grid.agents_per_row, grid.items_per_column
     assert grid.score.shape == (-(-K // per_row), -(-J // per_column))
-    np.testing.assert_allclose(grid.score, binned(value, per_row, per_column), rtol=0, atol=1e-12)
-    fitted = evidence.predicted.at(np.arange(K)[:, None], np.arange(J))
+    np.testing.assert_allclose(grid.score, bin_means(value, per_row, per_column), rtol=0, atol=1e-12)
+    fitted = evidence.predicted.predict(np.arange(K)[:, None], np.arange(J))
     beyond = evidence.scores.value - fitted
     beyond = beyond[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
-    np.testing.assert_allclose(grid.residual, binned(beyond, per_row, per_column), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(grid.residual, bin_means(beyond, per_row, per_column), rtol=0, atol=1e-12)
 
 
 def test_a_report_makes_no_matrix_of_scores(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(cells: CellIndex, values: Floats, *, empty: float) -> Floats:
         raise AssertionError(f"{len(values)} cells were made a matrix of {cells.n_agents} × {cells.n_items}.")
 
-    monkeypatch.setattr(CellIndex, "matrix", refuse)
+    monkeypatch.setattr(CellIndex, "to_matrix", refuse)
     ReportData(run)
 
 
@@ -163,9 +163,9 @@ def unanswered(plan: Plan) -> Bools:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(trial_tables, "ROWS_PER_GROUP", 60)
-    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 12)
-    monkeypatch.setattr(repeats, "AT_ONCE", 40)
-    monkeypatch.setattr(worst, "AT_ONCE", 16)
+    monkeypatch.setattr(blocks, "MAX_CELLS_PER_CHUNK", 12)
+    monkeypatch.setattr(repeats, "TRIALS_PER_SORT", 40)
+    monkeypatch.setattr(worst, "TRIALS_PER_CHUNK", 16)
     return monkeypatch
 
 
@@ -187,7 +187,7 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     tmp_path: Path, how: str, small_parts: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, how)
-    assert len(list(folder.judged_files().verdicts.blocks())) > 1
+    assert len(list(folder.open_judged_files().verdicts.row_groups())) > 1
     fit_run(folder)
     large = ReportData(RunFolder(folder.path))
     assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
@@ -197,7 +197,7 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     alike(large, ReportData(RunFolder(folder.path)), how)
     fit_run(folder)
     alike(pairs, folder.read_pairs(), how)
-    assert (large.judge.turned is None) == (large.trials.n_of_kind["answers differ"] == 0)
+    assert (large.judge.swapped is None) == (large.trials.n_of_kind["answers differ"] == 0)
     assert sum(large.trials.n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
 
@@ -212,7 +212,7 @@ def fitted(tmp_path: Path) -> RunFolder:
 def test_pairs_of_another_fit_are_not_believed(fitted: RunFolder) -> None:
     rows = fitted.file("ranking.csv").read_bytes().splitlines(keepends=True)
     fitted.file("ranking.csv").write_bytes(b"".join([rows[0], rows[2], rows[1], *rows[3:]]))
-    with pytest.raises(RunFolderError, match=r"Fit the run again: youden fit .*\[pairs-stale\]"):
+    with pytest.raises(RunFolderError, match=r"Run `youden fit .*` to fit the run again.*\[pairs-stale\]"):
         ReportData(fitted)
     fit_run(fitted)
     ReportData(fitted)
@@ -244,7 +244,7 @@ def test_seconds_and_keys_are_those_of_their_rows_and_a_sample_of_calls_is_calle
     plan = folder.read_plan()
     n = len(plan)
     folder.write_verdicts(result := timed(plan, n))
-    memory, disk = source_of(result), trials_on_disk(folder)
+    memory, disk = source_of(result), open_trials(folder)
     assert len(disk.blocks) > 5
     rows = [n - 1, 3, 200, 61, 3]
     for source in (memory, disk):
@@ -254,7 +254,7 @@ def test_seconds_and_keys_are_those_of_their_rows_and_a_sample_of_calls_is_calle
         whole = latency(source)
         assert (whole.n_calls, whole.n_sampled) == (n // 2, None)
         assert whole.median == pytest.approx(np.median(np.arange(1, n, 2) / 1000))
-    monkeypatch.setattr(cost, "MAX_TIMED", 100)
+    monkeypatch.setattr(cost, "MAX_TIMED_CALLS", 100)
     some = latency(disk)
     step = -(-n // 100)
     assert (some.n_calls, some.n_sampled) == (n // 2, -(-(n // 2) // step))

@@ -12,7 +12,7 @@ import pytest
 
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.text.printable import path_part
+from youden.text.printable import to_file_name
 
 TOOLS = Path(__file__).parents[1] / "tools"
 
@@ -75,7 +75,7 @@ def test_a_run_is_logged_with_ranking_intervals_cost_and_report(configured: Path
     for run in runs:
         assert run["status"] == "FINISHED"
         for row in folder.read_ranking():
-            name = path_part(row.agent)
+            name = to_file_name(row.agent)
             assert [run["metrics"][f"{what}/{name}"] for what in ("ability", "low", "high")] == [
                 row.ability,
                 row.low,

@@ -22,20 +22,20 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.pipeline.fitted_run import fit_run
-from youden.protocol.independent import same_trials
-from youden.report.charts.figures import figures
+from youden.protocol.independent import match_trials
+from youden.report.charts.figures import draw_figures
 from youden.report.charts.marks import Frame
-from youden.report.data.comparison import Comparison, _apart, other_answers
+from youden.report.data.comparison import Comparison, _find_different, match_answers
 from youden.report.data.evidence import Sources, read_result
-from youden.report.data.grids import bin_sizes, binned, cluster_order
-from youden.report.data.opened_trials import TrialSample, judge_of_calls
-from youden.report.data.ranking_tables import clipped, rank_agents, readable
+from youden.report.data.grids import bin_means, bin_sizes, cluster_order
+from youden.report.data.opened_trials import TrialSample, find_calling_judge
+from youden.report.data.ranking_tables import escape_controls, rank_agents, truncate
 from youden.report.data.report import ReportData
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
 from youden.study.agreement import JudgesStudy
-from youden.study.judged_runs import SideBySide, read_judged
+from youden.study.judged_runs import AlignedRuns, read_judged_run
 from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Trials
 from youden.types.columns import columns_of
 from youden.types.facts import RankingRow
@@ -56,12 +56,12 @@ ROWS = (
     row("c", 0.2, 3, 3),
     row("d", None, 1, 4),
 )
-POOL = PoolSummary.of_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
+POOL = PoolSummary.from_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
 
 
 def test_places_and_bars_are_those_of_the_ranking() -> None:
     ranking = rank_agents(ROWS, POOL)
-    assert [agent.places for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
+    assert [agent.ranks for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
     assert [agent.bar and (round(agent.bar.low, 1), round(agent.bar.width, 1)) for agent in ranking] == [
         (75.0, 25.0),
         (62.5, 25.0),
@@ -83,8 +83,8 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
     for line in lines:
         tied = data.tied[line.agent]
         assert line.agent not in tied
-        assert line.place_range[1] - line.place_range[0] >= len(tied)
-        assert line.rank_low <= line.place_range[0] <= line.place_range[1] <= line.rank_high
+        assert line.rank_interval[1] - line.rank_interval[0] >= len(tied)
+        assert line.rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.rank_high
         apart_though_overlapping += sum(
             other.low <= line.high and line.low <= other.high
             for other in lines
@@ -101,7 +101,7 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
     assert data.summary.facts.best is None
     assert len(data.summary.facts.choice.as_good) == 4
     for line in data.summary.ranking:
-        assert line.places == line.places_at_once == "1–5"
+        assert line.ranks == line.simultaneous_ranks == "1–5"
         assert line.low < line.high
         assert len(data.tied[line.agent] or ()) == 4
 
@@ -113,10 +113,10 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
     assert "9 of 12 items compared" in render_page(data)
     assert "12 items, of which 9 were compared" in render_markdown(data).replace("\\", "")
     for text in (render_page(data), render_markdown(data).replace("\\", "")):
-        assert "obscure or bureaucratic styles stand high, terse references low" in text
-        assert "is no proof of correctness" in text
-        assert "Intervals and places describe how these agents would do on more items like these." in text
-        assert "Two random halves of the partners rank agents alike at ρ = " in text
+        assert "obscure or bureaucratic styles rank high, terse references low" in text
+        assert "does not prove correctness" in text
+        assert "Intervals and ranks describe how these agents would perform on more items like these." in text
+        assert "Rankings by two random halves of the partners correlate at ρ = " in text
 
 
 def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_summary(tmp_path: Path) -> None:
@@ -137,13 +137,13 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
     (banner,) = (advice.says for advice in data.advice if advice.slug == "alarm")
     assert [line.agent for line in data.alarms if line.alarmed] == ["a2"]
     assert "texts of a2 on unrelated items" in banner
-    (chart,) = (figure for figure in figures(data) if figure.slug == "alarms")
+    (chart,) = (figure for figure in draw_figures(data) if figure.slug == "alarms")
     drawn = zip(chart.frame.columns["agent"], chart.frame.columns["alarm"], strict=True)
     assert [agent for agent, alarm in drawn if alarm == "alarm"] == ["a2"]
 
 
 def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
-    (chart,) = (figure for figure in figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
+    (chart,) = (figure for figure in draw_figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
     columns = chart.frame.columns
     assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
     for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
@@ -194,10 +194,10 @@ def test_surprising_trials_come_before_ordinary_ones() -> None:
     plan = make_plan(make_pool(6, 9), design="dense", holdout=0.0, seed=0)
     rng = np.random.default_rng(1)
     book = TrialBook(answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.1))
-    order = book.kind[book.surprising(np.random.default_rng(0), 50)]
+    order = book.kind[book.sample_surprising(np.random.default_rng(0), 50)]
     assert len(order) == 50
     assert (np.diff(order) >= 0).all()
-    assert (np.sort(book.surprising(rng, len(plan))) == np.arange(len(plan))).all()
+    assert (np.sort(book.sample_surprising(rng, len(plan))) == np.arange(len(plan))).all()
 
 
 @settings(max_examples=12, deadline=None)
@@ -237,10 +237,10 @@ def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
 
 def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
     swapped = replace(PLAN, agent_ids=(PLAN.agent_ids[1], PLAN.agent_ids[0], "other"), source=None)
-    assert same_trials(PLAN, PLAN).tolist() == [0, 1, 2, 3, 4]
-    assert same_trials(PLAN, swapped).tolist() == [1, 0, -1, -1, -1]
+    assert match_trials(PLAN, PLAN).tolist() == [0, 1, 2, 3, 4]
+    assert match_trials(PLAN, swapped).tolist() == [1, 0, -1, -1, -1]
     mine, theirs = (answer_with(PLAN, np.array(answers)) for answers in ([1.0] * 5, [0.0, 1.0, 0.0, 1.0, 1.0]))
-    against = other_answers(mine, theirs)
+    against = match_answers(mine, theirs)
     assert against.tolist() == [0, 1, 0, 1, 1]
     assert TrialBook(mine, against).n_of_kind["judges differ"] == 1
 
@@ -267,7 +267,7 @@ def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) 
     rng = np.random.default_rng(seed)
     value = np.where(rng.random((K, J)) < 0.3, np.nan, rng.random((K, J)))
     rows, columns = bin_sizes((K, J), tiles)
-    drawn = binned(value, rows, columns)
+    drawn = bin_means(value, rows, columns)
     for i in range(drawn.shape[0]):
         for j in range(drawn.shape[1]):
             block = value[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
@@ -284,7 +284,7 @@ def test_likeness_puts_two_camps_side_by_side() -> None:
 
 
 def test_a_frame_reads_back_from_its_packed_form() -> None:
-    frame = Frame.of(agent=["a", "a", "a", "b"], value=np.array([0.1234567, np.nan, 1, 2]))
+    frame = Frame.from_columns(agent=["a", "a", "a", "b"], value=np.array([0.1234567, np.nan, 1, 2]))
     packed = frame.packed()
     assert packed["agent"] == {"levels": ["a", "b"], "codes": [0, 0, 0, 1]}
     assert packed["value"] == [0.12346, None, 1.0, 2.0]
@@ -292,9 +292,9 @@ def test_a_frame_reads_back_from_its_packed_form() -> None:
 
 
 def test_readable_text_spells_what_would_deceive_and_keeps_lines() -> None:
-    assert readable("a\r\nb\tc\x00\u202ed\ud800") == "a\nb\tc\\x00\\u202ed\\ud800"
-    assert readable("👩‍👩‍👧 é") == "👩‍👩‍👧 é"
-    assert clipped("x" * 10, 10) == "x" * 10
+    assert escape_controls("a\r\nb\tc\x00\u202ed\ud800") == "a\nb\tc\\x00\\u202ed\\ud800"
+    assert escape_controls("👩‍👩‍👧 é") == "👩‍👩‍👧 é"
+    assert truncate("x" * 10, 10) == "x" * 10
 
 
 def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
@@ -329,8 +329,8 @@ def apart(
     *lines: tuple[float, float], error: float | None, places: Sequence[tuple[int, int]] = ((1, 4),)
 ) -> list[bool]:
     """Of agents with these abilities in two runs; places: one's and the other's, or both."""
-    one, other = (SimpleNamespace(place_range=of, error=error) for of in (places[0], places[-1]))
-    return _apart([(one, other, *line) for line in lines])
+    one, other = (SimpleNamespace(rank_interval=of, error=error) for of in (places[0], places[-1]))
+    return _find_different([(one, other)] * len(lines), np.array(lines).T)
 
 
 def test_agents_are_apart_in_two_runs_by_their_distance_in_spreads_beyond_its_error() -> None:
@@ -354,7 +354,7 @@ def test_without_errors_or_a_spread_they_are_apart_by_their_places(
 def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     result = read_result(folder)
-    sources = Sources(folder, judge_of_calls(result))
+    sources = Sources(folder, find_calling_judge(result))
     little = TrialSample(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
     assert 0 < len(little.lines) < 20
     assert sum(map(len, little.texts)) < 2_000
@@ -380,7 +380,7 @@ def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> 
 def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(StatisticsError, match=r"Check that the judge answered.*\[scores-empty\]"):
         judged(tmp_path / "run", missing=lambda plan: np.ones(len(plan), dtype=np.bool_))
-    with pytest.raises(RunFolderError, match=r"has no fit.json. Make it with `youden fit RUN`"):
+    with pytest.raises(RunFolderError, match=r"has no fit.json. Run `youden fit RUN` to write it"):
         ReportData(RunFolder(tmp_path / "run"))
 
 
@@ -390,7 +390,7 @@ def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
 def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
     folder = judged(tmp_path / "run")
     folder.file(name).unlink()
-    with pytest.raises(RunFolderError, match=rf"has no {name}. Make it with `youden \w+"):
+    with pytest.raises(RunFolderError, match=rf"has no {name}. Run `youden \w+"):
         ReportData(folder)
 
 
@@ -402,11 +402,11 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.arm == PAIRED, 0.99 - nearly(plan), 0.0))
     data = Comparison(one, two)
     assert data.correlation.value == pytest.approx(-1)
-    pair = JudgesStudy(SideBySide([read_judged(one), read_judged(two)])).pairs[0]
+    pair = JudgesStudy(AlignedRuns([read_judged_run(one), read_judged_run(two)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
-    assert any(line.startswith("one and two rank agents alike at ρ = -1.00") for line in data.words)
-    assert [data.lines[place].apart for place in (0, 2, 4)] == [True, False, True]
-    assert [(line.one.agent, line.place_one, line.place_two) for line in data.lines] == [
+    assert any(line.startswith("The rankings of one and two correlate with ρ = -1.00") for line in data.words)
+    assert [data.lines[place].differs for place in (0, 2, 4)] == [True, False, True]
+    assert [(line.first.agent, line.first_rank, line.second_rank) for line in data.lines] == [
         ("a0", 1, 5),
         ("a1", 2, 4),
         ("a2", 3, 3),
@@ -431,7 +431,7 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     judged_run = judged(tmp_path / "run")
     rates = judged_run.read_rates()
     folder = RunFolder(tmp_path / "imported")
-    folder.write_pool(PoolSummary.of_import(tuple(map(Agent, rates.agent_ids)), rates.item_ids, source="there"))
+    folder.write_pool(PoolSummary.from_import(tuple(map(Agent, rates.agent_ids)), rates.item_ids, source="there"))
     folder.write_rates(rates)
     fit_run(folder)
     data = ReportData(folder)
@@ -439,9 +439,9 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     assert data.plan is None
     assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
     compared = Comparison(folder, folder)
-    assert [*compared.words] == JudgesStudy(SideBySide([read_judged(folder), read_judged(folder)])).words
+    assert [*compared.words] == JudgesStudy(AlignedRuns([read_judged_run(folder), read_judged_run(folder)])).words
     page = render_comparison(compared)
-    assert "told apart by both" in page
-    assert "Moves, taken alone" in page
-    assert "an agent that moves here need not move there" in page
-    assert any("On the 160 ordered pairs both answered" in line for line in compared.words)
+    assert "are significantly different by" in page
+    assert "Significant change" in page
+    assert "a change that is significant here need not be significant there" in page
+    assert any("On the 160 ordered pairs that both answered" in line for line in compared.words)

@@ -24,12 +24,12 @@ from pools import make_pool
 from report_runs import judged, with_values
 from youden.errors import RunFolderError
 from youden.report.charts import vega
-from youden.report.charts.vega import mark, picture_spec
+from youden.report.charts.vega import picture_spec, spec_digest
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
-from youden.report.pages.embed import json_text
+from youden.report.pages.embed import to_script_json
 from youden.report.pages.writing import render_comparison, render_markdown, render_page
-from youden.text.sentences import quoted
+from youden.text.sentences import escape_markdown
 from youden.types import Agent, Item, Pool
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
@@ -48,10 +48,10 @@ def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_sa
     (first, chance), *_ = facts.choice.chances.items()
     assert chance == max(facts.choice.chances.values())
     said = data.summary.chances
-    assert said.startswith(f"Chance to be the best: {first} {chance:.2f}, ")
+    assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
     assert "all others: " in said
-    assert said.endswith("Where many agents are nearly level, the chance of the first is overstated.")
-    assert quoted(said) in render_markdown(data)
+    assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
+    assert escape_markdown(said) in render_markdown(data)
     assert said in render_page(data)
     folder.write_facts(replace(facts, choice=replace(facts.choice, as_good=(), within=0.0)))
     assert ReportData(folder).summary.chances is None
@@ -154,7 +154,7 @@ def test_a_page_asks_no_host_for_anything(hostile_page: str) -> None:
 
 
 def test_json_in_a_script_cannot_end_it() -> None:
-    text = json_text(["</script>", "<!--", "\u2028&"])
+    text = to_script_json(["</script>", "<!--", "\u2028&"])
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == ["</script>", "<!--", "\u2028&"]
 
@@ -171,13 +171,13 @@ def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch
 def test_a_page_draws_by_the_vega_that_draws_pictures_and_its_script_ends_where_it_should() -> None:
     version = vl_convert.get_vega_version()
     assert f"vega-{version}.js.gz" == vega.BUNDLE, "Make it again: python docs/making/vega_script.py"
-    assert version in vega.script()
-    assert "</script" not in vega.script()
+    assert version in vega.load_script()
+    assert "</script" not in vega.load_script()
 
 
 def test_a_page_has_its_charts_without_what_draws_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    vega.script.cache_clear()
+    vega.load_script.cache_clear()
     assert not vega.has_pictures()
     page = render_page(ReportData(judged(tmp_path / "run")))
     assert "vegaEmbed" in "".join(text for text in Elements(page).scripts if len(text) > 50_000)
@@ -236,7 +236,7 @@ def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
         *("h2", "p", "strong", "blockquote", "br", "sub", "code"),
         *("table", "thead", "tbody", "tr", "th", "td"),
     }
-    assert quoted("a|b\n<i>") == "a\\|b\\\\n\\<i\\>"
+    assert escape_markdown("a|b\n<i>") == "a\\|b\\\\n\\<i\\>"
     assert all(
         line.count("|") - line.count("\\|") == n_columns + 1 for line in text.splitlines() if line.startswith("| ")
     )
@@ -249,7 +249,7 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
     for expected in ("run: Distance from the average agent", "TPR", "Source: ranking.csv, 320 answers"):
         assert expected in text or json.dumps(expected)[1:-1] in text
     other = with_values(data, summary=with_values(data.summary, name="else"))
-    assert mark(spec) != mark(picture_spec(other, "ranking"))
+    assert spec_digest(spec) != spec_digest(picture_spec(other, "ranking"))
 
 
 @pytest.mark.slow

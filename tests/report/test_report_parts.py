@@ -16,20 +16,20 @@ from youden import make_plan
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.text_length import length_correlation
 from youden.report.charts import vega
-from youden.report.charts.figures import figures
+from youden.report.charts.figures import draw_figures
 from youden.report.data.answer_blocks import Predictions
-from youden.report.data.doubts import Doubts, PairGrid, agreeing_share, group_lines
-from youden.report.data.report import ReportData, findings
+from youden.report.data.doubts import PairGrid, RankingChecks, agreeing_fraction, describe_groups
+from youden.report.data.report import ReportData, iter_agent_findings
 from youden.report.data.trial_reading import TrialReading
-from youden.report.data.warnings import first_sentence, grouped
-from youden.report.pages.embed import coded
+from youden.report.data.warnings import first_sentence, group_warnings
+from youden.report.pages.embed import format_code
 from youden.report.pages.writing import render_page
-from youden.stats.partners import PairMeans, linked_pairs
+from youden.stats.partners import PairMeans, flag_pairs
 from youden.types import INDEPENDENT, PAIRED, Agent, Finding, Plan, Pool, Trials
 from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
 
-NOBODY = Doubts(None, (), ())
+NOBODY = RankingChecks(None, (), ())
 
 
 def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
@@ -41,8 +41,10 @@ def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
     return replace(make_plan(pool, design="dense", holdout=0.0), trials=columns)
 
 
-def said(*advice: Finding, doubts: Doubts = NOBODY, headline: str = "") -> dict[str, list[str]]:
-    return {group.title: [line.short for line in group.lines] for group in grouped(advice, doubts, headline=headline)}
+def said(*advice: Finding, doubts: RankingChecks = NOBODY, headline: str = "") -> dict[str, list[str]]:
+    return {
+        group.title: [line.short for line in group.lines] for group in group_warnings(advice, doubts, headline=headline)
+    }
 
 
 def alarm(one: str) -> Finding:
@@ -70,7 +72,7 @@ def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
 
 
 def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_says_nothing_nowhere() -> None:
-    doubts = Doubts(
+    doubts = RankingChecks(
         None,
         (),
         (
@@ -81,13 +83,13 @@ def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_s
     warning = Finding(
         "pairs", "a, b agree far beyond their abilities, so in the robust ranking they count as one partner."
     )
-    assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too alike to count apart"]}
+    assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too similar to count separately"]}
 
 
 def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None:
     assert first_sentence("It was said often (all others: 10.8%). Look on.") == "It was said often (all others: 10.8%)"
     ((short,), (long,)) = (
-        grouped([Finding("run", text)], NOBODY, headline="")[0].lines
+        group_warnings([Finding("run", text)], NOBODY, headline="")[0].lines
         for text in ("No end", "A first sentence of it. More.")
     )
     assert (short.opens, long.opens) == (False, True)
@@ -114,14 +116,14 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
         source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
     ).judge
     assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
-    assert (found.again.n, found.again.n_same) == (1, 0)
-    assert (found.turned.n, found.turned.n_same) == (1, 1)
+    assert (found.retest.n, found.retest.n_same) == (1, 0)
+    assert (found.swapped.n, found.swapped.n_same) == (1, 1)
 
 
 def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:
     result = answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0]))
     found = TrialReading(source_of(result), nothing_predicted(result.plan)).judge
-    assert (found.again, found.turned, found.fpr, found.j) == (None, None, None, None)
+    assert (found.retest, found.swapped, found.fpr, found.j) == (None, None, None, None)
 
 
 def test_partners_seen_are_those_a_compared_cell_met() -> None:
@@ -178,21 +180,21 @@ def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
     tmp_path: Path, data: ReportData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))  # the words alone, without waiting for figures
-    assert data.curl_tells
+    assert data.can_assess_additivity
     assert '<details class="part" open>' in render_page(data)
     few = ReportData(
         judged(tmp_path / "few", pool=make_pool(12, 8), design="cyclic", calls=60, independent="pooled:12")
     )
     assert few.partners_seen < 0.3
-    assert not few.curl_tells
-    assert '<details class="part"><summary><h3>Additivity</h3> <span>says nothing here' in render_page(few)
+    assert not few.can_assess_additivity
+    assert '<details class="part"><summary><h3>Additivity</h3> <span>cannot be assessed' in render_page(few)
     assert "additivity" not in {one.slug for one in few.advice}
 
 
 def test_what_stands_between_backticks_is_code_and_nothing_in_it_is_markup() -> None:
-    assert coded("run `a <b>` now") == "run <code>a &lt;b&gt;</code> now"
-    assert coded("one ` alone <i>") == "one ` alone &lt;i&gt;"
-    assert coded("`a` and ` b") == "<code>a</code> and ` b"
+    assert format_code("run `a <b>` now") == "run <code>a &lt;b&gt;</code> now"
+    assert format_code("one ` alone <i>") == "one ` alone &lt;i&gt;"
+    assert format_code("`a` and ` b") == "<code>a</code> and ` b"
 
 
 def test_an_agents_page_names_what_was_found_about_it_and_about_no_other(data: ReportData) -> None:
@@ -203,7 +205,7 @@ def test_an_agents_page_names_what_was_found_about_it_and_about_no_other(data: R
         ),
     )
     summary = with_values(data.summary, warnings=warnings, facts=replace(data.summary.facts, partners=None))
-    found = [tuple(findings(agent, summary, NOBODY)) for agent in data.agents.agents]
+    found = [tuple(iter_agent_findings(agent, summary, NOBODY)) for agent in data.agents.agents]
     copying, alarms = (one.says for one in warnings)
     assert found == [(alarms,), (copying,), (), (alarms,), ()]
 
@@ -218,11 +220,11 @@ def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> 
     groups = ["good"] * 3 + ["bad"] * 3
     mean = np.full((6, 6), 0.4)
     mean[:3, :3], mean[3:, 3:] = 0.8, 0.2
-    good, bad = group_lines(pair_of(mean), groups, tuple("abcdef"))
-    assert (good.inside, good.across, good.others) == pytest.approx((0.8, 0.4, 0.2))
-    assert good.share == pytest.approx(0.4)
+    good, bad = describe_groups(pair_of(mean), groups, tuple("abcdef"))
+    assert (good.inside, good.across, good.outside) == pytest.approx((0.8, 0.4, 0.2))
+    assert good.losing_share == pytest.approx(0.4)
     assert pytest.approx((1 - 0.4) * 0.4 + 0.4 * 1.0) == (1 - 0.4) * 0.8 + 0.4 * 0.4
-    assert bad.share is None
+    assert bad.losing_share is None
 
 
 def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
@@ -230,10 +232,10 @@ def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
     ability = np.array([0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.3, 0.3])
     mean = ability[:, None] + ability
     mean[5, 6:] = mean[6:, 5] = 1.0
-    (line,) = group_lines(pair_of(mean), [None] * 6 + ["friends"] * 2, agents)
-    assert (line.group, line.n_agents, line.moved) == ("friends", 2, "f")
-    assert line.most >= 3
-    assert group_lines(pair_of(mean), ["all"] * 8, agents) == []
+    (line,) = describe_groups(pair_of(mean), [None] * 6 + ["friends"] * 2, agents)
+    assert (line.group, line.n_agents, line.most_moved) == ("friends", 2, "f")
+    assert line.max_change >= 3
+    assert describe_groups(pair_of(mean), ["all"] * 8, agents) == []
 
 
 def test_lengths_and_spread() -> None:
@@ -242,7 +244,7 @@ def test_lengths_and_spread() -> None:
     assert length_correlation(np.append(ability, np.nan), np.append(ability, 1.0)) == (pytest.approx(1.0), len(ability))
     assert length_correlation(ability, None) is None
     assert length_correlation(ability[:4], ability[:4]) is None
-    assert agreeing_share(pair_of(np.full((4, 4), 0.9)), least=0.8) == 1.0
+    assert agreeing_fraction(pair_of(np.full((4, 4), 0.9)), min_agreement=0.8) == 1.0
 
 
 def test_a_large_pool_is_drawn_in_bins_and_a_bin_with_a_linked_pair_is_outlined() -> None:
@@ -252,7 +254,7 @@ def test_a_large_pool_is_drawn_in_bins_and_a_bin_with_a_linked_pair_is_outlined(
     mean[0, 199] = mean[199, 0] = 0.95
     of = pair_of(mean)
     names = [f"a{k}" for k in range(K)]
-    grid = PairGrid(of, linked_pairs(of), names, names)
+    grid = PairGrid(of, flag_pairs(of), names, names)
     assert grid.agreement.shape == (100, 100)
     assert np.argwhere(grid.linked).tolist() == [[0, 99], [99, 0]]
     assert grid.clusters == [("a0", "a199")]
@@ -276,22 +278,21 @@ def test_agents_that_only_their_texts_link_are_not_said_to_agree_and_not_passed_
     folder = judged(tmp_path / "run", answers=by_ability)
     fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
     data = ReportData(folder)
-    (pairs,) = (doubt for doubt in data.doubts.doubts if doubt.slug == "pairs")
+    (pairs,) = (doubt for doubt in data.checks.findings if doubt.slug == "pairs")
     assert pairs.severity == "warning"
-    assert pairs.says.startswith("The robust ranking counts as one partner, for their texts are alike: a0, a1.")
+    assert pairs.says.startswith("The robust ranking counts agents with similar texts as one partner: a0, a1.")
     assert any(
-        warning.says.startswith("a0, a1 are alike in their texts, or agree far")
-        for warning in data.summary.facts.warnings
+        warning.says.startswith("a0, a1 have similar texts, or agree far") for warning in data.summary.facts.warnings
     )
 
 
 def test_a_report_names_linked_pairs_outlines_them_and_opens_what_speaks_against_the_ranking(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=cloned)
-    assert "pairs" in {doubt.slug for doubt in data.doubts.against}
-    assert {data.doubts.pairs.beyond[0].first, data.doubts.pairs.beyond[0].second} == {"a6", "<b>z</b>"}  # type: ignore[union-attr]
+    assert "pairs" in {doubt.slug for doubt in data.checks.warnings}
+    assert {data.checks.pairs.beyond[0].first, data.checks.pairs.beyond[0].second} == {"a6", "<b>z</b>"}  # type: ignore[union-attr]
     page = render_page(data)
-    assert "Pairs that agree far beyond their abilities: a6 and &lt;b&gt;z&lt;/b&gt;" in page
-    drawn = {figure.slug: figure for figure in figures(data)}
+    assert "Pairs that agree far more than their abilities explain: a6 and &lt;b&gt;z&lt;/b&gt;" in page
+    drawn = {figure.slug: figure for figure in draw_figures(data)}
     assert len(drawn["pairs"].spec["layer"]) == 2  # type: ignore[arg-type]
     alt.TopLevelSpec.validate(drawn["pairs"].spec)
     assert set(drawn["pairs-beyond"].frame.columns["linked"]) == {"yes", "no"}
@@ -299,16 +300,18 @@ def test_a_report_names_linked_pairs_outlines_them_and_opens_what_speaks_against
 
 def test_where_nothing_speaks_against_it_the_report_says_so_and_folds_the_rest(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=lambda plan: by_ability(plan) * 0.8)
-    doubts = replace(data.doubts, doubts=tuple(replace(doubt, severity="note") for doubt in data.doubts.doubts))
-    page = render_page(with_values(data, doubts=doubts))
-    assert "Nothing that was looked at speaks against this ranking." in page
-    warned = with_values(data, doubts=doubts, groups=grouped([Finding("few", "Few trials.")], doubts, headline=""))
-    assert "Nothing else that was looked at speaks against this ranking; the warnings" in render_page(warned)
+    doubts = replace(data.checks, findings=tuple(replace(doubt, severity="note") for doubt in data.checks.findings))
+    page = render_page(with_values(data, checks=doubts))
+    assert "No check found a problem with this ranking." in page
+    warned = with_values(
+        data, checks=doubts, groups=group_warnings([Finding("few", "Few trials.")], doubts, headline="")
+    )
+    assert "The other checks found no problem, but see the warnings at the top." in render_page(warned)
     assert '<details class="quiet">' in page
 
 
 def test_a_pool_of_three_gets_its_matrices_and_no_claim(tmp_path: Path) -> None:
     data = ReportData(judged(tmp_path / "run", pool=make_pool(3, 8)))
-    assert "pairs" in {figure.slug for figure in figures(data)}
-    assert "pairs" not in {doubt.slug for doubt in data.doubts.against}
+    assert "pairs" in {figure.slug for figure in draw_figures(data)}
+    assert "pairs" not in {doubt.slug for doubt in data.checks.warnings}
     assert "When not to believe it" in render_page(data)

@@ -22,7 +22,7 @@ from stops import AT_RISK, TABLES, bench
 from unruly_server import UnrulyServer
 from wire_server import Reply, WireServer, running, same_item
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.pool_reader import responses_of
+from youden.data.pools.pool_reader import iter_responses
 from youden.errors import BudgetError, ConfigError, RunFolderError, YoudenError
 from youden.runs.run_object import Run
 from youden.types import Pool
@@ -62,7 +62,7 @@ def tables(run: Run) -> dict[str, bytes]:
 
 
 def frame_of(pool: Pool) -> pd.DataFrame:
-    rows = [(agent.id, item.id, text, item.prompt, agent.group) for agent, item, _, text in responses_of(pool)]
+    rows = [(agent.id, item.id, text, item.prompt, agent.group) for agent, item, _, text in iter_responses(pool)]
     return pd.DataFrame(rows, columns=["agent", "item", "text", "prompt", "group"])
 
 
@@ -158,7 +158,7 @@ def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: R
     some = frame[frame.agent != "a0"]
     fewer = package.run(some, out="runs/fewer", calls=CALLS)
     with pytest.raises(
-        RunFolderError, match=r"1 agent came to its pool; .*youden extend agents runs/fewer .*\[run-other\]"
+        RunFolderError, match=r"1 agent came to its pool\. .*youden extend agents runs/fewer .*\[run-other\]"
     ):
         package.run(frame, out="runs/fewer", calls=CALLS)
     assert fewer.extend(frame).facts.growth.joined == ("a0",)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from youden.errors import StatisticsError
-from youden.stats import check_cells, solve_additive, solve_cells
+from youden.stats import cells_from_arrays, solve_additive, solve_cells
 from youden.stats.additive import elimination
 from youden.stats.additive.bounds import fit_plain
 from youden.stats.additive.elimination import equate, solve
@@ -148,7 +148,7 @@ def test_hard_graphs_are_solved_exactly() -> None:
 def test_dense_and_sparse_weights_and_both_methods_agree(problem: Problem, data: st.DataObject) -> None:
     weight = data.draw(st.sampled_from([problem.weight, None]))
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
-    cells = check_cells(
+    cells = cells_from_arrays(
         problem.agent,
         problem.item,
         problem.score.astype(dtype),
@@ -176,7 +176,7 @@ def test_a_large_sparse_pool_has_the_solution_of_its_dense_form(
     rng = np.random.default_rng(15)
     agent, item = rng.integers(shape[0], size=9_000), rng.integers(shape[1], size=9_000)
     score = np.clip(rng.normal(0.5, 0.4, 9_000), -1, 1).astype(np.float32)
-    cells = check_cells(agent, item, score, n_agents=shape[0], n_items=shape[1])
+    cells = cells_from_arrays(agent, item, score, n_agents=shape[0], n_items=shape[1])
     dense_solution = solve_cells(cells)
     monkeypatch.setattr(elimination, "MAX_DENSE_ENTRIES", 0)
     sparse_solution = solve_cells(cells)
@@ -188,7 +188,7 @@ def test_a_large_sparse_pool_has_the_solution_of_its_dense_form(
 def test_conjugate_gradients_need_few_iterations_for_very_different_weights() -> None:
     rng = np.random.default_rng(19)
     agent, item, weight = rng.integers(30, size=600), rng.integers(50, size=600), 100.0 ** rng.uniform(-1, 1, 30)
-    cells = check_cells(agent, item, rng.uniform(-1, 1, 600), n_agents=30, n_items=50, weight=weight[agent])
+    cells = cells_from_arrays(agent, item, rng.uniform(-1, 1, 600), n_agents=30, n_items=50, weight=weight[agent])
     equations = equate(cells, ridge=1e-3)
     effects, n_iterations = solve(equations, equations.r, equations.c, cholesky=False)
     expected, _ = solve(equations, equations.r, equations.c, cholesky=True)
@@ -204,7 +204,7 @@ def test_a_solution_that_does_not_converge_is_reported_with_a_remedy(monkeypatch
     score = np.random.default_rng(17).normal(size=4_200)
     found = solve_additive(agent, item, score, n_agents=2_101, n_items=2_100, constraint="none")
     assert (found.method, found.status) == ("conjugate gradients", "not_converged")
-    assert "raise the ridge" in found.message
+    assert "set a larger ridge" in found.message
 
 
 @pytest.mark.parametrize("factor", [1e-2, 1.0, 1e100, 1e300])

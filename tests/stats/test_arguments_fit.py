@@ -31,11 +31,11 @@ def covariance(n: int) -> stats.CentredCovariance:
     return stats.CentredCovariance(0.01 * np.eye(n), np.full(n, 10.0))
 
 
-def block(**changes: Any) -> stats.PairBlock:
-    return stats.PairBlock(**{**TRIALS, **changes})
+def block(**changes: Any) -> stats.PairChunk:
+    return stats.PairChunk(**{**TRIALS, **changes})
 
 
-def means(made: stats.PairBlock, **changes: Any) -> object:
+def means(made: stats.PairChunk, **changes: Any) -> object:
     return stats.trial_means(lambda: [made], **{"n_agents": 3, "target": "items-like-these", **changes})
 
 
@@ -58,31 +58,31 @@ REFUSED: dict[str, Callable[[], object]] = {
     "covariance, not square": lambda: stats.CentredCovariance(np.ones((4, 3)), THREE),
     "covariance, freedom of others": lambda: stats.CentredCovariance(np.eye(4), THREE),
     "covariance, one freedom": lambda: stats.CentredCovariance(np.eye(4), np.ones(1)),
-    "factors of others": lambda: covariance(4).scaled(THREE),
-    "factors of others, apart": lambda: covariance(4).scaled_apart(THREE),
-    "differences, covariance of others": lambda: stats.differences(FOUR, covariance(3)),
-    "differences, one ability": lambda: stats.differences(FOUR[:1], covariance(3)),
-    "differences, a matrix": lambda: stats.differences(np.ones((3, 3)), covariance(3)),
+    "factors of others": lambda: covariance(4).with_scaled_variances(THREE),
+    "factors of others, apart": lambda: covariance(4).with_scaled_ability_variances(THREE),
+    "differences, covariance of others": lambda: stats.pairwise_differences(FOUR, covariance(3)),
+    "differences, one ability": lambda: stats.pairwise_differences(FOUR[:1], covariance(3)),
+    "differences, a matrix": lambda: stats.pairwise_differences(np.ones((3, 3)), covariance(3)),
     "spearman": lambda: stats.spearman(FOUR, THREE),
     "kendall, one reference": lambda: stats.kendall(FOUR, THREE[:1]),
     "rmse, would broadcast": lambda: stats.rmse(np.ones((4, 3)), np.ones((1, 3))),
     "groups of others": lambda: stats.ranking_auc(THREE, GROUPS),
     "groups that are positions": lambda: stats.ranking_auc(FOUR, np.array([0, 2, 3, 1])),
-    "groups that are positions, sampled": lambda: stats.sampled_auc(FOUR, np.array([0, 2, 3, 1])),
-    "interval of others": lambda: stats.auc_interval(FOUR, GROUPS, low=THREE, high=FOUR, rng=RNG),
-    "interval of one": lambda: stats.auc_interval(FOUR, GROUPS, low=FOUR[:1], high=FOUR[:1], rng=RNG),
+    "groups that are positions, sampled": lambda: stats.auc_sampling_interval(FOUR, np.array([0, 2, 3, 1])),
+    "interval of others": lambda: stats.auc_measurement_interval(FOUR, GROUPS, low=THREE, high=FOUR, rng=RNG),
+    "interval of one": lambda: stats.auc_measurement_interval(FOUR, GROUPS, low=FOUR[:1], high=FOUR[:1], rng=RNG),
     "ranges of two lengths": lambda: rank_ranges(FOUR, THREE + 1),
     "ranges, one end": lambda: rank_ranges(FOUR, np.ones(1)),
     "p-values in a matrix": lambda: stats.holm(np.full((2, 2), 0.1)),
     "p-values beyond 1": lambda: stats.holm(np.array([0.1, 1.5])),
-    "weights of another matrix": lambda: stats.cells_of(np.ones((4, 3)) / 2, weight=np.ones((3, 4))),
-    "weights of one row": lambda: stats.cells_of(np.ones((4, 3)) / 2, weight=np.ones((1, 3))),
-    "cells, negative agent": lambda: stats.check_cells([-1], [0], [0.5], n_agents=2, n_items=2),
-    "cells, too few agents": lambda: stats.check_cells([2], [0], [0.5], n_agents=2, n_items=2),
+    "weights of another matrix": lambda: stats.cells_from_matrix(np.ones((4, 3)) / 2, weight=np.ones((3, 4))),
+    "weights of one row": lambda: stats.cells_from_matrix(np.ones((4, 3)) / 2, weight=np.ones((1, 3))),
+    "cells, negative agent": lambda: stats.cells_from_arrays([-1], [0], [0.5], n_agents=2, n_items=2),
+    "cells, too few agents": lambda: stats.cells_from_arrays([2], [0], [0.5], n_agents=2, n_items=2),
     "cells made by hand": lambda: stats.Cells(
         np.zeros(3, dtype=np.int32), np.zeros(2, dtype=np.int32), THREE, None, 4, 3, -1.0, 1.0
     ),
-    "mask of other cells": lambda: stats.cells_of(np.ones((2, 2)) / 2).where(np.ones(3, dtype=np.bool_)),
+    "mask of other cells": lambda: stats.cells_from_matrix(np.ones((2, 2)) / 2).where(np.ones(3, dtype=np.bool_)),
     "additive, items of others": lambda: stats.solve_additive([0, 1], [0], [0.5, 0.4], n_agents=2, n_items=2),
     "predict_at, two lengths": lambda: MODEL.predict_at(np.array([0, 1]), np.array([0, 1, 2])),
     "predict_at, would broadcast": lambda: MODEL.predict_at(np.array([0, 1]), np.array([0])),
@@ -116,8 +116,8 @@ def test_arguments_that_do_not_fit_each_other_are_refused(case: str) -> None:
 
 
 def test_the_same_arguments_are_taken_where_they_fit() -> None:
-    assert stats.differences(FOUR, covariance(4)).value.shape == (4, 4)
+    assert stats.pairwise_differences(FOUR, covariance(4)).value.shape == (4, 4)
     assert stats.ranking_auc(FOUR, GROUPS.astype(np.int64)) == stats.ranking_auc(FOUR, GROUPS)
     assert MODEL.predict_at(np.array([0, 1]), np.array([2, 2])).shape == (2,)
     assert means(block()) is not None
-    assert covariance(4).scaled(FOUR).covariance.shape == (4, 4)
+    assert covariance(4).with_scaled_variances(FOUR).covariance.shape == (4, 4)

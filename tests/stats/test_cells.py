@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 
 from youden.errors import StatisticsError
-from youden.stats import cells_of, check_cells, solve_additive, solve_cells
+from youden.stats import cells_from_arrays, cells_from_matrix, solve_additive, solve_cells
 
 MILLION = 1_000_000
 
@@ -27,13 +27,13 @@ def million(**change: tuple[int, float]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("change", "slug", "says"),
     [
-        ({"score": (654_321, np.nan)}, "scores-infinite", "row 654321 (agent 21, item 6543) is nan"),
-        ({"score": (7, -np.inf)}, "scores-infinite", "row 7 (agent 7, item 0) is -inf"),
-        ({"score": (999_999, 1.5)}, "scores-range", "row 999999 (agent 99, item 9999) is 1.5"),
-        ({"weight": (123_456, -1.0)}, "weights-negative", "row 123456 (agent 56, item 1234) is -1.0"),
-        ({"weight": (5, np.nan)}, "weights-negative", "row 5 (agent 5, item 0) is nan"),
-        ({"agent": (500_000, 100)}, "cells-id", "agent of row 500000 is 100, but there are 100"),
-        ({"item": (3, -1)}, "cells-id", "item of row 3 is -1"),
+        ({"score": (654_321, np.nan)}, "scores-infinite", "got nan in row 654321 (agent 21, item 6543)"),
+        ({"score": (7, -np.inf)}, "scores-infinite", "got -inf in row 7 (agent 7, item 0)"),
+        ({"score": (999_999, 1.5)}, "scores-range", "got 1.5 in row 999999 (agent 99, item 9999)"),
+        ({"weight": (123_456, -1.0)}, "weights-negative", "got -1.0 in row 123456 (agent 56, item 1234)"),
+        ({"weight": (5, np.nan)}, "weights-negative", "got nan in row 5 (agent 5, item 0)"),
+        ({"agent": (500_000, 100)}, "cells-id", "There are 100 agents: got the position 100 in row 500000"),
+        ({"item": (3, -1)}, "cells-id", "got the position -1 in row 3"),
     ],
 )
 def test_one_bad_cell_in_a_million_is_named(change: dict[str, tuple[int, float]], slug: str, says: str) -> None:
@@ -44,7 +44,7 @@ def test_one_bad_cell_in_a_million_is_named(change: dict[str, tuple[int, float]]
 
 def test_thirty_two_bit_columns_are_not_copied() -> None:
     columns = million()
-    cells = check_cells(**columns, n_agents=100, n_items=10_000)
+    cells = cells_from_arrays(**columns, n_agents=100, n_items=10_000)
     for name, column in columns.items():
         assert np.shares_memory(getattr(cells, name), column), name
 
@@ -63,14 +63,14 @@ def test_dense_and_sparse_matrices_hold_the_same_cells() -> None:
     weight = np.array([[1.0, 9.0, 2.0], [3.0, 4.0, 9.0]])
     row, column = np.nonzero(seen)
     entries = coo_array((matrix[seen], (row, column)), shape=matrix.shape)
-    dense = solve_cells(cells_of(matrix, weight=weight))
+    dense = solve_cells(cells_from_matrix(matrix, weight=weight))
     for sparse in (entries, csr_array(entries), entries.tocsc()):
         order = sparse.tocoo()
-        found = solve_cells(cells_of(sparse, weight=weight[order.coords]))
+        found = solve_cells(cells_from_matrix(sparse, weight=weight[order.coords]))
         np.testing.assert_allclose(found.ability, dense.ability, atol=1e-12)
         np.testing.assert_allclose(found.difficulty, dense.difficulty, atol=1e-12)
 
 
 def test_a_sparse_matrix_without_an_entry_is_refused() -> None:
     with pytest.raises(StatisticsError, match=r"\[scores-empty\]"):
-        cells_of(csr_array((2, 3)))
+        cells_from_matrix(csr_array((2, 3)))

@@ -7,8 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from youden.stats import CentredCovariance, differences
-from youden.stats.trials.best_selection import Choice, choice, luck, upper_ends, wanting
+from youden.stats import CentredCovariance, pairwise_differences
+from youden.stats.trials.best_selection import (
+    Choice,
+    expected_selection_bias,
+    next_allocation,
+    select_best,
+    simultaneous_upper_bounds,
+)
 from youden.types.pool import Floats
 
 
@@ -18,7 +24,7 @@ def chosen(
     K = len(ability)
     centre = np.eye(K) - 1 / K
     of = CentredCovariance(centre @ covariance @ centre, np.full(K, freedom))
-    return choice(ability, of, differences(ability, of), top=top, share=share)
+    return select_best(ability, of, pairwise_differences(ability, of), top=top, alpha_fraction=share)
 
 
 def spread(K: int, error: Floats, correlation: float) -> Floats:
@@ -94,7 +100,7 @@ def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number
 def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
     assert chosen(np.array([0.3, np.nan, 0.1]), spread(3, np.full(3, 0.02), 0.0)) is None
     apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
-    assert choice(np.zeros(3), apart, differences(np.zeros(3), apart)) is None
+    assert select_best(np.zeros(3), apart, pairwise_differences(np.zeros(3), apart)) is None
 
 
 def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) -> tuple[float, float, float, float]:
@@ -149,9 +155,9 @@ def test_who_was_chosen_from_agents_alike_is_mostly_lucky_and_from_others_hardly
     for size, share in ((0.02, (0.7, 0.9)), (1.0, (-0.01, 0.01))):
         of = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
         known = size * (ability - ability.mean()) / ability.std(ddof=1)
-        found = luck(differences(known, of), everybody)
+        found = expected_selection_bias(pairwise_differences(known, of), everybody)
         assert share[0] <= float((found / known).mean()) <= share[1]
-        assert not luck(differences(known, of), ability > 10).any()
+        assert not expected_selection_bias(pairwise_differences(known, of), ability > 10).any()
 
 
 def test_who_is_near_enough_by_what_the_last_look_may_have_is_not_asked_again() -> None:
@@ -159,11 +165,13 @@ def test_who_is_near_enough_by_what_the_last_look_may_have_is_not_asked_again() 
     ability = np.array([0.1, 0.09, 0.075, 0.07, 0.0, -0.1])
     K = len(ability)
     centre = np.eye(K) - 1 / K
-    told = differences(ability, CentredCovariance(centre @ np.diag(np.full(K, 1e-4)) @ centre, np.full(K, 200.0)))
-    strict = upper_ends(told, top=1, share=0.01)
+    told = pairwise_differences(
+        ability, CentredCovariance(centre @ np.diag(np.full(K, 1e-4)) @ centre, np.full(K, 200.0))
+    )
+    strict = simultaneous_upper_bounds(told, top=1, alpha_fraction=0.01)
     assert (strict[:, 0] > 0.02).tolist() == [False, True, True, True, False, False]
-    active, _, is_enough = wanting(told, strict, top=1, share=0.7, goal=0.02)
+    active, _, is_enough = next_allocation(told, strict, top=1, alpha_fraction=0.7, max_regret=0.02)
     assert active.tolist() == [True, True, False, False, False, False]
     assert is_enough
-    active, *_ = wanting(told, strict, top=1, share=0.7, goal=0.03)
+    active, *_ = next_allocation(told, strict, top=1, alpha_fraction=0.7, max_regret=0.03)
     assert active.tolist() == [True, True, False, False, False, False]

@@ -47,7 +47,7 @@ def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
     by_item = np.zeros(value.shape)
     np.add.at(by_item.T, item, (move * error * root).T)
     share = weight / weight.sum(axis=1, keepdims=True)
-    return covariance_over_clusters(by_item, share, size=1 / weight.sum(axis=1)).half_width()
+    return covariance_over_clusters(by_item, share, relative_variance=1 / weight.sum(axis=1)).half_width()
 
 
 @settings(max_examples=15, deadline=None)
@@ -183,7 +183,7 @@ def test_a_wider_level_gives_wider_intervals() -> None:
     value = np.random.default_rng(12).uniform(-1, 1, (4, 6))
     narrow, wide = ClippedLinear(level=0.5).fit(value), ClippedLinear(level=0.95).fit(value)
     ratio = (wide.high_ - wide.low_) / (narrow.high_ - narrow.low_)
-    np.testing.assert_allclose(ratio, student.ppf(0.975, wide.freedom_) / student.ppf(0.75, wide.freedom_))
+    np.testing.assert_allclose(ratio, student.ppf(0.975, wide.df_) / student.ppf(0.75, wide.df_))
 
 
 @pytest.mark.parametrize(
@@ -191,12 +191,12 @@ def test_a_wider_level_gives_wider_intervals() -> None:
     [
         (np.full((2, 3), np.nan), "scores-empty", "2 × 3"),
         (np.zeros((0, 3)), "scores-empty", "0 × 3"),
-        (np.array([[0.0, 0.5], [1.5, 2.0]]), "scores-range", "cell [1, 0] is 1.5"),
+        (np.array([[0.0, 0.5], [1.5, 2.0]]), "scores-range", "got 1.5 for cell [1, 0]"),
         (np.array([[0.0, -np.inf]]), "scores-infinite", "cell [0, 1]"),
         (np.zeros(3), "scores-shape", "(3,)"),
         ([["a", "b"]], "scores-numeric", "numbers"),
-        (scores(np.array([[0.0, 3.0]]), np.ones((1, 2))), "scores-range", "agent 'a0' on item 'p1' is 3.0"),
-        (scores(np.zeros((2, 2)), np.array([[1.0, 1.0], [1.0, -2.0]])), "weights-negative", "[1, 1] is -2.0"),
+        (scores(np.array([[0.0, 3.0]]), np.ones((1, 2))), "scores-range", "got 3.0 for agent 'a0' on item 'p1'"),
+        (scores(np.zeros((2, 2)), np.array([[1.0, 1.0], [1.0, -2.0]])), "weights-negative", "got -2.0 in cell [1, 1]"),
         (scores(np.zeros((2, 2)), np.zeros((2, 2))), "scores-empty", "2 × 2"),
     ],
 )

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from youden.stats import CentredCovariance, differences, holm
+from youden.stats import CentredCovariance, holm, pairwise_differences
 from youden.stats.base.metrics import rank_ranges
-from youden.stats.trials.comparisons import tied_places
+from youden.stats.trials.comparisons import rank_with_ties
 from youden.types.pool import Floats
 
 
@@ -24,13 +24,13 @@ def known_to_be(covariance: Floats) -> CentredCovariance:
 
 
 def test_a_comparison_by_hand() -> None:
-    told = differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
+    told = pairwise_differences(np.array([0.5, 0.2, 0.1]), centred(3, variance=0.01))
     assert told.value[0, 1] == pytest.approx(0.3)
-    assert told.error[0, 1] == pytest.approx(np.sqrt(0.02))
-    assert np.isnan(np.diag(told.error)).all()
-    assert told.p_above[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
-    assert told.p_above[1, 0] == pytest.approx(1 - told.p_above[0, 1])
-    assert (np.diag(told.p_above) == 1).all()
+    assert told.std_error[0, 1] == pytest.approx(np.sqrt(0.02))
+    assert np.isnan(np.diag(told.std_error)).all()
+    assert told.one_sided_p[0, 1] == pytest.approx(ndtr(-0.3 / np.sqrt(0.02)))
+    assert told.one_sided_p[1, 0] == pytest.approx(1 - told.one_sided_p[0, 1])
+    assert (np.diag(told.one_sided_p) == 1).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -49,27 +49,27 @@ def test_holm_rejects_what_its_step_down_rejects(p: list[float]) -> None:
 
 
 def test_exact_abilities_are_told_apart_without_a_warning() -> None:
-    told = differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
-    assert (told.p_above[0, 2], told.p_above[2, 0]) == (0, 1)
-    places = told.places_at_once
+    told = pairwise_differences(np.array([0.5, 0.5, 0.1]), known_to_be(np.zeros((3, 3))))
+    assert (told.one_sided_p[0, 2], told.one_sided_p[2, 0]) == (0, 1)
+    places = told.simultaneous_ranks
     assert (places.low.tolist(), places.high.tolist()) == ([1, 1, 3], [2, 2, 3])
 
 
 def test_agents_far_apart_have_one_place_each_and_equal_ones_any() -> None:
-    apart = differences(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4)).places_at_once
+    apart = pairwise_differences(np.array([0.9, 0.1, 0.5]), centred(3, variance=1e-4)).simultaneous_ranks
     assert (apart.low.tolist(), apart.high.tolist()) == ([1, 3, 2], [1, 3, 2])
-    equal = differences(np.zeros(4), centred(4)).places_at_once
+    equal = pairwise_differences(np.zeros(4), centred(4)).simultaneous_ranks
     assert (equal.low.tolist(), equal.high.tolist()) == ([1] * 4, [4] * 4)
 
 
 def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -> None:
     covariance = np.full((5, 5), np.nan)
     covariance[:2, :2] = covariance[2:4, 2:4] = centred(2, variance=1e-4).covariance
-    told = differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
-    assert told.p_above[0, 1] < 1e-6
-    assert (told.p_above[0, 2:] == 1).all()
-    assert told.best is None
-    places = told.places_at_once
+    told = pairwise_differences(np.array([0.9, 0.1, 0.8, 0.2, np.nan]), known_to_be(covariance))
+    assert told.one_sided_p[0, 1] < 1e-6
+    assert (told.one_sided_p[0, 2:] == 1).all()
+    assert told.unique_best is None
+    places = told.simultaneous_ranks
     assert (places.low.tolist(), places.high.tolist()) == ([1, 2, 1, 2, 1], [4, 5, 4, 5, 5])
 
 
@@ -82,16 +82,16 @@ def test_places_hold_for_all_agents_at_once() -> None:
     held = []
     for _ in range(300):
         estimate = theta + rng.normal(size=12)
-        sets = differences(estimate - estimate.mean(), centred(12)).places_at_once
+        sets = pairwise_differences(estimate - estimate.mean(), centred(12)).simultaneous_ranks
         held.append(bool((sets.low <= truth_high).all() and (truth_low <= sets.high).all()))
     assert np.mean(held) > 0.92
 
 
 def test_stepping_down_finds_more_than_one_step_would() -> None:
     ability = np.array([40.0, 20.0, 3.1, 0.0])
-    told = differences(ability, centred(4, variance=1.0), level=0.9)
-    assert told.p_above[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
-    sets = told.places_at_once
+    told = pairwise_differences(ability, centred(4, variance=1.0), level=0.9)
+    assert told.one_sided_p[2, 3] > 0.1 / 12  # one step: Bonferroni over twelve
+    sets = told.simultaneous_ranks
     assert (sets.low.tolist(), sets.high.tolist()) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
@@ -115,7 +115,7 @@ def test_ranges_count_those_wholly_above_and_below(drawn: list[tuple[int, int, b
 @given(values=abilities)
 def test_an_ability_without_width_holds_its_own_rank(values: list[float]) -> None:
     ability = np.array(values)
-    place = tied_places(ability)
+    place = rank_with_ties(ability)
     got = rank_ranges(ability, ability)
     known = ~np.isnan(ability)
     np.testing.assert_array_equal(got.low[known], place[known])

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from worlds import published_scores
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.stats import LINKS, curl_ecdf, curl_quantiles, links_table, median_differences
+from youden.stats import LINKS, compare_links, curl_ecdf, curl_quantiles, median_differences
 from youden.stats.base.links import CLIP, Link
 from youden.stats.curl import quantiles as curl
 from youden.stats.curl.link_table import SampledCurl, measure_curl
 from youden.stats.curl.rectangles import Corners, n_rectangles, sample_rectangles
-from youden.streams import own_stream
+from youden.streams import standalone_stream
 from youden.types import Scores
 from youden.types.pool import Floats
 
@@ -151,7 +151,7 @@ def test_rectangles_are_drawn_uniformly_from_all_complete_ones() -> None:
         if observed[np.ix_([i, k], [j, m])].all()
     }
     n = 400 * len(everyone)
-    *corners, _ = sample_rectangles(observed, rng=np.random.default_rng(2), n_pairs=n, a_pair=1)
+    *corners, _ = sample_rectangles(observed, rng=np.random.default_rng(2), n_pairs=n, n_per_pair=1)
     drawn = Counter(
         ((min(i, k), max(i, k)), (min(j, m), max(j, m)))
         for i, k, j, m in zip(*(c.ravel().tolist() for c in corners), strict=True)
@@ -212,7 +212,7 @@ SAMPLED_LEVELS = (0.1, 0.5, 0.95)
 
 
 def curl_of(value: Floats, corners: Corners) -> SampledCurl:
-    return SampledCurl.of(corners.scores(lambda i, j: value[i, j]))
+    return SampledCurl.from_scores(corners.scores(lambda i, j: value[i, j]))
 
 
 def noisy_scores(*, gaps: float, lattice: bool, shape: tuple[int, int] = (14, 60)) -> Floats:
@@ -230,7 +230,7 @@ def noisy_scores(*, gaps: float, lattice: bool, shape: tuple[int, int] = (14, 60
 def test_rectangles_are_complete_real_and_counted(gaps: float, wide: bool) -> None:
     value = noisy_scores(gaps=gaps, lattice=False)
     value = value if wide else value.T
-    i, k, j, m, n_all = sample_rectangles(~np.isnan(value), rng=own_stream(0), n_pairs=50, a_pair=7)
+    i, k, j, m, n_all = sample_rectangles(~np.isnan(value), rng=standalone_stream(0), n_pairs=50, n_per_pair=7)
     assert i.shape == m.shape == (50, 7)
     assert (i != k).all()
     assert (j != m).all()
@@ -242,14 +242,14 @@ def test_rectangles_are_complete_real_and_counted(gaps: float, wide: bool) -> No
 @pytest.mark.parametrize("gaps", [0.0, 0.6])
 def test_a_sample_stands_within_its_errors_of_the_exact_curl(gaps: float, name: str) -> None:
     value, link = noisy_scores(gaps=gaps, lattice=False), LINKS[name].forward
-    found = curl_of(link(value), sample_rectangles(~np.isnan(value), rng=own_stream(1)))
+    found = curl_of(link(value), sample_rectangles(~np.isnan(value), rng=standalone_stream(1)))
     exact = curl_quantiles(link(value), SAMPLED_LEVELS)
     sampled = found.quantiles(SAMPLED_LEVELS)
-    assert (np.abs(sampled.value - exact) <= 4 * sampled.error).all()
-    assert (sampled.error < 0.03 * exact).all()
+    assert (np.abs(sampled.value - exact) <= 4 * sampled.std_error).all()
+    assert (sampled.std_error < 0.03 * exact).all()
     share = found.ecdf(exact)
-    assert (np.abs(share.value - curl_ecdf(link(value), exact)) <= 4 * share.error).all()
-    assert (share.error < 0.005).all()
+    assert (np.abs(share.value - curl_ecdf(link(value), exact)) <= 4 * share.std_error).all()
+    assert (share.std_error < 0.005).all()
 
 
 def test_errors_are_as_large_as_samples_differ() -> None:
@@ -257,28 +257,28 @@ def test_errors_are_as_large_as_samples_differ() -> None:
     at = curl_quantiles(value, SAMPLED_LEVELS)
     medians, errors, shares, doubts = [], [], [], []
     for seed in range(60):
-        corners = sample_rectangles(~np.isnan(value), rng=own_stream(seed), n_pairs=300, a_pair=8)
+        corners = sample_rectangles(~np.isnan(value), rng=standalone_stream(seed), n_pairs=300, n_per_pair=8)
         found = curl_of(value, corners)
         median, share = found.quantiles((0.5,)), found.ecdf(at)
         medians.append(median.value[0])
-        errors.append(median.error[0])
+        errors.append(median.std_error[0])
         shares.append(share.value)
-        doubts.append(share.error)
+        doubts.append(share.std_error)
     assert np.std(medians) == pytest.approx(np.mean(errors), rel=0.25)
     np.testing.assert_allclose(np.std(shares, axis=0), np.mean(doubts, axis=0), rtol=0.25)
 
 
 def test_steps_of_a_lattice_fall_where_they_are_asked_for() -> None:
     value = noisy_scores(gaps=0.2, lattice=True)
-    found = curl_of(value, sample_rectangles(~np.isnan(value), rng=own_stream(2)))
+    found = curl_of(value, sample_rectangles(~np.isnan(value), rng=standalone_stream(2)))
     at = [0.0, 0.25, 0.5, 1.0]
     np.testing.assert_allclose(found.ecdf(at).value, curl_ecdf(value, at), atol=0.01)
 
 
 def test_the_table_is_exact_up_to_a_stated_size_and_says_where_it_is_sampled() -> None:
     value = noisy_scores(gaps=0.1, lattice=False)
-    exact, sampled = links_table(value), links_table(value, exact_up_to=10)
-    assert sampled == links_table(value, exact_up_to=10), "the same sample each time"
+    exact, sampled = compare_links(value), compare_links(value, exact_up_to=10)
+    assert sampled == compare_links(value, exact_up_to=10), "the same sample each time"
     for name, line in exact.items():
         assert (line.n_sampled, line.median_error, line.p95_error) == (None, None, None)
         other = sampled[name]
@@ -301,7 +301,7 @@ def test_curves_of_a_sample_carry_errors_and_exact_ones_none() -> None:
 @pytest.mark.parametrize("observed", [np.zeros((3, 4), bool), np.eye(4, dtype=bool), np.ones((1, 5), bool)])
 def test_without_a_rectangle_there_is_nothing_to_sample(observed: np.ndarray) -> None:
     with pytest.raises(StatisticsError, match="curl-no-rectangles"):
-        sample_rectangles(observed, rng=own_stream(0))
+        sample_rectangles(observed, rng=standalone_stream(0))
 
 
 def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_curl_and_r2_of_real_data_are_the_published_exact_ones(
 ) -> None:
     scores = published_scores(peer_prediction, folder)
     assert scores.shape == shape
-    table = links_table(scores)
+    table = compare_links(scores)
     K, J = shape
     for link, (median, p95, scaled, r2) in figures.items():
         row = table[link]
@@ -426,7 +426,7 @@ def test_only_the_identity_tells_scores_beyond_the_clip_apart() -> None:
 
 def test_an_additive_matrix_has_no_curl_and_full_r2_on_the_identity_only() -> None:
     theta, b = np.array([0.1, 0.4, 0.6]), np.array([-0.3, 0.0, 0.1, 0.2])
-    table = links_table(theta[:, None] - b[None, :])
+    table = compare_links(theta[:, None] - b[None, :])
     assert list(table) == ["identity", "probit", "logit"]
     assert table["identity"].p95 == pytest.approx(0, abs=1e-12)
     assert table["identity"].r2 == pytest.approx(1, abs=1e-9)
@@ -441,14 +441,14 @@ def test_scores_that_differ_by_rounding_have_no_scale_to_draw_curl_on() -> None:
 
 
 def test_equal_scores_have_no_scale_and_no_r2_rather_than_nan() -> None:
-    for row in links_table(np.full((3, 4), 0.1 + 0.2)).values():
+    for row in compare_links(np.full((3, 4), 0.1 + 0.2)).values():
         assert (row.median, row.p95, row.sd) == (0, 0, 0)
         assert (row.median_scaled, row.p95_scaled, row.r2) == (None, None, None)
 
 
 def test_scaled_curl_does_not_depend_on_the_unit() -> None:
     matrix = np.random.default_rng(0).uniform(-1, 1, (4, 6))
-    whole, half = links_table(matrix)["identity"], links_table(matrix / 2)["identity"]
+    whole, half = compare_links(matrix)["identity"], compare_links(matrix / 2)["identity"]
     assert half.median == pytest.approx(whole.median / 2)
     assert half.median_scaled == pytest.approx(whole.median_scaled)
     assert half.r2 == pytest.approx(whole.r2)

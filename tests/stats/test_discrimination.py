@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.base.proportions import difference, proportion
+from youden.stats.base.proportions import independent_difference, proportion
 from youden.stats.judges.discrimination import (
     ItemTotals,
     clustered_proportion,
@@ -73,7 +73,7 @@ def test_independent_answers_get_newcombes_interval_and_answers_alike_on_an_item
     no = (rng.random(100) < 0.1).astype(float)
     apart = totals(no, np.arange(100), np.arange(100, 200), n_items=400)
     alone = youdens_j(totals(yes, item, n_items=400), apart)
-    plain = difference(proportion(yes.sum(), 400), proportion(no.sum(), 100))
+    plain = independent_difference(proportion(yes.sum(), 400), proportion(no.sum(), 100))
     assert (alone.low, alone.high) == pytest.approx((plain.low, plain.high), abs=0.02)
     alike = youdens_j(totals(np.sort(yes), item // 20, n_items=20), apart)
     assert alike.high - alike.low > 2 * (alone.high - alone.low)

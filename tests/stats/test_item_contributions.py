@@ -12,8 +12,8 @@ from scipy.stats import t as student
 from pools import make_pool
 from youden import make_plan
 from youden.errors import StatisticsError
-from youden.stats.trials.noninferiority import chance_decided, decide, look_error, quiet_difference
-from youden.stats.trials.trial_errors import ItemContributions, item_contributions, variance_left
+from youden.stats.trials.noninferiority import alpha_at_analysis, conditional_power, decide, estimate_difference
+from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence, remaining_variance
 from youden.types import Plan
 from youden.types.pool import Floats
 
@@ -22,11 +22,11 @@ def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:
     return make_plan(make_pool(K, J), calls=K * n_slots, independent="pooled:0", seed=seed)
 
 
-def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -> ItemContributions:
+def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -> InfluenceTable:
     w = np.ones(len(plan)) if weight is None else weight
     n = np.bincount(np.append(plan.first, plan.second), np.append(w, w), plan.n_agents)
     total = np.bincount(np.append(plan.first, plan.second), np.append(w * answer, w * answer), plan.n_agents)
-    return item_contributions(
+    return compute_item_influence(
         plan.first,
         plan.second,
         plan.item,
@@ -52,12 +52,12 @@ def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None
         squares, freedom = 0.0, 0
         for j in range(4):
             here = mine & (plan.item == j)
-            assert found.by_item[i, j] == pytest.approx((w * e)[here].sum() / w[mine].sum())
+            assert found.influence[i, j] == pytest.approx((w * e)[here].sum() / w[mine].sum())
             assert found.weight[i, j] == pytest.approx(w[here].sum() / w[mine].sum())
             assert found.n_trials[i, j] == here.sum()
             if here.sum() > 1:
                 squares, freedom = squares + ((e[here] - e[here].mean()) ** 2).sum(), freedom + here.sum() - 1
-        assert found.within[i] == pytest.approx(squares / freedom)
+        assert found.within_item_variance[i] == pytest.approx(squares / freedom)
 
 
 def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> None:
@@ -66,19 +66,19 @@ def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> No
     answer, ability = rng.random(len(plan)), rng.random(5)
     columns = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
     ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
-    part = item_contributions(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
-    whole = item_contributions(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
+    part = compute_item_influence(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
+    whole = compute_item_influence(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
     assert part.n_trials[0].sum() == (plan.second == 0).sum()
-    np.testing.assert_array_equal(part.by_item[1:], whole.by_item[1:])
-    assert part.within[0] != whole.within[0]
+    np.testing.assert_array_equal(part.influence[1:], whole.influence[1:])
+    assert part.within_item_variance[0] != whole.within_item_variance[0]
 
 
 def test_what_an_item_does_to_both_agents_cancels() -> None:
     plan = cyclic(6, 10, 10)
     rng = np.random.default_rng(0)
     answer, hard = rng.random(len(plan)), rng.normal(0, 5, 10)
-    one = quiet_difference(contributions(plan, answer), 0, 1)
-    other = quiet_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
+    one = estimate_difference(contributions(plan, answer), 0, 1)
+    other = estimate_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
     assert one == pytest.approx(other, abs=1e-6)
 
 
@@ -93,7 +93,7 @@ def test_intervals_of_equal_agents_hold_the_nominal_share_over_items_of_the_kind
             J
         )  # agents 0 and 1 differ on every item, and on none of the kind
         p = 0.5 + (skill[plan.item, plan.first] + skill[plan.item, plan.second]) / 2
-        found = quiet_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
+        found = estimate_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
         missed += abs(found.value) > student.ppf(0.975, found.n_items - 1) * found.variance**0.5
     assert 0.02 <= missed / 400 <= 0.07
 
@@ -102,34 +102,37 @@ def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -
     plan = cyclic(6, 20, 20)
     answer = np.random.default_rng(0).random(len(plan))
     quiet = np.isin(plan.first, [0, 1]) | np.isin(plan.second, [0, 1])
-    found = quiet_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
+    found = estimate_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
     assert found.variance > 1e-4
 
 
 def test_what_is_left_is_all_of_it_now_half_the_noise_at_twice_the_slots_and_the_items_own_once_all_are_seen() -> None:
     slots = np.array([10, 20, 40, 60, 100])
-    own, noise = variance_left(slots, now=10, n_items=20)
+    own, noise = remaining_variance(slots, n_current=10, n_items=20)
     np.testing.assert_allclose(own, [1, 0.5, 0.5, 0.5, 0.5])
     np.testing.assert_allclose(noise, 10 / slots)
     for s in range(11, 61):
         asked = np.bincount(np.arange(s) % 20)
-        assert variance_left(np.array([s]), now=10, n_items=20).own[0] == pytest.approx(10 * ((asked / s) ** 2).sum())
+        left = remaining_variance(np.array([s]), n_current=10, n_items=20).agent_item[0]
+        assert left == pytest.approx(10 * ((asked / s) ** 2).sum())
 
 
 def test_the_forecast_is_what_more_slots_bring_or_a_little_worse() -> None:
     K, J = 8, 40
     few, many = cyclic(K, J, 40), cyclic(K, J, 160)
     forecast, came = [], []
-    left = variance_left(np.array([160]), now=40, n_items=J)
+    left = remaining_variance(np.array([160]), n_current=40, n_items=J)
     for seed in range(100):
         rng = np.random.default_rng(seed)
         skill = 0.3 * rng.standard_normal((J, K))
         dense = (rng.random((J, K, K)) < 0.5 + (skill[:, :, None] + skill[:, None, :]) / 2).astype(float)
         now, then = (
-            quiet_difference(contributions(plan, dense[plan.item, plan.first, plan.second]), 0, 1)
+            estimate_difference(contributions(plan, dense[plan.item, plan.first, plan.second]), 0, 1)
             for plan in (few, many)
         )
-        forecast.append((now.variance - now.noise) * left.own[0] + now.noise * left.noise[0])
+        forecast.append(
+            (now.variance - now.residual_variance) * left.agent_item[0] + now.residual_variance * left.residual[0]
+        )
         came.append(then.variance)
     assert 0.97 <= np.mean(forecast) / np.mean(came) <= 1.2
 
@@ -138,18 +141,18 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
     first, second = np.array([0, 1, 2], dtype=np.int32), np.array([1, 2, 0], dtype=np.int32)
     item, ones = np.zeros(3, dtype=np.int32), np.ones(3)
 
-    def found(*ability: float) -> ItemContributions:
+    def found(*ability: float) -> InfluenceTable:
         known = np.array(ability)
-        return item_contributions(
+        return compute_item_influence(
             first, second, item, ones, ability=known, first_weight=ones, second_weight=ones, n_items=1
         )
 
     with pytest.raises(StatisticsError, match="difference-agents"):
         found(0.0, 0.1, np.nan)
     with pytest.raises(StatisticsError, match="difference-items"):
-        quiet_difference(found(0.0, 0.1, 0.2), 0, 1)
+        estimate_difference(found(0.0, 0.1, 0.2), 0, 1)
     with pytest.raises(StatisticsError, match="difference-agent"):
-        quiet_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
+        estimate_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -168,16 +171,16 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
 )
 def test_verdicts_at_a_margin_of_a_twentieth(value: float, error: float, verdict: str) -> None:
     found = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
-    assert found.verdict == verdict
+    assert found.outcome == verdict
     assert found.high - found.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)
 
 
 def test_all_looks_at_all_agents_together_err_at_most_a_twentieth_of_the_time() -> None:
-    assert sum(look_error(look, n_asked=3) * 3 for look in range(1, 200)) == pytest.approx(0.05)
-    assert look_error(1) == 0.025
+    assert sum(alpha_at_analysis(look, n_comparisons=3) * 3 for look in range(1, 200)) == pytest.approx(0.05)
+    assert alpha_at_analysis(1) == 0.025
     for look, n_asked in ((0, 1), (1, 0)):
         with pytest.raises(StatisticsError, match="look-number"):
-            look_error(look, n_asked=n_asked)
+            alpha_at_analysis(look, n_comparisons=n_asked)
 
 
 @given(st.floats(-0.2, 0.1), st.floats(0.01, 0.05), st.floats(0.02, 1.0), st.floats(0, 1))
@@ -186,13 +189,13 @@ def test_a_half_width_of_half_the_margin_always_decides_and_less_data_never_more
     value: float, error: float, least: float, own: float
 ) -> None:
     left = np.linspace(1, least**2, 6)
-    chance = chance_decided(
+    chance = conditional_power(
         value,
         (own * error**2, (1 - own) * error**2),
-        left=(left, left),
-        freedom=50,
-        later_freedom=np.full(6, 50),
-        hidden=np.zeros(6),
+        remaining=(left, left),
+        df=50,
+        later_df=np.full(6, 50),
+        unseen_variance=np.zeros(6),
         margin=0.05,
         alpha=0.0125,
     )
@@ -203,13 +206,13 @@ def test_a_half_width_of_half_the_margin_always_decides_and_less_data_never_more
 
 def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> None:
     now, later, value, freedom = 0.03**2, 0.015**2, -0.01, 10**6
-    chance = chance_decided(
+    chance = conditional_power(
         value,
         (0.0, now),
-        left=(np.ones(1), np.array([later / now])),
-        freedom=freedom,
-        later_freedom=np.array([freedom]),
-        hidden=np.zeros(1),
+        remaining=(np.ones(1), np.array([later / now])),
+        df=freedom,
+        later_df=np.array([freedom]),
+        unseen_variance=np.zeros(1),
         margin=0.05,
         alpha=0.0125,
     )[0]
@@ -217,5 +220,5 @@ def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> N
     fresh = -0.025 + rng.standard_normal(4000) / np.sqrt(1 / later - 1 / now)
     half = student.ppf(1 - 0.0125, freedom) * later**0.5
     values = later * (value / now + fresh * (1 / later - 1 / now))
-    decided = np.mean([decide(v, half, margin=0.05).verdict != "undecided" for v in values])
+    decided = np.mean([decide(v, half, margin=0.05).outcome != "undecided" for v in values])
     assert chance == pytest.approx(decided, abs=0.025)

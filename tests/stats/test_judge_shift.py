@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from youden.errors import StatisticsError
 from youden.stats import spearman
 from youden.stats.judges.curved_relation import curve_share, curved_relation
-from youden.stats.judges.judge_shift import JudgeShift, label_shift, ranking_seen
+from youden.stats.judges.judge_shift import JudgeShift, estimate_rank_agreement, label_shift
 from youden.types.pool import Bools, Floats, Ids
 
 K = 8
@@ -38,7 +38,7 @@ def test_a_judge_that_repeats_the_one_moves_nobody_and_ranks_alike() -> None:
     assert np.abs(found.shift).max() < 1e-9
     assert found.p_holm.min() > 0.99
     assert found.slope == pytest.approx(1)
-    assert ranking_seen(found, rng=np.random.default_rng(0)).rho == pytest.approx(1)
+    assert estimate_rank_agreement(found, rng=np.random.default_rng(0)).rho == pytest.approx(1)
 
 
 def test_judges_that_never_differed_leave_shifts_that_so_many_trials_allow() -> None:
@@ -65,8 +65,8 @@ def test_effects_equal_plain_least_squares(seed: int) -> None:
     a = np.linalg.lstsq(X, one, rcond=None)[0]
     solved = np.linalg.lstsq(np.column_stack([X, one])[seen], other[seen], rcond=None)[0]
     e = solved[:K] + solved[K] * a
-    np.testing.assert_allclose(found.one, a, atol=1e-9)
-    np.testing.assert_allclose(found.other, e, atol=1e-9)
+    np.testing.assert_allclose(found.effect_a, a, atol=1e-9)
+    np.testing.assert_allclose(found.effect_b, e, atol=1e-9)
     assert found.slope == pytest.approx(np.polyfit(a, e, 1)[0])
 
 
@@ -112,8 +112,8 @@ def test_agents_that_nearly_always_get_a_no_are_known_better_than_their_few_tria
     for seed in range(60):
         one = answers(first, second, seed=seed, effect=effect)
         found = JudgeShift(first, second, one, one, n_agents=K)
-        told.append((1 - found.reliability) * found.one.var())
-        true.append(((found.one - effect) ** 2).mean())
+        told.append((1 - found.reliability_a) * found.effect_a.var())
+        true.append(((found.effect_a - effect) ** 2).mean())
     assert np.mean(told) == pytest.approx(np.mean(true), rel=0.15)
 
 
@@ -135,8 +135,8 @@ def test_rank_correlation_is_not_held_down_by_few_trials() -> None:
         one, other = (answers(first, second, seed=2 * seed + n, effect=effect) for n in (0, 1))
         few = np.random.default_rng(seed).permutation(len(first)) < 80
         found = JudgeShift(first, second, one, np.where(few, other, np.nan), n_agents=K)
-        rho = ranking_seen(found, rng=np.random.default_rng(seed), n_draws=500)
-        seen.append(np.corrcoef(found.other_seen, found.one)[0, 1])
+        rho = estimate_rank_agreement(found, rng=np.random.default_rng(seed), n_draws=500)
+        seen.append(np.corrcoef(found.shared_effect_b, found.effect_a)[0, 1])
         inferred.append(rho.rho)
         covered += rho.low <= 0.95 <= rho.high
     assert np.mean(seen) < np.mean(inferred)
@@ -150,7 +150,7 @@ def test_two_judges_that_are_one_fall_short_of_1_by_repetition_but_not_of_the_ce
     for seed in range(20):
         one, other = (answers(first, second, seed=2 * seed + number, effect=level_with) for number in (0, 1))
         found = JudgeShift(first, second, one, other, n_agents=n)
-        rho = ranking_seen(found, rng=np.random.default_rng(seed), n_draws=500)
+        rho = estimate_rank_agreement(found, rng=np.random.default_rng(seed), n_draws=500)
         assert 0 < rho.ceiling < 1
         without_one += rho.high < 0.9995
         below += rho.high < rho.ceiling
@@ -169,8 +169,8 @@ def test_a_judge_that_draws_the_line_elsewhere_ranks_alike() -> None:
         other = answers(first, second, seed=2 * seed + 1, effect=0.05 * place + 0.45 * place**2)
         few = np.random.default_rng(seed).permutation(len(first)) < 5000
         found = JudgeShift(first, second, one, np.where(few, other, np.nan), n_agents=n)
-        rho = ranking_seen(found, rng=np.random.default_rng(seed), n_draws=500)
-        held += rho.low <= spearman(found.one, place).value <= rho.high
+        rho = estimate_rank_agreement(found, rng=np.random.default_rng(seed), n_draws=500)
+        held += rho.low <= spearman(found.effect_a, place).value <= rho.high
     assert held >= 7
 
 
@@ -186,7 +186,7 @@ def test_a_judge_that_always_says_yes_has_no_ranking_to_compare() -> None:
     first, second = all_pairs()
     one = np.ones(len(first))
     found = JudgeShift(first, second, one, answers(first, second, seed=0), n_agents=K)
-    assert np.isnan(ranking_seen(found, rng=np.random.default_rng(0)).rho)
+    assert np.isnan(estimate_rank_agreement(found, rng=np.random.default_rng(0)).rho)
 
 
 def plain(value: Floats, covariate: Floats | None = None) -> tuple[Floats, Floats]:
@@ -220,7 +220,7 @@ def test_p_value_and_interval_equal_the_slow_definition(seed: int) -> None:
     found = label_shift(*plain(value, covariate), member, rng=rng, level=0.9)
     known = np.column_stack([np.ones(8), covariate, member])
     assert found.shift == pytest.approx(np.linalg.lstsq(known, value, rcond=None)[0][2])
-    assert found.n_deals == 56
+    assert found.n_permutations == 56
     assert found.p_value == pytest.approx(slow_p(value, member, covariate, shift=0))
     for inside, outside in ((found.low + 1e-6, found.low - 1e-6), (found.high - 1e-6, found.high + 1e-6)):
         assert slow_p(value, member, covariate, shift=inside) > 0.1
@@ -231,9 +231,9 @@ def test_random_deals_come_close_to_all_of_them() -> None:
     rng = np.random.default_rng(0)
     value, member = rng.standard_normal(14), np.arange(14) < 4
     every = label_shift(*plain(value), member, rng=rng)
-    some = label_shift(*plain(value), member, rng=rng, n_deals=900)
-    assert every.n_deals == 1001
-    assert some.n_deals == 901
+    some = label_shift(*plain(value), member, rng=rng, n_permutations=900)
+    assert every.n_permutations == 1001
+    assert some.n_permutations == 901
     assert some.p_value == pytest.approx(every.p_value, abs=0.06)
     assert some.low == pytest.approx(every.low, abs=0.3)
 
@@ -244,7 +244,7 @@ def test_intervals_cover_what_was_planted_among_agents_that_differ_by_themselves
         rng = np.random.default_rng(seed)
         covariate, member = rng.standard_normal(20), rng.permutation(20) < 6
         value = 0.5 * covariate + 0.3 * member + rng.standard_normal(20)
-        found = label_shift(*plain(value, covariate), member, rng=rng, n_deals=499)
+        found = label_shift(*plain(value, covariate), member, rng=rng, n_permutations=499)
         covered += found.low <= 0.3 <= found.high
     assert 182 <= covered <= 198
 
@@ -252,14 +252,14 @@ def test_intervals_cover_what_was_planted_among_agents_that_differ_by_themselves
 def test_a_label_that_one_agent_carries_can_never_be_told_from_luck() -> None:
     value = np.array([100.0, 0, 0.1, 0.2, 0.3])
     found = label_shift(*plain(value), np.arange(5) == 0, rng=np.random.default_rng(0))
-    assert not found.reachable
+    assert not found.is_bounded
     assert found.p_value == pytest.approx(0.4)
 
 
 def test_a_label_that_follows_the_covariate_exactly_says_nothing() -> None:
     member = np.arange(6) < 3
     found = label_shift(*plain(np.arange(6.0), member.astype(float)), member, rng=np.random.default_rng(0))
-    assert not found.reachable
+    assert not found.is_bounded
     assert found.p_value == 1
 
 
@@ -338,7 +338,7 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
     everything = np.column_stack([fixed, agents])
     left = (other - everything @ np.linalg.pinv(everything) @ other) ** 2
     noisier = max(left[agents[:, i] == 1].mean() / left.mean(), 1)
-    assert found.error[i] == pytest.approx(np.sqrt(variance * (noisier * normal[-1, -1] + ratio)))
+    assert found.std_error[i] == pytest.approx(np.sqrt(variance * (noisier * normal[-1, -1] + ratio)))
 
 
 def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_does() -> None:
@@ -367,7 +367,7 @@ def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() ->
         answer = ability[first] + ability[second] + 0.2 * rng.standard_normal(len(first))
         luck = rng.standard_normal(len(first)) - seen[first] - seen[second]
         for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.02**2), freed)):
-            found = curved_relation(first, second, seen, luck, answer, doubt=doubt)
+            found = curved_relation(first, second, seen, luck, answer, ability_variance=doubt)
             kept.append(strongest @ found.score / (strongest @ found.information @ strongest))
     assert np.mean(plain) > 0.01
     assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
@@ -381,8 +381,8 @@ def test_an_agent_whose_trials_are_noisier_than_all_has_the_larger_error() -> No
     noise = rng.standard_normal(len(first)) * np.where(loud, 0.6, 0.1)
     luck = rng.standard_normal(len(first))
     found = curved_relation(first, second, ability, luck, ability[first] + ability[second] + noise)
-    assert np.argmax(found.error) == 3
-    assert found.error[3] > 1.5 * np.median(found.error)
+    assert np.argmax(found.std_error) == 3
+    assert found.std_error[3] > 1.5 * np.median(found.std_error)
 
 
 def test_a_judge_that_repeats_the_one_or_sees_no_difference_moves_nobody() -> None:

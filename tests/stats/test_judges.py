@@ -18,15 +18,15 @@ from youden import make_plan
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.ranking import differences_of
+from youden.pipeline.ranking import differences_from_verdicts
 from youden.report.data.comparison import Comparison
 from youden.report.pages.writing import render_comparison
-from youden.stats import CentredCovariance, differences
+from youden.stats import CentredCovariance, pairwise_differences
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
-from youden.stats.judges.judge_shift import JudgeShift, ranking_seen
+from youden.stats.judges.judge_shift import JudgeShift, estimate_rank_agreement
 from youden.stats.trials.best_selection import reliability
 from youden.study.agreement import JudgesStudy
-from youden.study.judged_runs import JudgedRun, SideBySide, read_judged
+from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run
 from youden.types import PAIRED, Verdicts
 from youden.types.recommendation import NOT_MADE, Recommendation, RecommendationForm
 from youden.types.results import Rates
@@ -86,7 +86,7 @@ def test_agreement_that_cannot_be_told_is_nan_and_bad_shapes_are_refused() -> No
 
 def test_a_judge_agrees_with_itself() -> None:
     result = verdicts(make_pool(6, 10))
-    study = JudgesStudy(SideBySide([judged(result, name="a"), judged(result, name="b")]))
+    study = JudgesStudy(AlignedRuns([judged(result, name="a"), judged(result, name="b")]))
     pair = study.pairs[0]
     assert (pair.same, pair.kappa, pair.alpha, pair.alpha_soft) == (1, 1, 1, 1)
     assert pair.n_units == len(result.plan)
@@ -99,7 +99,7 @@ def test_agents_that_differ_by_rounding_alone_share_a_place_under_every_judge() 
     pool = make_pool(6, 9)
     plans = [make_plan(pool, design="nlogn", holdout=0.1, seed=seed) for seed in (1, 2)]
     alike = [answer_with(plan, np.where(plan.arm == PAIRED, 0.7, 0.1)) for plan in plans]
-    study = JudgesStudy(SideBySide([judged(result, name=name) for result, name in zip(alike, "ab", strict=True)]))
+    study = JudgesStudy(AlignedRuns([judged(result, name=name) for result, name in zip(alike, "ab", strict=True)]))
     assert [row["places"] for row in study.agents] == [[1, 1]] * len(study.agents)
 
 
@@ -112,17 +112,17 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
         return judged(answer_with(plan, (rng.random(len(plan)) < chance).astype(float)), name=name)
 
     same, turned = [run(strength, "a"), run(strength, "b")], [run(strength, "a"), run(strength[::-1], "b")]
-    study = JudgesStudy(SideBySide(same))
+    study = JudgesStudy(AlignedRuns(same))
     assert (study.target, study.pairs[0].orders.n_turned, study.pairs[0].orders.n_pairs) == (
         "items-like-these",
         0,
         15,
     )
-    assert any("on more items like these (95 % a pair)" in line for line in study.words)
-    kind, these = (JudgesStudy(SideBySide(turned, target=t)) for t in ("items-like-these", "these-items"))
+    assert any("on more items like these (95 % per pair)" in line for line in study.words)
+    kind, these = (JudgesStudy(AlignedRuns(turned, target=t)) for t in ("items-like-these", "these-items"))
     found = kind.pairs[0].orders
     assert found.n_turned == found.both > 0
-    assert any("of them in opposite orders: a puts a0 over" in line for line in kind.words)
+    assert any("of them in opposite orders: a ranks a0 above" in line for line in kind.words)
     assert found.one <= these.pairs[0].orders.one
     assert kind.target == "items-like-these"
     assert any("these items alone" in line for line in these.words)
@@ -131,11 +131,11 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
 def test_runs_that_both_speak_of_these_items_are_compared_about_them_unless_told_otherwise(tmp_path: Path) -> None:
     one, two = (write_run(tmp_path / name, n_items=10, design="cyclic", calls=500) for name in ("one", "two"))
     fit_run(one, target="these-items")
-    assert SideBySide([read_judged(one), read_judged(two)]).target == "items-like-these"
+    assert AlignedRuns([read_judged_run(one), read_judged_run(two)]).target == "items-like-these"
     fit_run(two, target="these-items")
-    runs = [read_judged(one), read_judged(two)]
-    assert SideBySide(runs).target == "these-items"
-    assert SideBySide(runs, target="items-like-these").target == "items-like-these"
+    runs = [read_judged_run(one), read_judged_run(two)]
+    assert AlignedRuns(runs).target == "these-items"
+    assert AlignedRuns(runs, target="items-like-these").target == "items-like-these"
 
 
 def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
@@ -144,7 +144,7 @@ def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
     both = [judged(answer_with(one, (one.first % 2).astype(float)), name="a")]
     other = make_plan(pool, design="dense", holdout=0)
     both.append(judged(answer_with(other, (other.first % 2).astype(float)), name="b"))
-    pair = JudgesStudy(SideBySide(both)).pairs[0]
+    pair = JudgesStudy(AlignedRuns(both)).pairs[0]
     assert pair.same == 1
     assert (one.arm == 0).sum() <= pair.n_units <= len(one)
 
@@ -152,7 +152,7 @@ def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
 def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     runs = [judged(verdicts(make_pool(6, 8), seed=seed), name="j") for seed in range(3)]
     runs = [replace(run, result=replace(run.result, plan=runs[0].result.plan)) for run in runs]
-    study = JudgesStudy(SideBySide(runs))
+    study = JudgesStudy(AlignedRuns(runs))
     assert study.runs == ("j (1)", "j (2)", "j (3)")
     assert len(study.pairs) == 3
     assert 0 < study.alpha < 1
@@ -165,8 +165,8 @@ def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -
     import_ = replace(import_, digest=None, rates=renamed(import_.rates, item_ids=form))
     own = judged(result, name="own")
     with pytest.raises(ConfigError, match=r"\[judges-items\]"):
-        SideBySide([import_, own])
-    both = SideBySide([import_, own], match="number")
+        AlignedRuns([import_, own])
+    both = AlignedRuns([import_, own], match="number")
     assert both.units == "ordered pairs"
     assert both.item_ids == form
     assert JudgesStudy(both).pairs[0].n_units == 6 * 5 * 8
@@ -183,15 +183,15 @@ def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
     }
     for slug, runs in others.items():
         with pytest.raises(ConfigError, match=rf"\[{slug}\]"):
-            SideBySide(runs)
+            AlignedRuns(runs)
     with pytest.raises(ConfigError, match="cannot be matched by number"):
-        SideBySide([run, replace(run, rates=renamed(run.rates, item_ids=tuple("stuvwxyz")))], match="number")
+        AlignedRuns([run, replace(run, rates=renamed(run.rates, item_ids=tuple("stuvwxyz")))], match="number")
     plan = result.plan
     half = np.arange(len(plan)) % 2 == 0
     answer = np.full(len(plan), 0.5)
     apart = [judged(answer_with(plan, answer, missing=side), name=str(side[0])) for side in (half, ~half)]
     with pytest.raises(ConfigError, match=r"\[judges-trials\]"):
-        SideBySide(apart)
+        AlignedRuns(apart)
 
 
 def test_the_command_stands_under_both_names_and_a_perfect_rank_correlation_has_no_interval_in_json(
@@ -242,7 +242,7 @@ def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path:
     runs = [str(one.path), str(two.path)]
     said = CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
     reason = "(no interval: a perfect rank correlation gives none)"
-    assert f"one and two rank agents alike at ρ = 1.00 {reason}; on" in said
+    assert f"The rankings of one and two correlate with ρ = 1.00 {reason}; on" in said
     assert "Where they differ most" in said
     assert "1.00 [1.00" not in said
     assert "1.000 [1.000" not in said
@@ -254,7 +254,7 @@ def test_draws_that_all_rank_alike_make_no_interval() -> None:
     result = verdicts(make_pool(8, 60), noise=0.0)
     paired = result.plan.arm == PAIRED
     first, second, answer = result.plan.first[paired], result.plan.second[paired], result.answer[paired]
-    found = ranking_seen(JudgeShift(first, second, answer, answer, n_agents=8), rng=np.random.default_rng(0))
+    found = estimate_rank_agreement(JudgeShift(first, second, answer, answer, n_agents=8), rng=np.random.default_rng(0))
     assert found.rho == pytest.approx(1)
     assert np.isnan([found.low, found.high]).all()
 
@@ -262,10 +262,10 @@ def test_draws_that_all_rank_alike_make_no_interval() -> None:
 def test_judges_whose_answers_are_all_the_same_are_said_not_to_differ_before_any_correlation() -> None:
     pool = make_pool(8, 30)
     agreeing = [verdicts(pool, noise=0.0) for _ in range(2)]
-    study = JudgesStudy(SideBySide([judged(result, name=name) for result, name in zip(agreeing, "ab", strict=True)]))
+    study = JudgesStudy(AlignedRuns([judged(result, name=name) for result, name in zip(agreeing, "ab", strict=True)]))
     assert study.words[0].startswith("a and b gave the same yes or no on all")
     (pair,) = study.pairs
-    assert pair.ceiling == pytest.approx(reliability(differences_of(agreeing[0], target="items-like-these")))
+    assert pair.ceiling == pytest.approx(reliability(differences_from_verdicts(agreeing[0], target="items-like-these")))
 
 
 def test_the_ceiling_is_what_two_runs_of_one_judge_come_to() -> None:
@@ -276,6 +276,6 @@ def test_the_ceiling_is_what_two_runs_of_one_judge_come_to() -> None:
     for _ in range(40):
         one, other = truth + 0.05 * rng.standard_normal((2, K))
         of = CentredCovariance(0.05**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
-        seen.append((reliability(differences(one, of)), np.corrcoef(one, other)[0, 1]))
+        seen.append((reliability(pairwise_differences(one, of)), np.corrcoef(one, other)[0, 1]))
     told, found = np.mean(seen, axis=0)
     assert told == pytest.approx(found, abs=0.03)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, multinomial, spearmanr
 
 from youden.errors import StatisticsError
-from youden.stats import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
-from youden.stats.base.proportions import difference, paired_difference, proportion
+from youden.stats import auc_measurement_interval, auc_sampling_interval, kendall, ranking_auc, rmse, spearman
+from youden.stats.base.proportions import independent_difference, paired_difference, proportion
 from youden.stats.judges.cell_agreement import cell_correlation
 
 A = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
@@ -75,7 +75,7 @@ def test_auc_is_the_share_of_pairs_won_with_ties_as_half(drawn: list[tuple[int, 
 
 def test_auc_interval_reflects_the_abilities_intervals_and_the_seed() -> None:
     def interval(width: float, seed: int = 0):
-        return auc_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(seed))
+        return auc_measurement_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(seed))
 
     unsure = interval(0.5)
     assert unsure.low < 0.7
@@ -89,7 +89,7 @@ def test_auc_interval_matches_the_chance_that_two_normals_swap() -> None:
     ability, positive = np.array([0.6, 0.5]), np.array([True, False])
     half = {0.8: 1.2816, 0.5: 0.6745}
     got = {
-        level: auc_interval(
+        level: auc_measurement_interval(
             ability, positive, low=ability - z / 10, high=ability + z / 10, level=level, rng=np.random.default_rng(1)
         ).low
         for level, z in half.items()
@@ -100,15 +100,15 @@ def test_auc_interval_matches_the_chance_that_two_normals_swap() -> None:
 
 @pytest.mark.parametrize("width", [1e-9, 0.0])
 def test_auc_that_no_draw_moves_has_no_interval_rather_than_a_point(width: float) -> None:
-    got = auc_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(0))
+    got = auc_measurement_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(0))
     assert got.value == 8 / 9
     assert np.isnan([got.low, got.high]).all()
-    assert got.method == "none: the errors of abilities leave it as it is in 95% of draws"
+    assert got.method == "none: 95% of the draws equal the estimate"
 
 
 def test_auc_without_all_intervals_has_none_and_says_so() -> None:
     low = np.where(np.arange(6) == 2, np.nan, B)
-    got = auc_interval(B, POSITIVE, low=low, high=B, rng=np.random.default_rng(0))
+    got = auc_measurement_interval(B, POSITIVE, low=low, high=B, rng=np.random.default_rng(0))
     assert got.value == 8 / 9
     assert np.isnan([got.low, got.high]).all()
     assert got.method == "none: 1 abilities have no interval"
@@ -133,18 +133,18 @@ def test_rmse_interval_covers_the_noise() -> None:
 
 
 def test_the_ends_of_a_sampled_auc_solve_its_equation_and_have_a_width_at_one() -> None:
-    got = sampled_auc(A, np.array([True, True, False, True, False, False]))
+    got = auc_sampling_interval(A, np.array([True, True, False, True, False, False]))
     assert got.value == ranking_auc(A, np.array([True, True, False, True, False, False])) == pytest.approx(8 / 9)
     for theta in (got.low, got.high):
         variance = theta * (1 - theta) * (1 + 2 * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / 9
         assert (got.value - theta) ** 2 == pytest.approx(1.959964**2 * variance, rel=1e-5)
-    apart = sampled_auc(A, POSITIVE)
+    apart = auc_sampling_interval(A, POSITIVE)
     assert apart.value == apart.high == 1
     assert 0.3 < apart.low < 0.9
-    mirrored = sampled_auc(-A, POSITIVE)
+    mirrored = auc_sampling_interval(-A, POSITIVE)
     assert (mirrored.low, mirrored.high) == pytest.approx((0, 1 - apart.low))
     with pytest.raises(StatisticsError, match="auc-one-group"):
-        sampled_auc(A, np.ones(6, dtype=np.bool_))
+        auc_sampling_interval(A, np.ones(6, dtype=np.bool_))
 
 
 def test_a_sampled_auc_covers_the_truth_in_small_groups() -> None:
@@ -152,7 +152,7 @@ def test_a_sampled_auc_covers_the_truth_in_small_groups() -> None:
     hits = 0
     for _ in range(400):
         x = np.append(rng.normal(1.1902, 1, size=4), rng.normal(size=8))  # Φ(1.1902/√2) = .8
-        got = sampled_auc(x, np.arange(12) < 4)
+        got = auc_sampling_interval(x, np.arange(12) < 4)
         hits += got.low <= 0.8 <= got.high
     assert 0.92 <= hits / 400 <= 0.99
 
@@ -170,7 +170,7 @@ def test_a_difference_is_newcombes_in_his_own_examples() -> None:
     cases = {(56, 70, 48, 80): (0.0524, 0.3339), (9, 10, 3, 10): (0.1705, 0.8090), (5, 56, 0, 29): (-0.0381, 0.1926)}
     cases[10, 10, 0, 10] = (0.6075, 1.0)
     for (a, m, b, n), ends in cases.items():
-        found = difference(proportion(a, m), proportion(b, n))
+        found = independent_difference(proportion(a, m), proportion(b, n))
         assert (found.low, found.high) == pytest.approx(ends, abs=5e-5)
 
 
@@ -184,7 +184,7 @@ def test_a_paired_difference_by_hand() -> None:
 def test_nothing_counted_is_unknown_and_impossible_counts_are_refused() -> None:
     empty = proportion(0, 0)
     assert math.isnan(empty.value)
-    assert math.isnan(difference(proportion(1, 2), empty).low)
+    assert math.isnan(independent_difference(proportion(1, 2), empty).low)
     assert math.isnan(paired_difference(0, 0, 0).value)
     for wrong in ((3, 2), (-1, 2)):
         with pytest.raises(StatisticsError, match=r"\[counts\]"):
@@ -241,15 +241,15 @@ def test_both_figures_are_those_of_a_loop_over_items() -> None:
     assert found.overall.value == pytest.approx(spearmanr(one[both], other[both]).statistic)
     by_item = [spearmanr(one[both[:, j], j], other[both[:, j], j]).statistic for j in range(8)]
     assert found.n_items == 8
-    assert found.within.value == pytest.approx(np.mean(by_item))
+    assert found.within_items.value == pytest.approx(np.mean(by_item))
     assert found.overall.low < found.overall.value < found.overall.high
-    assert found.within.low < found.within.value < found.within.high
+    assert found.within_items.low < found.within_items.value < found.within_items.high
 
 
 def test_difficulty_that_both_sides_share_is_in_the_overall_figure_alone() -> None:
     found = cell_correlation(*cells(20, 60, rho=0.0))
     assert found.overall.low > 0.5
-    assert found.within.low < 0 < found.within.high
+    assert found.within_items.low < 0 < found.within_items.high
 
 
 @pytest.mark.slow
@@ -260,7 +260,7 @@ def test_intervals_over_items_cover_the_figure_of_many_items() -> None:
         found = cell_correlation(*cells(8, 15, rho=0.6, seed=seed + 2))
         hits += [
             found.overall.low <= truth.overall.value <= found.overall.high,
-            found.within.low <= truth.within.value <= found.within.high,
+            found.within_items.low <= truth.within_items.value <= found.within_items.high,
         ]
     assert (hits / 100 >= 0.9).all(), hits
 
@@ -275,19 +275,19 @@ def test_intervals_over_items_cover_the_figure_of_many_items() -> None:
 )
 def test_where_nothing_varies_there_is_no_figure(one: np.ndarray, other: np.ndarray) -> None:
     found = cell_correlation(one, other)
-    assert np.isnan([found.overall.value, found.overall.low, found.within.value, found.within.high]).all()
+    assert np.isnan([found.overall.value, found.overall.low, found.within_items.value, found.within_items.high]).all()
     assert found.overall.method == "none: nothing varies"
 
 
 def test_two_items_have_figures_without_intervals() -> None:
     found = cell_correlation(*cells(6, 2, rho=0.5))
     assert not np.isnan(found.overall.value)
-    assert np.isnan([found.overall.low, found.within.low]).all()
-    assert found.within.method == "none: 2 items are too few"
+    assert np.isnan([found.overall.low, found.within_items.low]).all()
+    assert found.within_items.method == "none: 2 items are too few"
 
 
 def test_items_that_all_have_one_correlation_make_no_interval() -> None:
-    found = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within
+    found = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within_items
     assert found.value == pytest.approx(1)
     assert np.isnan([found.low, found.high]).all()
-    assert found.method == "none: all 3 items have the same"
+    assert found.method == "none: all 3 items have the same correlation"

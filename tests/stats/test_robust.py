@@ -12,20 +12,20 @@ from scipy.stats import rankdata
 from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.stats import PairBlock
+from youden.stats import PairChunk
 from youden.stats.partners import (
-    LinkedPairs,
+    FlaggedPairs,
     PairMeans,
     PairTotals,
-    Partners,
-    Reweighted,
-    all_partners,
-    group_balanced,
-    linked_pairs,
-    panel,
-    reweighted,
+    PartnerWeights,
+    WeightedAbilities,
+    fit_weighted_abilities,
+    flag_pairs,
+    group_balanced_weights,
+    panel_weights,
+    uniform_weights,
 )
-from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
+from youden.stats.trials.partner_halves import PartnerSplitHalf, partner_split_half
 from youden.types.pool import Bools, Floats, Ids
 
 K, J = 14, 40
@@ -57,24 +57,26 @@ def taken(of: Answers, rows: Bools) -> Answers:
     return Answers(of.first[rows], of.second[rows], of.item[rows], of.value[rows])
 
 
-def linked(of: Answers, n: int = K) -> LinkedPairs:
-    return linked_pairs(means(of, n))
+def linked(of: Answers, n: int = K) -> FlaggedPairs:
+    return flag_pairs(means(of, n))
 
 
 def means(of: Answers, n: int = K) -> PairMeans:
-    return PairTotals.of(blocks(of), n).means
+    return PairTotals.from_chunks(blocks(of), n).means
 
 
-def fitted(of: Answers, partners: Partners) -> Reweighted:
-    return reweighted(lambda: blocks(of), PairTotals.of(blocks(of), len(partners.importance)), partners)
+def fitted(of: Answers, partners: PartnerWeights) -> WeightedAbilities:
+    return fit_weighted_abilities(
+        lambda: blocks(of), PairTotals.from_chunks(blocks(of), len(partners.importance)), partners
+    )
 
 
-def blocks(of: Answers) -> list[PairBlock]:
+def blocks(of: Answers) -> list[PairChunk]:
     """Some items at a time."""
     cuts = [np.flatnonzero(of.item // (J // 3) == part) for part in range(4)]
     parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
     return [
-        PairBlock(
+        PairChunk(
             one.first, one.second, one.item - np.int32(start), one.value, *np.ones((2, len(one.value))), n_items=J
         )
         for start, one in parts
@@ -89,15 +91,15 @@ THREES: Ids = EACH // np.int32(3)
 def test_with_all_partners_alike_an_ability_is_the_mean_over_partners() -> None:
     of = answers(ABILITY)
     plain = np.array([of.value[(of.first == i) | (of.second == i)].mean() for i in range(K)])
-    assert fitted(of, all_partners(K)).ability == pytest.approx(plain, abs=1e-12)
+    assert fitted(of, uniform_weights(K)).ability == pytest.approx(plain, abs=1e-12)
 
 
 def test_honest_agents_are_not_linked_and_weights_of_lone_agents_change_nothing() -> None:
     of = answers(ABILITY)
     found = linked(of)
     assert found.clusters == ()
-    alone = fitted(of, group_balanced(found.cluster))
-    assert alone.ability == pytest.approx(fitted(of, all_partners(K)).ability, abs=1e-12)
+    alone = fitted(of, group_balanced_weights(found.cluster))
+    assert alone.ability == pytest.approx(fitted(of, uniform_weights(K)).ability, abs=1e-12)
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9, 0.8])
@@ -106,8 +108,8 @@ def test_a_ring_of_the_worst_is_linked_and_falls_back(agreement: float) -> None:
     of = answers(ABILITY, together=ring, agreement=agreement)
     found = linked(of)
     assert found.clusters == (ring,)
-    places = rankdata(-fitted(of, group_balanced(found.cluster)).ability)
-    assert rankdata(-fitted(of, all_partners(K)).ability)[list(ring)].mean() < 10
+    places = rankdata(-fitted(of, group_balanced_weights(found.cluster)).ability)
+    assert rankdata(-fitted(of, uniform_weights(K)).ability)[list(ring)].mean() < 10
     assert places[list(ring)].mean() == pytest.approx(12.5, abs=0.5)
 
 
@@ -118,49 +120,49 @@ def test_few_answers_make_a_pair_suspected_and_not_linked() -> None:
     some[(of.first < 2) & (of.second < 2)] = False
     some[np.flatnonzero((of.first < 2) & (of.second < 2))[:3]] = True
     found = linked(taken(of, some))
-    assert found.suspected[0, 1]
-    assert not found.linked.any()
+    assert found.borderline[0, 1]
+    assert not found.flagged.any()
 
 
 def test_what_texts_say_is_linked_whatever_the_answers_say() -> None:
     known = np.zeros((K, K), dtype=np.bool_)
     known[3, 9] = True
-    assert linked_pairs(means(answers(ABILITY)), known=known).clusters == ((3, 9),)
+    assert flag_pairs(means(answers(ABILITY)), prior_flags=known).clusters == ((3, 9),)
 
 
 def test_a_panel_scores_everybody_and_its_own_members() -> None:
     of = answers(ABILITY, together=(0, 1, 2, 3, 4, 5, 6))
     trusted = np.isin(np.arange(K), (10, 11, 12, 13))
-    assert np.corrcoef(fitted(of, panel(trusted)).ability, ABILITY)[0, 1] > 0.95
+    assert np.corrcoef(fitted(of, panel_weights(trusted)).ability, ABILITY)[0, 1] > 0.95
 
 
 def test_error_holds_what_items_of_the_kind_vary_by() -> None:
-    worlds = [fitted(answers(ABILITY, seed=seed), group_balanced(THREES)) for seed in range(30)]
+    worlds = [fitted(answers(ABILITY, seed=seed), group_balanced_weights(THREES)) for seed in range(30)]
     found = np.array([one.ability - one.ability.mean() for one in worlds])
-    told = np.array([one.covariance.error for one in worlds])
+    told = np.array([one.covariance.std_error for one in worlds])
     assert np.sqrt((told**2).mean() / found.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
 
 
 def test_one_group_and_a_panel_of_one_are_errors() -> None:
     with pytest.raises(StatisticsError, match=r"\[one-group\]"):
-        group_balanced(np.zeros(K, dtype=np.int32))
+        group_balanced_weights(np.zeros(K, dtype=np.int32))
     with pytest.raises(StatisticsError, match=r"\[panel-small\]"):
-        panel(np.arange(K) == 3)
+        panel_weights(np.arange(K) == 3)
 
 
 def test_an_agent_whose_partners_do_not_count_has_no_ability() -> None:
     of = answers(ABILITY)
     kept = (of.first > 1) & (of.second > 1) | ((of.first < 2) & (of.second < 2))
-    found = fitted(taken(of, kept), group_balanced(np.maximum(EACH - 1, 0)))
+    found = fitted(taken(of, kept), group_balanced_weights(np.maximum(EACH - 1, 0)))
     assert np.flatnonzero(np.isnan(found.ability)).tolist() == [0, 1]
 
 
-def halves(dense: Floats, *, seed: int = 0, n_splits: int = 20) -> PartnerHalves:
+def halves(dense: Floats, *, seed: int = 0, n_splits: int = 20) -> PartnerSplitHalf:
     """Of D float[J, K, K]: everything asked."""
     asked = ~np.eye(dense.shape[1], dtype=bool)
     centred = dense - dense[:, asked].mean(axis=1)[:, None, None]
     times = np.where(asked, float(len(dense)), 0.0)
-    return partner_halves(centred.sum(axis=0) * asked, times, rng=np.random.default_rng(seed), n_splits=n_splits)
+    return partner_split_half(centred.sum(axis=0) * asked, times, rng=np.random.default_rng(seed), n_splits=n_splits)
 
 
 def additive(K: int = 8, J: int = 10) -> Floats:
@@ -170,8 +172,8 @@ def additive(K: int = 8, J: int = 10) -> Floats:
 
 def test_where_abilities_add_up_it_matters_not_who_else_was_there() -> None:
     found = halves(additive())
-    assert found.correlation == pytest.approx(1.0)
-    assert found.moved.tolist() == [0.0] * 8
+    assert found.rho == pytest.approx(1.0)
+    assert found.rank_change.tolist() == [0.0] * 8
 
 
 def test_an_agent_that_only_some_can_be_matched_to_depends_most_on_the_pool() -> None:
@@ -180,8 +182,8 @@ def test_an_agent_that_only_some_can_be_matched_to_depends_most_on_the_pool() ->
     dense[:, 4] += 0.5 * side
     dense[:, :, 4] += 0.5 * side
     found = halves(dense)
-    assert found.correlation < 0.95
-    assert int(found.moved.argmax()) == 4
+    assert found.rho < 0.95
+    assert int(found.rank_change.argmax()) == 4
 
 
 def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
@@ -199,8 +201,8 @@ def test_one_split_is_the_correlation_of_two_means_over_partners() -> None:
     other = [np.mean([m[i, k] - effect[k] for k in set(range(9)) - set(half.tolist()) - {i}]) for i in range(9)]
     places = [np.argsort(np.argsort(side)) for side in (one, other)]
     found = halves(dense, seed=1, n_splits=1)
-    assert found.correlation == pytest.approx(np.corrcoef(*places)[0, 1])
-    assert found.moved.tolist() == np.abs(places[0] - places[1]).tolist()
+    assert found.rho == pytest.approx(np.corrcoef(*places)[0, 1])
+    assert found.rank_change.tolist() == np.abs(places[0] - places[1]).tolist()
 
 
 def test_a_run_says_it_and_names_at_most_three_agents(tmp_path: Path) -> None:

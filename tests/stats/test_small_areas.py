@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 from youden.errors import StatisticsError
 from youden.stats.base.proportions import proportion
-from youden.stats.small_areas import SmallAreas, quality_of_labels
+from youden.stats.small_areas import QualityEstimates, quality_from_labels
 
 K = 30
 
@@ -24,9 +24,9 @@ class _Drawn:
     ability: np.ndarray
     truth: np.ndarray
 
-    def fit(self) -> SmallAreas:
-        return quality_of_labels(
-            self.agent, self.item, self.value, ability=self.ability, error=np.full(len(self.ability), 0.01)
+    def fit(self) -> QualityEstimates:
+        return quality_from_labels(
+            self.agent, self.item, self.value, ability=self.ability, std_error=np.full(len(self.ability), 0.01)
         )
 
     @property
@@ -50,7 +50,9 @@ def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_br
     z = (ability - ability.mean()) / ability.std()
     yes, n = np.array([0, 1, 1, 2, 3, 3]), 3
     value = np.concatenate([np.r_[np.ones(y), np.zeros(n - y)] for y in yes])
-    found = quality_of_labels(np.repeat(np.arange(6), n), np.arange(18), value, ability=ability, error=np.zeros(6))
+    found = quality_from_labels(
+        np.repeat(np.arange(6), n), np.arange(18), value, ability=ability, std_error=np.zeros(6)
+    )
     draws, nothing = 400_000, 0.2 + 1.5 / 6
     taus = np.exp(np.linspace(np.log(0.2), np.log(2.4), 9))
     beside, alone = taus / (1 + (taus / 0.6) ** 2) ** 1.5, np.exp(-0.5 * (np.log(taus) / 0.6) ** 2)
@@ -64,11 +66,11 @@ def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_br
     q = np.where(rng.random((draws, 6)) < share, rng.random((draws, 6)), expit(theta))
     weight = binom.pmf(yes, n, q).prod(axis=1)
     weight /= weight.sum()
-    assert np.abs(found.density @ found.at - weight @ q).max() < 0.015
-    assert abs(found.line.no_slope - weight[kind == 0].sum()) < 0.03
+    assert np.abs(found.density @ found.grid - weight @ q).max() < 0.015
+    assert abs(found.regression.no_slope - weight[kind == 0].sum()) < 0.03
     order = np.argsort(b)
     median = b[order][np.searchsorted(np.cumsum(weight[order]), 0.5)]
-    assert abs(found.line.slope - median) < 0.1
+    assert abs(found.regression.slope - median) < 0.1
     near = np.abs(b - median) < 0.1
     assert np.abs(found.quality - weight[near] @ q[near] / weight[near].sum()).max() < 0.02
 
@@ -76,8 +78,8 @@ def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_br
 def test_ability_breaks_no_ties_before_labels_show_a_slope() -> None:
     """Eight agents, a label each, half of them yes whatever their ability: two values of quality, in the labels' order."""
     value = np.array([1.0, 0, 0, 1, 1, 0, 0, 1])
-    found = quality_of_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), error=np.full(8, 0.01))
-    assert found.line.slope == 0.0
+    found = quality_from_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), std_error=np.full(8, 0.01))
+    assert found.regression.slope == 0.0
     assert len(np.unique(found.quality[value == 1].round(12))) == 1
     assert found.quality[value == 1].min() > found.quality[value == 0].max()
 
@@ -94,7 +96,7 @@ def test_ability_that_predicts_saves_labels() -> None:
 
 def test_ability_that_is_noise_is_not_followed() -> None:
     rng = np.random.default_rng(2)
-    z = [_drawn(rng, 10, relation=0.0, spread=1.0).fit().line for _ in range(6)]
+    z = [_drawn(rng, 10, relation=0.0, spread=1.0).fit().regression for _ in range(6)]
     assert all(line is not None for line in z)
     assert np.mean([line.no_slope for line in z if line]) > 0.4
     assert np.mean([line.explained for line in z if line]) < 0.15
@@ -118,31 +120,33 @@ def test_an_agent_that_labels_like_and_ability_does_not_is_named_and_keeps_its_l
     ability = np.r_[drawn.ability, drawn.ability.min() - 0.05]
     value = np.r_[drawn.value, np.ones(9), np.zeros(1)]
     agent = np.r_[drawn.agent, np.full(10, K)]
-    found = quality_of_labels(agent, np.arange(len(value)), value, ability=ability, error=np.full(K + 1, 0.01))
+    found = quality_from_labels(agent, np.arange(len(value)), value, ability=ability, std_error=np.full(K + 1, 0.01))
     own = proportion(9, 10)
-    assert np.flatnonzero(found.off_line).tolist() == [K]
+    assert np.flatnonzero(found.is_outlier).tolist() == [K]
     assert found.quality[K] > 0.75
-    assert found.expected[K] < 0.3
+    assert found.predicted[K] < 0.3
     assert found.low[K] <= own.low
     assert found.high[K] >= own.high
 
 
 def test_below_five_labelled_agents_labels_alone_speak() -> None:
     value = np.array([1.0, 0, 1, 1, 1, 0, 0, 0])
-    found = quality_of_labels(np.repeat(np.arange(4), 2), np.arange(8), value, ability=np.arange(6.0), error=np.ones(6))
+    found = quality_from_labels(
+        np.repeat(np.arange(4), 2), np.arange(8), value, ability=np.arange(6.0), std_error=np.ones(6)
+    )
     assert found.quality[:4].tolist() == [0.5, 1.0, 0.5, 0.0]
     assert np.isnan(found.quality[4:]).all()
     assert (found.low[0], found.high[0]) == (proportion(1, 2).low, proportion(1, 2).high)
-    assert found.line is None
-    assert not found.off_line.any()
+    assert found.regression is None
+    assert not found.is_outlier.any()
 
 
 def test_an_agent_without_labels_stands_where_its_ability_lets_one_expect() -> None:
     drawn = _drawn(np.random.default_rng(5), 20)
     ability = np.r_[drawn.ability, drawn.ability.max(), np.nan]
-    found = quality_of_labels(drawn.agent, drawn.item, drawn.value, ability=ability, error=np.full(K + 2, 0.01))
+    found = quality_from_labels(drawn.agent, drawn.item, drawn.value, ability=ability, std_error=np.full(K + 2, 0.01))
     assert found.quality[K] > found.quality[:K].mean() + 0.15
-    assert found.share[K] == 0.0
+    assert found.label_weight[K] == 0.0
     assert found.high[K + 1] - found.low[K + 1] > found.high[:K].mean() - found.low[:K].mean()
 
 
@@ -161,7 +165,7 @@ def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
         )
         agent = np.repeat(np.arange(K), 10)
         value = (rng.random(len(agent)) < expit(truth[agent] + effect[item])).astype(float)
-        found = quality_of_labels(agent, item, value, ability=rng.normal(size=K), error=np.full(K, 0.01))
+        found = quality_from_labels(agent, item, value, ability=rng.normal(size=K), std_error=np.full(K, 0.01))
         mean = np.bincount(agent, weights=value) / 10
         bias.append(
             [
@@ -169,7 +173,7 @@ def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
                 for x in (found.quality, mean)
             ]
         )
-        assert found.items > 0.05
+        assert found.item_variance_share > 0.05
     ours, plain = np.mean(bias, axis=0)
     assert abs(ours) < 0.5 * abs(plain)
 
@@ -178,7 +182,7 @@ def test_grades_count_for_more_than_labels_of_0_and_1() -> None:
     rng = np.random.default_rng(8)
     drawn = _drawn(rng, 5)
     graded = np.clip(drawn.truth[drawn.agent] + 0.1 * rng.normal(size=len(drawn.agent)), 0, 1)
-    found = quality_of_labels(drawn.agent, drawn.item, graded, ability=drawn.ability, error=np.full(K, 0.01))
+    found = quality_from_labels(drawn.agent, drawn.item, graded, ability=drawn.ability, std_error=np.full(K, 0.01))
     assert (found.high - found.low).mean() < 0.6 * (drawn.fit().high - drawn.fit().low).mean()
 
 
@@ -186,42 +190,43 @@ def test_many_labels_leave_ability_no_say() -> None:
     drawn = _drawn(np.random.default_rng(9), 600, relation=0.3, k=8)
     found = drawn.fit()
     assert np.abs(found.quality - drawn.means).max() < 0.01
-    assert found.share.min() > 0.9
+    assert found.label_weight.min() > 0.9
 
 
 def test_within_and_best_are_those_of_draws() -> None:
     drawn = _drawn(np.random.default_rng(10), 10)
     found = drawn.fit()
     rng = np.random.default_rng(0)
-    draws = np.array([rng.choice(found.at, 20_000, p=row) for row in found.density]) + 1e-9 * rng.random((K, 20_000))
+    draws = np.array([rng.choice(found.grid, 20_000, p=row) for row in found.density]) + 1e-9 * rng.random((K, 20_000))
     best = np.bincount(draws.argmax(axis=0), minlength=K) / 20_000
-    assert np.abs(found.best() - best).max() < 0.02
-    leader = int(found.best().argmax())
-    within = found.within(leader)
+    assert np.abs(found.best_probabilities() - best).max() < 0.02
+    leader = int(found.best_probabilities().argmax())
+    within = found.regret_bound(leader)
     assert abs(np.mean(draws.max(axis=0) - draws[leader] <= within) - 0.95) < 0.03
 
 
 def test_labels_for_the_best_go_to_contenders_and_for_all_are_spread() -> None:
     drawn = _drawn(np.random.default_rng(11), 10)
     found, left = drawn.fit(), np.full(K, 40)
-    best, every = (found.to_label(30, left, best=how) for how in (True, False))
+    best, every = (found.allocate_labels(30, left, for_best=how) for how in (True, False))
     assert best.sum() == every.sum() == 30
     top = np.argsort(-found.quality)
     assert best[top[:10]].sum() >= 25
-    assert np.corrcoef(every, (found.density @ found.at**2) - found.quality**2)[0, 1] > 0.5
-    none = quality_of_labels(
-        drawn.agent[:0], drawn.item[:0], drawn.value[:0], ability=drawn.ability, error=np.full(K, 0.01)
+    assert np.corrcoef(every, (found.density @ found.grid**2) - found.quality**2)[0, 1] > 0.5
+    none = quality_from_labels(
+        drawn.agent[:0], drawn.item[:0], drawn.value[:0], ability=drawn.ability, std_error=np.full(K, 0.01)
     )
-    assert none.to_label(2 * K, left, best=False).tolist() == [2] * K
+    assert none.allocate_labels(2 * K, left, for_best=False).tolist() == [2] * K
     assert (
-        found.to_label(30, np.r_[np.zeros(K - 1, dtype=int), 2], best=True) == np.r_[np.zeros(K - 1, dtype=int), 2]
+        found.allocate_labels(30, np.r_[np.zeros(K - 1, dtype=int), 2], for_best=True)
+        == np.r_[np.zeros(K - 1, dtype=int), 2]
     ).all()
 
 
 def test_labels_out_of_range_are_refused() -> None:
-    with pytest.raises(StatisticsError, match=r"Labels from 0.0 to 5.0 .* \[labels-range\]"):
-        quality_of_labels(
-            np.arange(5), np.arange(5), np.array([0.0, 1, 1, 5, 0]), ability=np.arange(5.0), error=np.ones(5)
+    with pytest.raises(StatisticsError, match=r"labels from 0.0 to 5.0.* \[labels-range\]"):
+        quality_from_labels(
+            np.arange(5), np.arange(5), np.array([0.0, 1, 1, 5, 0]), ability=np.arange(5.0), std_error=np.ones(5)
         )
 
 
@@ -229,7 +234,7 @@ def test_a_line_needs_no_normal_labels() -> None:
     """One label an agent: means of 0 and 1 only; the line is found and nobody is put at 0 or 1."""
     z = norm.ppf((np.arange(K) + 0.5) / K)
     value = (z > 0).astype(float)
-    found = quality_of_labels(np.arange(K), np.arange(K), value, ability=z, error=np.full(K, 0.01))
-    assert found.line.low > 0
+    found = quality_from_labels(np.arange(K), np.arange(K), value, ability=z, std_error=np.full(K, 0.01))
+    assert found.regression.low > 0
     assert 0 < found.quality.min() < 0.2
     assert 0.8 < found.quality.max() < 1

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youden.stats import PairBlock
-from youden.stats.additive.trial_fit import TrialFit, trial_fit
+from youden.stats import PairChunk
+from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
 from youden.types.pool import Floats
 
 
-def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float = 0.0) -> tuple[PairBlock, Floats]:
+def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float = 0.0) -> tuple[PairChunk, Floats]:
     """n trials of chosen cells against partners by chance, and the abilities behind their answers."""
     rng = np.random.default_rng(seed)
     a, b, c = 0.3 * rng.standard_normal(K), rng.standard_normal(J), own * rng.standard_normal((K, J))
@@ -22,11 +22,11 @@ def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float =
     second = (first + rng.integers(1, K, n)) % K
     value = a[first] + a[second] + b[item] + c[first, item] + c[second, item] + noise * rng.standard_normal(n)
     ids = (column.astype(np.int32) for column in (first, second, item))
-    return PairBlock(*ids, value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
+    return PairChunk(*ids, value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
 
 
-def fitted(of: PairBlock, K: int) -> TrialFit:
-    return trial_fit(lambda: [of], n_agents=K, n_items=of.n_items)
+def fitted(of: PairChunk, K: int) -> TrialFit:
+    return fit_additive_trials(lambda: [of], n_agents=K, n_items=of.n_items)
 
 
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(3, 6), J=st.integers(2, 6))
@@ -52,13 +52,13 @@ def test_where_every_pair_was_asked_abilities_are_means() -> None:
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), D.shape))
     )
     value = D[item, first, second]
-    found = fitted(PairBlock(first, second, item, value, np.ones(len(item)), np.zeros(len(item)), J), K)
+    found = fitted(PairChunk(first, second, item, value, np.ones(len(item)), np.zeros(len(item)), J), K)
     mean = np.bincount(np.append(first, second), np.tile(value, 2), K) / (2 * (K - 1) * J)
     np.testing.assert_allclose(found.ability, mean - mean.mean(), atol=1e-12)
-    np.testing.assert_allclose(found.item_level, [value[item == j].mean() for j in range(J)], atol=1e-12)
+    np.testing.assert_allclose(found.item_mean, [value[item == j].mean() for j in range(J)], atol=1e-12)
     # nothing is left to ask on these items; no interval has zero width
-    assert (found.left > 0).all()
-    assert (found.left < 0.02).all()
+    assert (found.fpc > 0).all()
+    assert (found.fpc < 0.02).all()
 
 
 def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
@@ -67,7 +67,7 @@ def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
     level, item = np.repeat(np.arange(n_levels), 3), np.repeat(rng.integers(0, J, n_levels), 3)
     first = rng.permuted(np.tile(np.arange(K), (n_levels, 1)), axis=1)[:, :4]
     value = rng.random(len(level))
-    of = PairBlock(
+    of = PairChunk(
         *(x.astype(np.int32) for x in (np.repeat(first[:, 0], 3), first[:, 1:].ravel(), item)),
         value,
         np.ones(len(level)),
@@ -76,7 +76,7 @@ def test_levels_on_which_few_agents_meet_are_fitted_as_all_others_are() -> None:
         level.astype(np.int32),
     )
     X = np.zeros((len(level), K + n_levels))
-    X[np.arange(len(level))[:, None], np.stack([of.first, of.second, K + of.levels], axis=1)] = 1.0
+    X[np.arange(len(level))[:, None], np.stack([of.first, of.second, K + of.effect_groups], axis=1)] = 1.0
     a = np.linalg.lstsq(X, value, rcond=None)[0][:K]
     found = fitted(of, K)
     np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
@@ -89,7 +89,7 @@ def test_an_item_that_one_agent_met_all_others_on_does_not_draw_it_to_their_mean
     ring = [(i, (i + 1) % K, 2) for i in range(K)] + [(i, (i + 2) % K, 3) for i in range(K)]
     first, second, item = np.array(star + ring, dtype=np.int32).T
     a = np.array([1.0, 0.0, 0.1, -0.1, 0.2])
-    of = PairBlock(first, second, item, a[first] + a[second], np.ones(len(item)), np.zeros(len(item)), 4)
+    of = PairChunk(first, second, item, a[first] + a[second], np.ones(len(item)), np.zeros(len(item)), 4)
     np.testing.assert_allclose(fitted(of, K).ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
@@ -97,15 +97,15 @@ def test_trials_that_do_not_link_all_agents_give_nothing() -> None:
     star = np.array([(0, k, j) for j in range(3) for k in range(1, 5)], dtype=np.int32).T  # agent 0 could be anywhere
     apart = np.array([(0, 1, 0), (1, 2, 0), (2, 0, 1), (3, 4, 2), (4, 5, 2), (5, 3, 3)], dtype=np.int32).T
     for first, second, item in (star, apart):
-        of = PairBlock(first, second, item, np.ones(len(item)), np.ones(len(item)), np.zeros(len(item)), 4)
-        assert trial_fit(lambda of=of: [of], n_agents=6, n_items=4) is None
+        of = PairChunk(first, second, item, np.ones(len(item)), np.ones(len(item)), np.zeros(len(item)), 4)
+        assert fit_additive_trials(lambda of=of: [of], n_agents=6, n_items=4) is None
 
 
 def test_an_agent_without_a_trial_has_no_ability() -> None:
     of, _ = block(5, 8, 200, seed=1)
     found = fitted(of, 7)
     assert np.isnan(found.ability[5:]).all()
-    assert np.isnan(found.covariance.error[5:]).all()
+    assert np.isnan(found.covariance.std_error[5:]).all()
     np.testing.assert_allclose(found.ability[:5], fitted(of, 5).ability, atol=1e-12)
 
 
@@ -123,9 +123,9 @@ def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_thes
     K, n = 6, 120
     of, _ = block(K, 8, n, seed=2, noise=0.0)
     order = np.random.default_rng(0).permutation(n)
-    again = PairBlock.of(of.item, of.first, of.second, of.value, n_items=8, rows=order)
+    again = PairChunk.from_trials(of.item, of.first, of.second, of.value, n_items=8, rows=order)
     one, other = fitted(of, K), fitted(again, K)
-    np.testing.assert_allclose(one.left, other.left, rtol=1e-9)
+    np.testing.assert_allclose(one.fpc, other.fpc, rtol=1e-9)
     np.testing.assert_allclose(one.covariance.covariance, other.covariance.covariance, rtol=1e-9)
 
 
@@ -140,10 +140,10 @@ def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_t
         D, asked = rng.random((J, K, K)), rng.permutation(J)[:3]
         kept = ((first != 0) & (second != 0)) | np.isin(item, asked)
         columns = (column[kept] for column in (first, second, item, D[item, first, second]))
-        found = fitted(PairBlock(*columns, np.ones(kept.sum()), np.zeros(kept.sum()), J), K)
+        found = fitted(PairChunk(*columns, np.ones(kept.sum()), np.zeros(kept.sum()), J), K)
         mean = (D * ~np.eye(K, dtype=bool)).sum(axis=0)
         truth = (mean.sum(axis=0) + mean.sum(axis=1)) / (2 * (K - 1) * J)
-        half = found.covariance.scaled_apart(found.left).half_width()
+        half = found.covariance.with_scaled_ability_variances(found.fpc).half_width()
         covered.append(np.abs(found.ability - truth + truth.mean()) <= half)
     assert np.mean(covered) > 0.93
 
@@ -156,8 +156,8 @@ def test_an_agent_that_met_no_item_twice_is_taken_to_be_as_much_of_its_own_on_it
     first_met = np.zeros(len(of.item), dtype=bool)
     first_met[[np.flatnonzero(with_it & (of.item == j))[0] for j in range(J)]] = True
     kept = ~with_it | first_met
-    found = fitted(PairBlock.of(of.item, of.first, of.second, of.value, n_items=J, rows=kept), K)
-    assert found.left[0] < 0.75
+    found = fitted(PairChunk.from_trials(of.item, of.first, of.second, of.value, n_items=J, rows=kept), K)
+    assert found.fpc[0] < 0.75
 
 
 def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -> None:
@@ -166,10 +166,10 @@ def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))
     )
     rate = (rng.random(len(item)) < 0.2).astype(np.float64)
-    alike = PairBlock(first, second, item, 0.7 - rate, np.ones(len(item)), rate, J)
+    alike = PairChunk(first, second, item, 0.7 - rate, np.ones(len(item)), rate, J)
     found = fitted(alike, K)
-    on_these = found.covariance.scaled_apart(found.left)
+    on_these = found.covariance.with_scaled_ability_variances(found.fpc)
     assert (np.abs(found.ability) <= on_these.half_width()).all()
     drawn = np.sqrt(rate.var() / (2 * (K - 1) * J))
-    assert on_these.error == pytest.approx(drawn, rel=0.35)
-    assert (fitted(replace(alike, rate=0 * rate), K).left < 0.02).all()
+    assert on_these.std_error == pytest.approx(drawn, rel=0.35)
+    assert (fitted(replace(alike, rate=0 * rate), K).fpc < 0.02).all()

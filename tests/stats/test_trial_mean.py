@@ -17,11 +17,11 @@ from pools import answer_with, make_pool
 from youden import make_plan
 from youden.engines import trial_blocks
 from youden.errors import PlanError, StatisticsError
-from youden.pipeline.abilities import mean_abilities
-from youden.pipeline.ranking import abilities_of
+from youden.pipeline.abilities import estimate_mean_abilities
+from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.run_keys import Target
-from youden.stats import PairBlock, trial_means
-from youden.stats.base.clusters import UNSEEN, unseen_square
+from youden.stats import PairChunk, trial_means
+from youden.stats.base.clusters import UNSEEN_CLUSTERS, unseen_effect_square
 from youden.stats.trials.trial_errors import TrialMeans
 from youden.types import INDEPENDENT, PAIRED, Plan, Trials
 from youden.types.pool import Bools, Floats, Ids
@@ -52,7 +52,7 @@ def dense_ability(dense: Floats) -> Floats:
 
 
 def means_of(drawn: Drawn, answer: Floats, *, K: int, J: int, target: Target = "these-items") -> TrialMeans:
-    block = PairBlock.of(drawn.item, drawn.first, drawn.second, answer, n_items=J, slot=drawn.slot)
+    block = PairChunk.from_trials(drawn.item, drawn.first, drawn.second, answer, n_items=J, block=drawn.slot)
     return trial_means(lambda: [block], n_agents=K, target=target)
 
 
@@ -86,8 +86,8 @@ def slow_twin(drawn: Drawn, answer: Floats, *, K: int) -> tuple[list[float], lis
         E[k, s] += e / 2
     E -= E.mean(axis=0)
     v = (E**2).sum(axis=1) / (S * (S - 1))
-    unseen = unseen_square(E * np.sqrt(S / (S - 1)), np.full(K, S))
-    v = (v * (S - 1) + 6 * v.mean()) / (S + 5) + UNSEEN / 2 * unseen / S**2
+    unseen = unseen_effect_square(E * np.sqrt(S / (S - 1)), np.full(K, S))
+    v = (v * (S - 1) + 6 * v.mean()) / (S + 5) + UNSEEN_CLUSTERS / 2 * unseen / S**2
     return m, list(student.ppf(0.975, S + 5) * np.sqrt(v))
 
 
@@ -110,8 +110,8 @@ def test_means_checked_by_hand() -> None:
     got = means_of(drawn, np.array([1.0, 0.0, 0.5]), K=4, J=1)
     np.testing.assert_array_equal(got.ability, [0.75, 0.5, 0.25, np.nan])
     assert got.weight.tolist() == [2, 2, 2, 0]
-    assert np.isnan(got.covariance.error).all()
-    assert got.method == "none: fewer than 3 agents have trials in 2 slots"
+    assert np.isnan(got.covariance.std_error).all()
+    assert got.method == "none: fewer than 3 agents have trials in 2 blocks"
 
 
 def test_the_dense_ability_comes_back_with_a_small_width_when_every_trial_is_asked() -> None:
@@ -159,7 +159,7 @@ def test_an_agent_seen_in_one_slot_has_no_interval_and_spoils_no_other() -> None
     kept = Drawn(*(column[keep] for column in drawn))
     answer = np.random.default_rng(4).random(len(kept.item))
     got = means_of(kept, answer, K=5, J=4)
-    assert np.isnan(got.covariance.error).tolist() == [True, False, False, False, False]
+    assert np.isnan(got.covariance.std_error).tolist() == [True, False, False, False, False]
     assert np.isfinite(got.ability).all()
 
 
@@ -167,7 +167,7 @@ def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
     ids = np.array([0, 1, 2], dtype=np.int32)
     for wrong, slug in [([0, 1, np.nan], "trial-answer"), ([0, 1], "trial-columns")]:
         with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
-            PairBlock(ids, ids[::-1], ids, np.array(wrong), np.ones(3), np.zeros(3), 3)
+            PairChunk(ids, ids[::-1], ids, np.array(wrong), np.ones(3), np.zeros(3), 3)
 
 
 def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:
@@ -187,7 +187,7 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
     answer = np.concatenate([np.random.default_rng(1).random(20), [1.0, 0.0, 1.0]])
     lost = np.zeros(23, dtype=bool)
     lost[[3, 22]] = True
-    model = mean_abilities(answer_with(plan, answer, missing=lost))
+    model = estimate_mean_abilities(answer_with(plan, answer, missing=lost))
     used = ~lost[:20]
     kept = Drawn(*(column[used] for column in drawn))
     core = means_of(kept, answer[:20][used], K=4, J=5, target="items-like-these")
@@ -201,20 +201,20 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
 
 def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
-    model = mean_abilities(answer_with(plan, np.ones(20)))
+    model = estimate_mean_abilities(answer_with(plan, np.ones(20)))
     assert model.fpr == 0
     assert model.method.endswith("; FPR taken as 0: no independent trial answered")
     np.testing.assert_array_equal(model.ability, 1)
     slotless = replace(plan, trials=replace(plan.trials, slot=np.full(20, -1, dtype=np.int32)))
-    method = mean_abilities(answer_with(slotless, np.ones(20))).method
+    method = estimate_mean_abilities(answer_with(slotless, np.ones(20))).method
     assert method == "none: there are trials without a slot; FPR taken as 0: no independent trial answered"
 
 
 def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_blocks, "CELLS_AT_ONCE", 60)
+    monkeypatch.setattr(trial_blocks, "MAX_CELLS_PER_CHUNK", 60)
     plan = plan_of(cyclic(6, 40, 150, np.random.default_rng(7)), np.ones((6, 40), dtype=bool), independent=[])
     result = answer_with(plan, np.random.default_rng(8).random(len(plan)))
-    ranked, model = abilities_of(result), mean_abilities(result)
+    ranked, model = trial_abilities_from_verdicts(result), estimate_mean_abilities(result)
     np.testing.assert_array_equal(model.ability, ranked.ability)
     np.testing.assert_array_equal(model.covariance.covariance, ranked.covariance.covariance)
 
@@ -228,8 +228,8 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
     touched = ~train[plan.first, plan.item] | ~train[plan.second, second_item]
     assert 0 < touched.sum() < len(plan)
     answer = rng.random(len(plan))
-    before = mean_abilities(answer_with(plan, answer))
-    after = mean_abilities(answer_with(plan, np.where(touched, 1 - answer, answer)))
+    before = estimate_mean_abilities(answer_with(plan, answer))
+    after = estimate_mean_abilities(answer_with(plan, np.where(touched, 1 - answer, answer)))
     np.testing.assert_array_equal(before.ability, after.ability)
     np.testing.assert_array_equal(before.low, after.low)
     assert before.fpr == after.fpr
@@ -237,8 +237,8 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
 
 def test_a_plan_without_answers_and_verdicts_of_another_plan_are_refused() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
-    with pytest.raises(StatisticsError, match=r"of 20 .* none was answered.*\[trial-none\]"):
-        mean_abilities(answer_with(plan, np.ones(20), missing=np.ones(20, dtype=bool)))
+    with pytest.raises(StatisticsError, match=r"answered: got 0 of 20\..*\[trial-none\]"):
+        estimate_mean_abilities(answer_with(plan, np.ones(20), missing=np.ones(20, dtype=bool)))
     with pytest.raises(PlanError, match=r"3 values in answer for 20 trials.*\[verdicts-length\]"):
         answer_with(plan, np.ones(3), missing=np.zeros(3, dtype=bool))
 

@@ -9,10 +9,10 @@ from test_item_contributions import contributions, cyclic
 
 from youden import ClippedLinear
 from youden.errors import StatisticsError
-from youden.stats import CentredCovariance, PairBlock, differences, trial_means
-from youden.stats.base.clusters import covariance_over_clusters, unseen_square
-from youden.stats.trials.comparisons import same_value, tied_places
-from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
+from youden.stats import CentredCovariance, PairChunk, pairwise_differences, trial_means
+from youden.stats.base.clusters import covariance_over_clusters, unseen_effect_square
+from youden.stats.trials.comparisons import are_equal, rank_with_ties
+from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference, required_n_items
 from youden.stats.trials.trial_errors import covariance_on_these_items
 from youden.types import Plan
 from youden.types.pool import Floats
@@ -25,20 +25,20 @@ def means(plan: Plan, answer: Floats) -> Floats:
 
 def over_items(plan: Plan, answer: Floats) -> CentredCovariance:
     of = contributions(plan, answer)
-    return covariance_over_clusters(of.by_item, of.weight)
+    return covariance_over_clusters(of.influence, of.weight)
 
 
 def on_these_items(plan: Plan, answer: Floats) -> CentredCovariance:
-    block = PairBlock.of(plan.item, plan.first, plan.second, answer, slot=plan.slot, n_items=plan.n_items)
+    block = PairChunk.from_trials(plan.item, plan.first, plan.second, answer, block=plan.slot, n_items=plan.n_items)
     return covariance_on_these_items(lambda: [block], ability=means(plan, answer), n_items=plan.n_items)
 
 
 def by_slot(plan: Plan, answer: Floats) -> CentredCovariance:
     """Slots as clusters, less the share of all trials that was asked: the plain form."""
-    block = PairBlock.of(plan.slot, plan.first, plan.second, answer, n_items=int(plan.slot.max()) + 1)
+    block = PairChunk.from_trials(plan.slot, plan.first, plan.second, answer, n_items=int(plan.slot.max()) + 1)
     found = trial_means(lambda: [block], n_agents=plan.n_agents, target="items-like-these")
     left = 1 - len(answer) / (plan.n_agents * (plan.n_agents - 1) * plan.n_items + 1)
-    return found.covariance.scaled(np.full(plan.n_agents, left))
+    return found.covariance.with_scaled_variances(np.full(plan.n_agents, left))
 
 
 def dense_answers(K: int, J: int, *, cell: float, pair: float, noise: float, seed: int) -> Floats:
@@ -62,21 +62,21 @@ def test_the_covariance_is_that_of_clusters_shrunk_to_independent_agents_of_the_
     g = (U - U.mean(axis=0)) / np.sqrt(1 - 1 / 40)
     own = np.diag(g @ g.T)
     expected = np.zeros((5, 5))
-    hidden = unseen_square(g * 40, np.full(5, 40))
+    hidden = unseen_effect_square(g * 40, np.full(5, 40))
     for i in range(5):
         for k in range(5):
             apart = 1.0 if i == k else -1 / 4
             prior = apart * (6 / 45 * own.mean() + 3.54 / 2 * np.sqrt(hidden[i] * hidden[k]) / 40**2)
             expected[i, k] = 39 / 45 * (g[i] @ g[k]) + prior
     np.testing.assert_allclose(found.covariance, expected, rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(found.freedom, np.full(5, 45.0))
+    np.testing.assert_array_equal(found.df, np.full(5, 45.0))
 
 
 def test_what_the_ridge_of_a_fit_with_gaps_leaves_moves_nobody_and_hides_as_much_as_nothing() -> None:
     rng = np.random.default_rng(0)
     score = np.full((5, 12), -0.9)
     score[rng.random(score.shape) < 0.7] = np.nan
-    error = ClippedLinear().fit(score).centred_covariance.error
+    error = ClippedLinear().fit(score).centred_covariance.std_error
     assert (~np.isnan(error)).any()
     assert np.nanmin(error) > 0.1
 
@@ -84,7 +84,9 @@ def test_what_the_ridge_of_a_fit_with_gaps_leaves_moves_nobody_and_hides_as_much
 def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none() -> None:
     few, all_ = np.zeros((1, 50)), np.full((1, 50), 0.5)
     few[0, :2] = 0.5
-    hidden_few, hidden_all, hidden_none = (float(unseen_square(m, np.array([50]))[0]) for m in (few, all_, 0 * few))
+    hidden_few, hidden_all, hidden_none = (
+        float(unseen_effect_square(m, np.array([50]))[0]) for m in (few, all_, 0 * few)
+    )
     assert hidden_few == pytest.approx((1 + 2 * 0.25) / 3 * (1 - 6 / 50))
     assert hidden_all == 0
     assert hidden_none == 1
@@ -95,7 +97,7 @@ def test_an_agent_that_was_never_asked_has_no_error_and_one_agent_alone_is_refus
     U[2], p[2] = 0, 0
     found = covariance_over_clusters(U, p)
     assert np.isnan(found.covariance[2]).all()
-    assert np.isfinite(np.delete(found.error, 2)).all()
+    assert np.isfinite(np.delete(found.std_error, 2)).all()
     with pytest.raises(StatisticsError, match="cluster-agents"):
         covariance_over_clusters(U[:1], p[:1])
     with pytest.raises(StatisticsError, match="cluster-shape"):
@@ -144,23 +146,23 @@ def test_with_fewer_slots_than_shifts_and_nothing_of_items_the_plain_form_stands
 
 def test_trials_without_a_slot_are_refused() -> None:
     plan = cyclic(5, 6, 6)
-    block = PairBlock.of(plan.item, plan.first, plan.second, np.ones(len(plan)), n_items=6)
+    block = PairChunk.from_trials(plan.item, plan.first, plan.second, np.ones(len(plan)), n_items=6)
     with pytest.raises(StatisticsError, match="slot-missing"):
         covariance_on_these_items(lambda: [block], ability=np.ones(5), n_items=6)
 
 
 def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_before_72_items() -> None:
     plan = cyclic(5, 12, 12)
-    alike = quiet_difference(contributions(plan, np.ones(len(plan))), 0, 1)
+    alike = estimate_difference(contributions(plan, np.ones(len(plan))), 0, 1)
     assert alike.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
-    assert items_that_decide(alike, margin=0.05, alpha=0.025) == 72
+    assert required_n_items(alike, margin=0.05, alpha=0.025) == 72
     assert alike.half_width(0.025, n_items=72) < 0.05 <= alike.half_width(0.025, n_items=71)
 
 
 def test_agents_that_differ_on_every_item_keep_the_interval_of_the_variance() -> None:
     plan = cyclic(6, 40, 80)
     of = contributions(plan, np.random.default_rng(0).random(len(plan)))
-    found = quiet_difference(of, 0, 1)
+    found = estimate_difference(of, 0, 1)
     plain = student.ppf(0.975, found.n_items - 1) * found.variance**0.5
     assert plain <= found.half_width(0.025) < 1.05 * plain
 
@@ -172,7 +174,7 @@ def test_a_gate_at_its_margin_passes_rarely_where_whole_items_fail_and_the_diffe
     for seed in range(300):
         bad = np.random.default_rng(seed).random(J) < rate
         answer = np.where(bad[plan.item] & ((plan.first == 0) | (plan.second == 0)), 0.0, 1.0)
-        found = quiet_difference(contributions(plan, answer), 0, 1)
+        found = estimate_difference(contributions(plan, answer), 0, 1)
         passed += found.value - found.half_width(0.025) > -0.05
         covered += abs(found.value + 0.05) <= found.half_width(0.025)
     assert passed <= 15
@@ -180,13 +182,13 @@ def test_a_gate_at_its_margin_passes_rarely_where_whole_items_fail_and_the_diffe
 
 
 def test_items_that_decide_are_fewer_the_clearer_the_difference_and_none_are_promised_beyond_a_million() -> None:
-    near, far = QuietDifference(-0.02, 1e-3, 50, 50.0, 0.0), QuietDifference(-0.1, 1e-3, 50, 50.0, 0.0)
-    slow = items_that_decide(near, margin=0.05, alpha=0.025)
-    fast = items_that_decide(far, margin=0.05, alpha=0.025)
+    near, far = ConservativeDifference(-0.02, 1e-3, 50, 50.0, 0.0), ConservativeDifference(-0.1, 1e-3, 50, 50.0, 0.0)
+    slow = required_n_items(near, margin=0.05, alpha=0.025)
+    fast = required_n_items(far, margin=0.05, alpha=0.025)
     assert fast < slow
-    assert items_that_decide(QuietDifference(0.0, 10.0, 5, 5.0, 1.0), margin=1e-3, alpha=0.025) is None
+    assert required_n_items(ConservativeDifference(0.0, 10.0, 5, 5.0, 1.0), margin=1e-3, alpha=0.025) is None
     with pytest.raises(StatisticsError, match="decision-error"):
-        items_that_decide(near, margin=0.0, alpha=0.025)
+        required_n_items(near, margin=0.0, alpha=0.025)
 
 
 def covariance(variance: float, K: int, *, correlation: float = 0.0) -> CentredCovariance:
@@ -198,20 +200,20 @@ def test_two_agents_are_told_apart_by_their_difference_where_their_intervals_sti
     of, ability = covariance(0.01**2, 3), np.array([0.5, 0.47, 0.0])
     half = of.half_width()
     assert ability[0] - half[0] < ability[1] + half[1]
-    found = differences(ability, of)
-    assert found.above.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
-    assert found.best == 0
-    assert found.places.low.tolist() == found.places.high.tolist() == [1, 2, 3]
+    found = pairwise_differences(ability, of)
+    assert found.significantly_better.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+    assert found.unique_best == 0
+    assert found.marginal_ranks.low.tolist() == found.marginal_ranks.high.tolist() == [1, 2, 3]
 
 
 def test_means_that_differ_in_the_16th_decimal_are_ties_of_which_none_is_best() -> None:
     ability = np.array([0.7, 0.7 + 1e-16, 0.7 - 1.2e-16, 0.1])
-    found = differences(ability, covariance(1e-36, 4))
-    assert tied_places(ability).tolist() == [1, 1, 1, 4]
-    assert found.best is None
-    assert found.places.low.tolist() == [1, 1, 1, 4]
+    found = pairwise_differences(ability, covariance(1e-36, 4))
+    assert rank_with_ties(ability).tolist() == [1, 1, 1, 4]
+    assert found.unique_best is None
+    assert found.marginal_ranks.low.tolist() == [1, 1, 1, 4]
     assert found.value[0, 1] == 0
-    assert bool(same_value(ability[:1], ability[1:2])[0])
+    assert bool(are_equal(ability[:1], ability[1:2])[0])
 
 
 def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyond_its_place_of_all_at_once() -> None:
@@ -220,11 +222,14 @@ def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyon
     ahead, ends = np.zeros((2, K))
     ahead[0] = 3.2
     ends[[0, -1]] = 2.9, -2.9
-    found = differences(ahead, covariance)
-    assert found.best == 0
-    assert found.places.high[0] == 1
-    assert (found.places.low[1:] == 2).all()
-    one_by_one, at_once = differences(ends, covariance).places, differences(ends, covariance).places_at_once
+    found = pairwise_differences(ahead, covariance)
+    assert found.unique_best == 0
+    assert found.marginal_ranks.high[0] == 1
+    assert (found.marginal_ranks.low[1:] == 2).all()
+    one_by_one, at_once = (
+        pairwise_differences(ends, covariance).marginal_ranks,
+        pairwise_differences(ends, covariance).simultaneous_ranks,
+    )
     assert at_once.high[0] == K - 1
     assert (at_once.low <= one_by_one.low).all()
     assert (one_by_one.high <= at_once.high).all()
@@ -234,8 +239,8 @@ def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_c
     ability = np.linspace(0.3, -0.3, 12)
     of = covariance(0.03**2, 12)
     few = CentredCovariance(of.covariance, np.full(12, 4.0))
-    one = differences(ability, of).places
-    many, fewer = (differences(ability, c).places_at_once for c in (of, few))
+    one = pairwise_differences(ability, of).marginal_ranks
+    many, fewer = (pairwise_differences(ability, c).simultaneous_ranks for c in (of, few))
     widths = [int((r.high - r.low).sum()) for r in (one, many, fewer)]
     assert widths[0] < widths[1] < widths[2]
 
@@ -247,9 +252,9 @@ def test_where_all_agents_are_alike_their_places_still_hold_one_by_one_and_all_a
         rng = np.random.default_rng(seed)
         c = 0.2 * rng.standard_normal((J, K))
         answer = c[plan.item, plan.first] + c[plan.item, plan.second] + 0.35 * rng.standard_normal(len(plan))
-        found = differences(means(plan, answer), over_items(plan, answer))
-        one.append((found.places.low == 1) & (found.places.high == K))
-        at_once = found.places_at_once
+        found = pairwise_differences(means(plan, answer), over_items(plan, answer))
+        one.append((found.marginal_ranks.low == 1) & (found.marginal_ranks.high == K))
+        at_once = found.simultaneous_ranks
         every.append((at_once.low == 1).all() and (at_once.high == K).all())
     assert np.mean(one) >= 0.95
     assert np.mean(every) >= 0.93
@@ -257,5 +262,7 @@ def test_where_all_agents_are_alike_their_places_still_hold_one_by_one_and_all_a
 
 def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twenty() -> None:
     rng, ability, of = np.random.default_rng(0), np.array([0.3, 0.3, 0.0, -0.3]), covariance(0.05**2, 4)
-    named = [differences(ability + 0.05 * rng.standard_normal(4), of).best is not None for _ in range(2000)]
+    named = [
+        pairwise_differences(ability + 0.05 * rng.standard_normal(4), of).unique_best is not None for _ in range(2000)
+    ]
     assert 0.035 <= np.mean(named) <= 0.065

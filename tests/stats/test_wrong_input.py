@@ -12,13 +12,13 @@ from youden.stats import (
     BASELINES,
     CentredCovariance,
     Rasch,
-    auc_interval,
+    auc_measurement_interval,
+    compare_links,
     curl_ecdf,
     curl_quantiles,
-    differences,
     kendall,
-    links_table,
     median_differences,
+    pairwise_differences,
     ranking_auc,
     rmse,
     spearman,
@@ -26,7 +26,7 @@ from youden.stats import (
 from youden.stats.base.metrics import rank_ranges
 from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
 from youden.stats.judges.cell_agreement import cell_correlation
-from youden.stats.trials.partner_halves import partner_halves
+from youden.stats.trials.partner_halves import partner_split_half
 
 A, B = np.array([0.9, 0.7, 0.5, 0.3]), np.array([0.8, 0.9, 0.4, 0.5])
 POSITIVE = np.array([True, True, False, False])
@@ -56,7 +56,7 @@ CASES: list[tuple[str, Callable[[], object]]] = [
     ("rasch-method", lambda: Rasch(method="ml").fit(SCORES)),
     ("rasch-method", lambda: Rasch(link="identity", method="quasi").fit(SCORES)),
     ("ridge", lambda: Rasch(ridge=0.0).fit(SCORES)),
-    ("scores-range", lambda: links_table(np.full((2, 2), 1.5))),
+    ("scores-range", lambda: compare_links(np.full((2, 2), 1.5))),
     ("coincident", lambda: median_differences(SCORES, rng=RNG, coincident="both")),
     ("bootstrap-draws", lambda: median_differences(SCORES, rng=RNG, n_draws=3)),
     ("level", lambda: median_differences(SCORES, rng=RNG, level=1.0)),
@@ -72,15 +72,15 @@ CASES: list[tuple[str, Callable[[], object]]] = [
     ("level", lambda: spearman(A, B, level=95)),
     ("auc-one-group", lambda: ranking_auc(A, np.ones(4, dtype=bool))),
     ("metric-missing", lambda: ranking_auc(np.full(4, np.nan), POSITIVE)),
-    ("interval-order", lambda: auc_interval(A, POSITIVE, low=B, high=-B, rng=RNG)),
+    ("interval-order", lambda: auc_measurement_interval(A, POSITIVE, low=B, high=-B, rng=RNG)),
     ("metric-shape", lambda: rmse(np.zeros(2), np.zeros(3))),
     ("rmse-no-cells", lambda: rmse(np.zeros(2), np.full(2, np.nan))),
     ("metric-missing", lambda: rmse(np.array([np.nan]), np.zeros(1))),
     ("metric-shape", lambda: cell_correlation(np.ones((2, 3)), np.ones((3, 2)))),
     ("interval-order", lambda: rank_ranges(np.array([0.5]), np.array([0.4]))),
-    ("level", lambda: differences(np.zeros(3), COVARIANCE, level=1.0)),
-    ("comparison-shape", lambda: differences(np.zeros(4), COVARIANCE)),
-    ("partner-agents", lambda: partner_halves(np.zeros((4, 4)), 1 - np.eye(4), rng=RNG)),
+    ("level", lambda: pairwise_differences(np.zeros(3), COVARIANCE, level=1.0)),
+    ("comparison-shape", lambda: pairwise_differences(np.zeros(4), COVARIANCE)),
+    ("partner-agents", lambda: partner_split_half(np.zeros((4, 4)), 1 - np.eye(4), rng=RNG)),
 ]  # fmt: skip
 
 

@@ -17,20 +17,28 @@ from youden import make_plan
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
-from youden.pipeline.abilities import mean_abilities
+from youden.pipeline.abilities import estimate_mean_abilities
 from youden.stats import spearman
-from youden.study.budget_curves import BudgetRow, BudgetStudy, HalvesOfItems, study_budget, top_recall
-from youden.study.budget_goals import budget_json, budget_words, parse_goal, recommend
-from youden.study.replaying import World, imagine, make_world, open_world, read_dense_or_imagine, read_world, replay
+from youden.study.budget_curves import BudgetRow, BudgetStudy, SplitHalf, study_budget, top_recall
+from youden.study.budget_goals import budget_to_json, describe_budget, parse_goal, recommend
+from youden.study.replaying import (
+    RecordedAnswers,
+    make_recorded_answers,
+    read_dense_answers,
+    read_or_simulate_answers,
+    read_recorded_answers,
+    replay,
+    simulate_from_pilot,
+)
 from youden.types import PAIRED
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def world() -> RecordedAnswers:
     return dense_world()
 
 
-def test_a_dense_replay_gives_the_run_itself(world: World) -> None:
+def test_a_dense_replay_gives_the_run_itself(world: RecordedAnswers) -> None:
     plan = make_plan(world.pool, design="dense", holdout=0)
     again = replay(plan, world).rates()
     assert again.digest == world.rates.digest
@@ -38,20 +46,20 @@ def test_a_dense_replay_gives_the_run_itself(world: World) -> None:
 
 def test_what_the_run_never_saw_is_missing_not_zero() -> None:
     result = verdicts(make_pool(6, 8), design="cyclic", calls="40%")
-    pilot = make_world(result.rates(), difference_only=False)
+    pilot = make_recorded_answers(result.rates(), difference_only=False)
     assert 0 < pilot.observed < 0.9
     replayed = replay(make_plan(pilot.pool, design="dense", holdout=0), pilot)
     assert replayed.answered[replayed.plan.arm == 0].mean() == pytest.approx(pilot.observed)
     assert np.isnan(replayed.answer[~replayed.answered]).all()
 
 
-def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
+def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: RecordedAnswers) -> None:
     study = study_budget(world, designs=["cyclic"], calls=["20%"], n_seeds=3)
     dense = world.rates.training_scores().value.mean(axis=1)
     rho, inside, lost = [], [], []
     for seed in range(3):
         plan = make_plan(world.pool, design="cyclic", calls="20%", holdout=0, seed=seed)
-        means = mean_abilities(replay(plan, world))
+        means = estimate_mean_abilities(replay(plan, world))
         rho.append(spearman(means.ability, dense).value)
         lost.append(dense.max() - dense[means.ability.argmax()])
         shift = means.ability.mean() - dense.mean()
@@ -66,7 +74,9 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
 
 @pytest.mark.parametrize("target", ["row", "symmetric"])
 @pytest.mark.parametrize("design", ["dense", "cyclic", "row", "column", "hybrid", "nlogn"])
-def test_every_design_reaches_the_dense_ranking_with_every_call(world: World, design: str, target: str) -> None:
+def test_every_design_reaches_the_dense_ranking_with_every_call(
+    world: RecordedAnswers, design: str, target: str
+) -> None:
     study = study_budget(world, designs=[design], calls=["100%"], n_seeds=2, target=target, top=3)
     row = study.designs[design][0]
     assert row.rho_mean == pytest.approx(1.0, abs=0.03)
@@ -74,18 +84,18 @@ def test_every_design_reaches_the_dense_ranking_with_every_call(world: World, de
     assert row.cells == 160
 
 
-def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(world: World) -> None:
+def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(world: RecordedAnswers) -> None:
     with pytest.raises(PlanError, match=r"\[budget-none-fits\]"):
         study_budget(world, designs=["dense"], calls=["1%"], n_seeds=2)
     study = study_budget(world, designs=["dense", "cyclic"], calls=["30%"], n_seeds=2)
     assert study.designs["dense"][0].rho_mean is None
-    assert "dense design takes" in str(study.designs["dense"][0].why)
+    assert "dense design exceeds the budget" in str(study.designs["dense"][0].why)
 
 
 @pytest.mark.parametrize(
     ("arguments", "slug"), [({"n_seeds": 0}, "study-seeds"), ({"top": 8}, "budget-top"), ({"top": 0}, "budget-top")]
 )
-def test_bad_arguments_are_refused(world: World, arguments: dict[str, int], slug: str) -> None:
+def test_bad_arguments_are_refused(world: RecordedAnswers, arguments: dict[str, int], slug: str) -> None:
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
         study_budget(world, **arguments)
 
@@ -94,7 +104,7 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
     return BudgetStudy(
         target="symmetric",
         dense_calls=1000,
-        halves=HalvesOfItems(0.96, 0.01, {1: 0.9, 3: 0.8, 5: 0.7}),
+        halves=SplitHalf(0.96, 0.01, {1: 0.9, 3: 0.8, 5: 0.7}),
         fpr=0.0,
         r2=0.6,
         top=5,
@@ -124,18 +134,18 @@ def test_what_is_lost_by_taking_who_comes_first_is_told_and_may_be_the_goal() ->
     study = replace(study, designs={"cyclic": rows})
     assert recommend(study, parse_goal("regret=0.01")).row == rows[1]
     assert recommend(study, parse_goal("regret=0.03")).row == rows[0]
-    assert "comes first there by 0.004 on average" in " ".join(budget_words(study, parse_goal("regret=0.01")))
-    short = budget_words(study, parse_goal("regret=0.001"))[0]
-    assert short.startswith("Short of the goal mean regret ≤ 0.001: the best tried is cyclic at 5%")
+    assert "first-ranked one by 0.004 on average" in " ".join(describe_budget(study, parse_goal("regret=0.01")))
+    short = describe_budget(study, parse_goal("regret=0.001"))[0]
+    assert short.startswith("No design that was studied reaches mean regret ≤ 0.001: the best is cyclic at 5%")
 
 
 def test_a_run_short_of_its_goal_says_so_with_its_ceiling() -> None:
     study = made_up(cyclic=[(10, 0.9), (50, 0.961)])
-    words = budget_words(study, parse_goal("rho=0.97"))
-    assert words[0].startswith("Short of the goal mean ρ ≥ 0.97: the best tried is cyclic at 5%")
+    words = describe_budget(study, parse_goal("rho=0.97"))
+    assert words[0].startswith("No design that was studied reaches mean ρ ≥ 0.97: the best is cyclic at 5%")
     assert "0.960" in words[0]
     assert "more items are needed" in words[0]
-    assert budget_json(study, parse_goal("rho=0.97"))["recommended"] is None
+    assert budget_to_json(study, parse_goal("rho=0.97"))["recommended"] is None
 
 
 @pytest.mark.parametrize("text", ["", "rho", "rho=2", "tau=0.9", "0", "rho=nan"])
@@ -145,45 +155,45 @@ def test_a_goal_nobody_can_read_is_refused(text: str) -> None:
 
 
 def test_a_goal_in_what_no_design_has_is_refused() -> None:
-    with pytest.raises(ConfigError, match="State a goal in rho"):
+    with pytest.raises(ConfigError, match="Set a goal in rho"):
         recommend(made_up(cyclic=[(10, 0.9)]), parse_goal("halfwidth=0.1"))
 
 
 def test_few_slots_and_odd_coverage_are_said() -> None:
     study = made_up(cyclic=[(10, 0.9)])
     row = BudgetRow(percent=1, asked="1%", calls=10, rho_mean=0.9, slots=8, coverage=0.8)
-    words = " ".join(budget_words(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
-    assert "8 slots" in words
+    words = " ".join(describe_budget(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
+    assert "8 blocks" in words
     doubtful = {**vars(study), "fpr": 0.1, "r2": 0.3}
-    more = " ".join(budget_words(BudgetStudy(**doubtful), parse_goal("0.5")))
+    more = " ".join(describe_budget(BudgetStudy(**doubtful), parse_goal("0.5")))
     assert "false-positive rate is 10.0%" in more
     assert "explains 30%" in more
     assert "too narrow" in words
     few = {**vars(study), "designs": {"cyclic": (row,)}, "n_seeds": 3}
-    said = " ".join(budget_words(BudgetStudy(**few), parse_goal("0.5")))
+    said = " ".join(describe_budget(BudgetStudy(**few), parse_goal("0.5")))
     assert "too narrow" not in said
-    assert "With 3 seeds nothing is said of how often intervals hold; that takes 20." in said
+    assert "With 3 seeds, the coverage of intervals is not assessed; that needs 20." in said
 
 
 def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "pilot", n_items=40, design="cyclic", calls="10%")
     with pytest.raises(StatisticsError, match=r"\[replay-pilot\]"):
-        open_world(folder)
-    whole = read_dense_or_imagine(folder, seed=0)
+        read_dense_answers(folder)
+    whole = read_or_simulate_answers(folder, seed=0)
     assert whole.observed == 1
     assert any("pilot" in line for line in whole.words)
     truth = np.linspace(0.4, -0.4, 8) / 2
     found = whole.scores("symmetric").mean(axis=1)
     assert np.corrcoef(found, truth)[0, 1] > 0.9
     assert 0.5 < found.std() / (truth.std() * 6 / 7 + truth.std() / 7) < 1.5
-    assert imagine(read_world(folder), seed=0).rates.digest == whole.rates.digest
+    assert simulate_from_pilot(read_recorded_answers(folder), seed=0).rates.digest == whole.rates.digest
 
 
 def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_scores() -> None:
     plan = make_plan(make_pool(5, 10), calls="50%", independent="pooled:30", holdout=0, seed=0)
     hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
     answer = np.where(plan.arm == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
-    whole = imagine(make_world(answer_with(plan, answer).rates(), difference_only=False), seed=0)
+    whole = simulate_from_pilot(make_recorded_answers(answer_with(plan, answer).rates(), difference_only=False), seed=0)
     assert np.nanmin(whole.paired - whole.independent) >= -1
     study = study_budget(whole, n_seeds=2)
     assert all(row.rho_mean is not None for rows in study.designs.values() for row in rows)
@@ -204,12 +214,12 @@ def test_recall_by_hand() -> None:
     assert [top_recall(found, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
 
 
-def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(world: World) -> None:
+def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(world: RecordedAnswers) -> None:
     study = study_budget(world, designs=["cyclic"], calls=["20%"], n_seeds=3)
     row = study.designs["cyclic"][0]
     assert set(row.recalls or {}) == {1, 3, 5}
     assert row.recall == (row.recalls or {})[5]
-    words = " ".join(budget_words(study, parse_goal("0.5")))
+    words = " ".join(describe_budget(study, parse_goal("0.5")))
     assert f"{row.recalls[5]:.2f} of the top 5 ({study.halves.recalls[5]:.2f})" in words
     assert study_budget(dense_world(4, 20), designs=["cyclic"], calls=["50%"], n_seeds=1).tops == (1, 3)
 
@@ -231,7 +241,9 @@ def test_the_command_prints_the_agreed_json(tmp_path: Path) -> None:
 
 def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction: Path) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
-    study = study_budget(make_world(rates, difference_only=True), designs=["cyclic"], calls=["2%"], n_seeds=6)
+    study = study_budget(
+        make_recorded_answers(rates, difference_only=True), designs=["cyclic"], calls=["2%"], n_seeds=6
+    )
     row = study.designs["cyclic"][0]
     assert study.halves.rho == pytest.approx(0.976, abs=0.005)
     assert row.calls == 6940
@@ -249,6 +261,6 @@ def test_budgets_are_asked_for_as_trials_and_as_widths_too(youden: Youden, tmp_p
     assert [row["asked"] for row in found["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
     assert [row["trials"] for row in found["cyclic"][:2]] == [40, 80]
     assert found["cyclic"][2]["halfwidth"] < 0.085
-    assert "cannot ask until a width is there" in found["nlogn"][2]["why"]
+    assert "cannot plan for a half-width" in found["nlogn"][2]["why"]
     shown = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--seeds", "2")
-    assert "cyclic at 40/agent (40 trials an agent, 220 calls" in " ".join(shown.out.split())
+    assert "cyclic at 40/agent (40 trials per agent, 220 calls" in " ".join(shown.out.split())

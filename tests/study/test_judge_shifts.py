@@ -14,8 +14,8 @@ from youden import make_plan
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError
 from youden.study.agreement import JudgesStudy
-from youden.study.judge_shifts import JudgeShifts, shift_words
-from youden.study.judged_runs import JudgedRun, SideBySide
+from youden.study.judge_shifts import JudgeShifts, describe_shifts
+from youden.study.judged_runs import AlignedRuns, JudgedRun
 from youden.types import PAIRED, Plan
 from youden.types.pool import plain_fields
 
@@ -40,13 +40,13 @@ def judged(
     return JudgedRun(name, plan.pool_digest, result.rates(), result, FAMILIES, family)
 
 
-def both(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> SideBySide:
+def both(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> AlignedRuns:
     plan = plan_of()
-    return SideBySide([judged(plan, "A", seed=1, family=one), judged(plan, "B", seed=2, favour=favour, family=other)])
+    return AlignedRuns([judged(plan, "A", seed=1, family=one), judged(plan, "B", seed=2, favour=favour, family=other)])
 
 
 def words(shifts: JudgeShifts) -> str:
-    return " ".join(shift_words(shifts))
+    return " ".join(describe_shifts(shifts))
 
 
 def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relative() -> None:
@@ -57,8 +57,8 @@ def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relat
     assert own.n_agents == 4
     assert own.low > 0
     assert "B favours agents of its own family Own (4)" in words(found)
-    assert "A third judge would tell" in words(found)
-    assert "A's own family is not known" in words(found)
+    assert "Run a third judge to decide" in words(found)
+    assert "A's own family is unknown" in words(found)
 
 
 def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_round() -> None:
@@ -72,19 +72,19 @@ def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_rou
 
 def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
     plan = plan_of()
-    found = JudgeShifts(SideBySide([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
+    found = JudgeShifts(AlignedRuns([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
     assert own.low < -0.003
     assert own.high > 0.003
     assert min(agent.high - agent.low for agent in found.agents) > 0.02
-    assert "ρ = 1.00 (no interval: what both answered leaves no other order)." in words(found)
+    assert "ρ = 1.00 (no interval: the shared answers allow no other order)." in words(found)
 
 
 def test_without_a_preference_none_is_claimed() -> None:
     found = JudgeShifts(both(other="Own"), 0, 1)
     assert all(row.favoured_by == () for row in found.families)
     assert "No self-preference of B is shown" in words(found)
-    assert "No agent moves beyond chance" in words(found)
+    assert "No agent shifts significantly" in words(found)
     assert found.rho.low <= found.rho.rho <= found.rho.high <= 1
 
 
@@ -95,7 +95,7 @@ def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() 
     assert not own.told_apart
     assert own.curve_share > 0.25
     assert own.favoured_by == ()
-    assert "cannot be told apart from a curved relation" in words(found)
+    assert "cannot be distinguished from a nonlinear relation" in words(found)
 
 
 def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low() -> None:
@@ -106,7 +106,7 @@ def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low()
         for seed in range(8):
             one = judged(plan, "A", seed=2 * seed, better=better)
             other = judged(plan, "B", seed=2 * seed + 1, better=better, favour=favour, family="Own")
-            families = JudgeShifts(SideBySide([one, other]), 0, 1).families
+            families = JudgeShifts(AlignedRuns([one, other]), 0, 1).families
             claimed[better] += next(row for row in families if row.family == "Own").favoured_by == ("B",)
     assert claimed[-0.08] >= 6
     assert claimed[0.08] == 0
@@ -144,12 +144,12 @@ def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_ap
 
 
 def test_what_cannot_be_tested_is_said() -> None:
-    assert "No agent both judged is of B's family, other" in words(JudgeShifts(both(other="other"), 0, 1))
+    assert "No agent that both judged is of B's family, other" in words(JudgeShifts(both(other="other"), 0, 1))
     shared = words(JudgeShifts(both(favour=0.3, one="own", other="Own"), 0, 1))
-    assert shared.count("are of one family, Own: a preference they share cannot be seen") == 1
+    assert shared.count("are of one family, Own: a shared preference cannot be observed") == 1
     assert "favours" not in shared
     nobody = with_values(both(other="Own"), families=(None,) * 12)
-    assert "agents of two families or more are needed" in words(JudgeShifts(nobody, 0, 1))
+    assert "it needs agents of two families or more" in words(JudgeShifts(nobody, 0, 1))
     alone = with_values(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
     single = JudgeShifts(alone, 0, 1)
     assert all(row.favoured_by == () for row in single.families)
@@ -162,19 +162,19 @@ def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
     for name, seed in (("A", 1), ("B", 2)):
         result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))
         runs.append(JudgedRun(name, plan.pool_digest, result.rates(), result))
-    study = JudgesStudy(SideBySide(runs))
+    study = JudgesStudy(AlignedRuns(runs))
     said = " ".join(study.words)
-    assert "Nothing is said of single agents between A and B: 3 agents" in said
-    assert "moves beyond chance" not in said
+    assert "Shifts of single agents between A and B cannot be tested: 3 agents" in said
+    assert "shifts significantly" not in said
     assert not any("nan" in cell for table in judges_tables(study) for row in table.rows for cell in row)
 
 
 def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
     plan = plan_of()
     runs = [judged(plan, "A", seed=1), judged(plan, "B", seed=2, favour=0.15)]
-    assert JudgeShifts(SideBySide(runs, families={"B": "Own"}), 0, 1).families[0].favoured_by == ("B",)
+    assert JudgeShifts(AlignedRuns(runs, families={"B": "Own"}), 0, 1).families[0].favoured_by == ("B",)
     with pytest.raises(ConfigError, match=r"\[judge-family\]"):
-        SideBySide(runs, families={"C": "Own"})
+        AlignedRuns(runs, families={"C": "Own"})
 
 
 def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
@@ -185,9 +185,9 @@ def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
     assert said["families"][0]["favoured_by"] == ["B"]
     assert any("B favours" in line for line in study.words)
     plan = plan_of(calls=100)
-    few = JudgesStudy(SideBySide([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
+    few = JudgesStudy(AlignedRuns([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
     assert few.shifts == [] or few.shifts[0].n_trials >= 24
     answers = answer_with(plan, np.full(len(plan), 0.5), missing=np.arange(len(plan)) > 12)
-    none = JudgesStudy(SideBySide([judged(plan, "A", seed=1), JudgedRun("B", None, answers.rates(), answers)]))
+    none = JudgesStudy(AlignedRuns([judged(plan, "A", seed=1), JudgedRun("B", None, answers.rates(), answers)]))
     assert none.shifts == []
     assert any("shifts of agents need 4 trials each" in line for line in none.words)

@@ -18,24 +18,26 @@ from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.pipeline.offline import import_peer_prediction
 from youden.protocol.plan import draw_split
 from youden.run_keys import SplitRule
-from youden.stats import links_table
-from youden.streams import own_stream
-from youden.study.baseline_table import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
-from youden.study.grid import Spread, grid
-from youden.study.known_groups import Contrast, contrast
-from youden.study.link_curl import LinksStudy, additivity_words
-from youden.study.paper import CURL, DIFFERENCES, by_domain, domain_of, study_paper
-from youden.study.replaying import World, make_world
-from youden.study.sparsity import PAPER_REGIMES, Regime, sparsity_words, study_sparsity
+from youden.stats import compare_links
+from youden.streams import standalone_stream
+from youden.study.baseline_table import N_RESAMPLES, _compute_item_std_error, describe_baselines, study_baselines
+from youden.study.grid import SeedSummary, open_grid
+from youden.study.known_groups import Contrast, find_contrast
+from youden.study.link_curl import LinksStudy, describe_additivity
+from youden.study.paper import CURL, DIFFERENCES, find_domain, group_by_domain, study_paper
+from youden.study.replaying import RecordedAnswers, make_recorded_answers
+from youden.study.sparsity import PAPER_REGIMES, Regime, describe_sparsity, study_sparsity
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def world() -> RecordedAnswers:
     return dense_world(10, 24)
 
 
 @pytest.mark.parametrize("rule", ["shared", "own"])
-def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(world: World, rule: SplitRule) -> None:
+def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(
+    world: RecordedAnswers, rule: SplitRule
+) -> None:
     study = study_sparsity(world, regimes=[], n_seeds=1, rule=rule)
     split = draw_split(world.pool.present, fraction=0.2, rule=rule, seed=0)
     rates = replace(world.rates, split=split)
@@ -45,7 +47,7 @@ def test_the_dense_row_is_the_fit_on_training_scores_against_the_held_out_ones(w
     assert study.dense.of_train.mean == 1
 
 
-def test_more_cells_cost_more_and_rank_better(world: World) -> None:
+def test_more_cells_cost_more_and_rank_better(world: RecordedAnswers) -> None:
     regimes = [Regime("nlogn", {"c": c}) for c in (0.7, 1.2, 50.0)]
     study = study_sparsity(world, regimes=regimes, n_seeds=4)
     rows = [row for row in study.rows if row.rho and row.calls and row.calls_unordered]
@@ -55,13 +57,13 @@ def test_more_cells_cost_more_and_rank_better(world: World) -> None:
     assert rows[2].calls.mean == pytest.approx(2 * rows[2].calls_unordered.mean)
 
 
-def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(world: World) -> None:
+def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(world: RecordedAnswers) -> None:
     groups = Contrast(np.arange(10) < 3, np.arange(10) > 5)
     study = study_sparsity(world, n_seeds=2, groups=groups)
     assert [row.label for row in study.rows] == [regime.label for regime in PAPER_REGIMES]
     assert all((row.rmse is None) == (row.why is not None) for row in study.rows)
     assert all(row.auc is not None for row in study.rows if row.why is None)
-    assert "Cells are not calls" in " ".join(sparsity_words(study))
+    assert "Cells are not calls" in " ".join(describe_sparsity(study))
 
 
 def test_a_row_has_its_figures_at_every_seed_or_why_one_of_them_could_not_be_drawn() -> None:
@@ -70,15 +72,18 @@ def test_a_row_has_its_figures_at_every_seed_or_why_one_of_them_could_not_be_dra
             raise PlanError("Seed 2 starves.", slug="d-core")
         return [seed, np.nan]
 
-    with grid(3, n_rows=2, what="rows", progress=None) as drawn:
+    with open_grid(3, n_rows=2, what="rows", progress=None) as drawn:
         whole, short = drawn(lambda seed: [seed, 2.0 * seed]), drawn(late)
     assert not isinstance(whole, PlanError)
     assert whole.tolist() == [[0, 0], [1, 2], [2, 4]]
     assert str(short).startswith("Seed 2 starves.")
-    assert Spread.of_each(np.array([[1.0, np.nan], [3.0, 1.0]])) == [Spread.of(np.array([1.0, 3.0])), None]
+    assert SeedSummary.from_columns(np.array([[1.0, np.nan], [3.0, 1.0]])) == [
+        SeedSummary.from_values(np.array([1.0, 3.0])),
+        None,
+    ]
 
 
-def test_bad_arguments_are_refused(world: World) -> None:
+def test_bad_arguments_are_refused(world: RecordedAnswers) -> None:
     with pytest.raises(StatisticsError, match="seeds"):
         study_sparsity(world, n_seeds=0)
     with pytest.raises(StatisticsError, match="seeds"):
@@ -89,41 +94,41 @@ def test_bad_arguments_are_refused(world: World) -> None:
         study_sparsity(world, regimes=[Regime("row", {"c": 1})])
 
 
-def test_baselines_are_compared_on_the_same_cells(world: World) -> None:
+def test_baselines_are_compared_on_the_same_cells(world: RecordedAnswers) -> None:
     study = study_baselines(world, names=["svd", "clipped-linear"], n_seeds=3)
     assert [row.name for row in study.rows] == ["clipped-linear", "svd"]
     assert study.rows[0].behind.mean == study.rows[0].behind.sd == 0
     svd = study.rows[1]
     assert svd.behind.mean == pytest.approx(svd.rmse.mean - study.rows[0].rmse.mean)
-    assert "paired over 3 seeds" in baselines_words(study)[0]
+    assert "paired over 3 seeds" in describe_baselines(study)[0]
 
 
-def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(world: World) -> None:
+def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(world: RecordedAnswers) -> None:
     one = study_baselines(world, names=["uv-paper"], n_seeds=1, c=0.9)
     assert one.rows[1].se_seeds is None
     assert one.rows[1].se_items > 0
-    words = " ".join(baselines_words(one))
-    assert "nothing is claimed of others" in words
+    words = " ".join(describe_baselines(one))
+    assert "nothing follows for others" in words
     assert "over items of this kind" in words
-    assert "On this one holdout worse than clipped-linear: uv-paper" in words
+    assert "On this one holdout, worse than clipped-linear: uv-paper" in words
 
 
-def test_the_error_over_items_is_that_of_the_mean_difference_resampled_one_by_one() -> None:
+def test_the_compute_item_std_error_is_that_of_the_mean_difference_resampled_one_by_one() -> None:
     rng = np.random.default_rng(4)
     counts = rng.integers(1, 4, (3, 2, 9)).astype(float)
     squares = counts * rng.uniform(0, 0.1, counts.shape)
-    drawn = own_stream(0).multinomial(9, np.full(9, 1 / 9), size=N_RESAMPLES)
+    drawn = standalone_stream(0).multinomial(9, np.full(9, 1 / 9), size=N_RESAMPLES)
     slow = []
     for weight in drawn:
         items = np.repeat(np.arange(9), weight)
         each = [[np.sqrt(squares[s, m, items].sum() / counts[s, m, items].sum()) for m in range(2)] for s in range(3)]
         slow.append(np.mean([two - one for one, two in each]))
-    found = _error_over_items(squares, counts)
+    found = _compute_item_std_error(squares, counts)
     assert found[0] == 0
     assert found[1] == pytest.approx(np.std(slow, ddof=1))
 
 
-def test_more_seeds_do_not_make_items_more_numerous(world: World) -> None:
+def test_more_seeds_do_not_make_items_more_numerous(world: RecordedAnswers) -> None:
     few, many = (study_baselines(world, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
     assert many.se_seeds < 0.8 * few.se_seeds
     assert many.se_items > 0.6 * few.se_items
@@ -131,7 +136,7 @@ def test_more_seeds_do_not_make_items_more_numerous(world: World) -> None:
 
 def test_an_order_that_both_errors_carry_is_claimed_and_one_that_they_do_not_is_open(peer_prediction: Path) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
-    study = study_baselines(make_world(rates, difference_only=True), names=["svd", "uv"], n_seeds=10)
+    study = study_baselines(make_recorded_answers(rates, difference_only=True), names=["svd", "uv"], n_seeds=10)
     svd, uv = study.rows[1:]
     assert (svd.order, uv.order) == ("better", "open")
     assert -0.006 < svd.behind.mean < -0.002
@@ -139,28 +144,28 @@ def test_an_order_that_both_errors_carry_is_claimed_and_one_that_they_do_not_is_
 
 def test_the_contrast_is_the_papers_where_its_groups_are_there() -> None:
     plain = dense_world(6, 4)
-    assert contrast(plain) is None
-    found = contrast(plain, above=["even"], below=["odd"])
+    assert find_contrast(plain) is None
+    found = find_contrast(plain, above=["even"], below=["odd"])
     assert found.positive.tolist() == [True, False] * 3
     with pytest.raises(ConfigError, match="even, odd"):
-        contrast(plain, above=["good"], below=["odd"])
+        find_contrast(plain, above=["good"], below=["odd"])
     with pytest.raises(ConfigError, match="overlap"):
-        contrast(plain, above=["odd"], below=["odd"])
+        find_contrast(plain, above=["odd"], below=["odd"])
 
 
 def test_the_scale_free_rule_does_not_depend_on_scale() -> None:
     scores = np.clip(np.random.default_rng(0).normal(0, 0.3, (12, 30)), -1, 1)
-    big, small = (additivity_words(links_table(scores * scale)) for scale in (1.0, 0.1))
+    big, small = (describe_additivity(compare_links(scores * scale)) for scale in (1.0, 0.1))
     assert "fails" in big[0]
     assert "holds" in small[0]
     assert "less than half" in big[1] == small[1]
 
 
 def test_all_equal_scores_support_no_design() -> None:
-    assert "no design" in additivity_words(links_table(np.full((4, 5), 0.3)))[0]
+    assert "no design" in describe_additivity(compare_links(np.full((4, 5), 0.3)))[0]
 
 
-def test_the_links_study_carries_its_bootstrap_and_distribution(world: World) -> None:
+def test_the_links_study_carries_its_bootstrap_and_distribution(world: RecordedAnswers) -> None:
     scores = world.rates.training_scores(kind="row")
     study = LinksStudy(scores, n_draws=30)
     assert [(row.first, row.second) for row in study.differences] == [
@@ -193,7 +198,7 @@ def test_pubmed_predicts_held_out_cells_as_the_statistics_page_says(
     peer_prediction: Path, rule: SplitRule, dense: float, sparse: float
 ) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
-    pubmed = make_world(rates, difference_only=True)
+    pubmed = make_recorded_answers(rates, difference_only=True)
     study = study_sparsity(pubmed, regimes=[Regime("nlogn", {"c": 1.6})], n_seeds=3, rule=rule)
     row = study.rows[0]
     assert study.dense.rmse.mean == pytest.approx(dense, abs=0.005)
@@ -209,15 +214,15 @@ def test_domains_are_recognised_by_the_folder_they_came_from() -> None:
         "opus_translation_results",
         "samsum_200_config_results",
     ]
-    assert [domain_of(name) for name in names] == ["PubMed", "ICLR", "OPUS", None]
+    assert [find_domain(name) for name in names] == ["PubMed", "ICLR", "OPUS", None]
     world = dense_world(6, 8)
-    assert list(by_domain({"/data/pubmed_200": world, "/pubmed/other": world})) == ["PubMed"]
-    with pytest.raises(ConfigError, match="Two of the runs are PubMed"):
-        by_domain({"pubmed_1": world, "pubmed_2": world})
+    assert list(group_by_domain({"/data/pubmed_200": world, "/pubmed/other": world})) == ["PubMed"]
+    with pytest.raises(ConfigError, match="Two runs are of the domain PubMed"):
+        group_by_domain({"pubmed_1": world, "pubmed_2": world})
 
 
 def test_no_domain_of_the_paper_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="None of the runs is a domain of the paper"):
+    with pytest.raises(ConfigError, match="None of the runs is of a domain of the paper"):
         study_paper({})
 
 
@@ -250,7 +255,7 @@ def test_pubmed_gives_the_papers_tables(peer_prediction: Path) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results")
     groups = {agent.id: agent.group for agent in rates.agents}
     study = study_paper(
-        {"PubMed": make_world(rates.rates, groups=groups, difference_only=True)}, n_seeds=2, n_draws=120
+        {"PubMed": make_recorded_answers(rates.rates, groups=groups, difference_only=True)}, n_seeds=2, n_draws=120
     )
     ours = {(row.table, row.row, row.figure): row.ours for row in study.rows}
     for link, (median, p95) in CURL["PubMed"].items():

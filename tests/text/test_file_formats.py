@@ -18,7 +18,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.prompts import load_prompt
 from youden.pools.generation.agents import load_agents, load_instruction
 from youden.text.json_text import JSONDecodeError, parse_json
-from youden.text.yaml_text import YamlError, front_matter, parse_yaml
+from youden.text.yaml_text import YamlError, parse_yaml, split_front_matter
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -35,11 +35,11 @@ def test_what_plain_yaml_says_once_is_read_alike(data: object) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: 1\nb: 2\na: 3\n", "the key 'a' is there twice (line 3)"),
-        ("a:\n- b: 1\n  b: 1\n", "the key 'b' is there twice (line 3)"),
-        ("{a: 1, 'a': 2}", "the key 'a' is there twice (line 1)"),
-        ("16: x\n0x10: y\n", "the key '0x10' is there twice (line 2)"),
-        ("a:\n  <<: {b: 1, b: 2}\n", "the key 'b' is there twice (line 2)"),
+        ("a: 1\nb: 2\na: 3\n", "the key 'a' occurs twice (line 3)"),
+        ("a:\n- b: 1\n  b: 1\n", "the key 'b' occurs twice (line 3)"),
+        ("{a: 1, 'a': 2}", "the key 'a' occurs twice (line 1)"),
+        ("16: x\n0x10: y\n", "the key '0x10' occurs twice (line 2)"),
+        ("a:\n  <<: {b: 1, b: 2}\n", "the key 'b' occurs twice (line 2)"),
         ("[", "line 1"),
         ("a: 1\n---\nb: 2\n", "line 2"),
         ("a: 2024-13-45", "month"),
@@ -69,12 +69,12 @@ def test_a_merged_mapping_may_be_overridden_by_a_key_of_its_own() -> None:
 
 
 def test_front_matter_is_counted_from_the_top_of_its_file() -> None:
-    read = front_matter("---\na: 1\n---\nbody {{text}}\n")
+    read = split_front_matter("---\na: 1\n---\nbody {{text}}\n")
     assert read is not None
     assert (read.head, read.body) == ({"a": 1}, "body {{text}}\n")
-    assert front_matter("no head") is None
+    assert split_front_matter("no head") is None
     with pytest.raises(YamlError, match="line 3"):
-        front_matter("---\na: 1\na: 2\n---\n")
+        split_front_matter("---\na: 1\na: 2\n---\n")
 
 
 PROMPT = '---\nlabels: {"YES": 1, "NO": 0}\nyes_from: 1\nyes_from: 0.5\nparser: label/1\n---\n{{first}}{{second}}'
@@ -98,7 +98,7 @@ def test_every_file_that_says_a_key_twice_is_refused_with_file_key_and_line(tmp_
     with pytest.raises(ConfigError) as caught:
         load(tmp_path / name)
     assert name in caught.value.message
-    assert f"the key '{key}' is there twice (line 4)" in caught.value.message
+    assert f"the key '{key}' occurs twice (line 4)" in caught.value.message
 
 
 VALUES = st.recursive(

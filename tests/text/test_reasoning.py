@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youden.text.reasoning import Answer, split_reasoning, without_leading_reasoning
+from youden.text.reasoning import Answer, split_reasoning, strip_leading_reasoning
 
 HARMONY = "<|channel|>analysis<|message|>NO?<|end|><|start|>assistant"
 
@@ -122,4 +122,4 @@ def test_any_text_is_read(text: str) -> None:
     ],
 )
 def test_a_generated_text_loses_only_the_reasoning_it_begins_with(text: str, response: str | None) -> None:
-    assert without_leading_reasoning(text) == response
+    assert strip_leading_reasoning(text) == response

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import ConfigError
-from youden.text.sentences import first_pieces, pieces, sentences
+from youden.text.sentences import split_pieces, split_sentences, take_pieces
 from youden.text.transforms import TRANSFORMS, Step, _central_first, apply_steps
-from youden.text.words import synonyms, words
+from youden.text.words import find_synonyms, split_words
 
 TEXT = (
     "The river rose in 1953. Two bridges fell at night! Nobody was hurt. The town built new houses, quickly and well."
@@ -42,25 +42,25 @@ def test_a_transform_repeats_itself_by_seed_and_is_never_empty_unless_that_is_it
 @given(text=st.text(max_size=80), n=st.integers(0, 12))
 @settings(max_examples=25, deadline=None)
 def test_cutting_keeps_all_that_can_be_seen(text: str, n: int) -> None:
-    assert seen("".join(sentences(text))) == seen("".join(pieces(text))) == seen(text)
-    assert pieces(first_pieces(text, n)) == pieces(text)[:n]
+    assert seen("".join(split_sentences(text))) == seen("".join(split_pieces(text))) == seen(text)
+    assert split_pieces(take_pieces(text, n)) == split_pieces(text)[:n]
 
 
 def test_reorder_moves_sentences_and_loses_none() -> None:
     result = made("reorder")
     assert result != TEXT
-    assert sorted(sentences(result)) == sorted(sentences(TEXT))
+    assert sorted(split_sentences(result)) == sorted(split_sentences(TEXT))
 
 
 def test_omit_drops_half_and_keeps_the_order() -> None:
-    kept = sentences(made("omit"))
+    kept = split_sentences(made("omit"))
     assert len(kept) == 2
-    assert kept == [part for part in sentences(TEXT) if part in kept]
+    assert kept == [part for part in split_sentences(TEXT) if part in kept]
 
 
 def test_truncate_takes_words_or_a_share_and_one_character_of_chinese_is_a_word() -> None:
     assert made("truncate", words=5) == "The river rose in 1953."
-    assert len(pieces(made("truncate", share=0.5))) == len(pieces(TEXT)) // 2
+    assert len(split_pieces(made("truncate", share=0.5))) == len(split_pieces(TEXT)) // 2
     assert made("truncate", "河水上涨。", words=2) == "河水"
 
 
@@ -69,23 +69,23 @@ def test_synonyms_change_words_and_keep_capitals_and_the_rest() -> None:
     assert result != "River towns are OLD, 1953."
     assert result[0].isupper()
     assert result.endswith(", 1953.")
-    assert "river" not in synonyms("river")
-    assert synonyms("zzzz") == ()
+    assert "river" not in find_synonyms("river")
+    assert find_synonyms("zzzz") == ()
 
 
 def test_filler_and_padding_only_add() -> None:
-    assert sentences(made("filler"))[::2] == sentences(TEXT)
+    assert split_sentences(made("filler"))[::2] == split_sentences(TEXT)
     padded = made("pad", share=2.0)
     assert padded.startswith(TEXT)
-    assert len(pieces(padded)) >= 3 * len(pieces(TEXT))
+    assert len(split_pieces(padded)) >= 3 * len(split_pieces(TEXT))
     assert made("pad", share=0) == TEXT
 
 
 def test_extracts_are_sentences_of_the_text_in_its_order() -> None:
     for name in ("lead", "pick", "textrank"):
-        parts = sentences(made(name, n=2))
+        parts = split_sentences(made(name, n=2))
         assert len(parts) == 2
-        assert parts == [part for part in sentences(TEXT) if part in parts]
+        assert parts == [part for part in split_sentences(TEXT) if part in parts]
     assert made("lead", n=1, skip=2) == "Nobody was hurt."
 
 
@@ -110,14 +110,16 @@ def test_textrank_ranks_sentences_as_sumy_does() -> None:
 def test_template_differs_by_its_topic_only_and_random_words_are_nobodys() -> None:
     one, two = made("template", "river river bank"), made("template", "bread bread oven")
     assert one.replace("river", "bread") == two
-    assert len(pieces(made("random"))) == len(pieces(TEXT))
-    assert not set(words(made("random"))) & set(words(TEXT))
+    assert len(split_pieces(made("random"))) == len(split_pieces(TEXT))
+    assert not set(split_words(made("random"))) & set(split_words(TEXT))
 
 
 def test_case_bullets_repeat_clone_and_dump() -> None:
     assert made("case", to="upper") == TEXT.upper()
     assert made("bullets").splitlines()[2] == "- Nobody was hurt."
-    assert Counter(words(made("repeat", times=3))) == Counter({w: 3 * n for w, n in Counter(words(TEXT)).items()})
+    assert Counter(split_words(made("repeat", times=3))) == Counter(
+        {w: 3 * n for w, n in Counter(split_words(TEXT)).items()}
+    )
     assert made("clone") == made("dump") == TEXT
 
 

@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.text.similarity import Copying, copied_shares, copying_agents, groups_holding, idf, shared_mass, word_matrix
-from youden.text.words import _is_plain, _n_words, mean_lengths, segment, words
+from youden.text.similarity import (
+    Copying,
+    build_group_word_matrix,
+    build_word_matrix,
+    copied_shares,
+    find_copying_agents,
+    idf,
+    shared_mass,
+)
+from youden.text.words import _count_plain_words, _is_plain, mean_lengths, segment_texts, split_words
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -39,13 +47,13 @@ ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
     ],
 )
 def test_words_of_many_scripts(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+    assert split_words(text) == expected
 
 
 @given(ANYTHING)
 @settings(max_examples=50, deadline=None)
 def test_any_text_gives_words_of_letters_marks_and_numbers(text: str) -> None:
-    for word in words(text):
+    for word in split_words(text):
         assert word
         known = {unicodedata.category(c) for c in word} - {"Cn"}  # regex may know a newer Unicode than Python
         assert {category[0] for category in known} <= set("LMN")
@@ -54,19 +62,19 @@ def test_any_text_gives_words_of_letters_marks_and_numbers(text: str) -> None:
 @given(st.text(st.characters(codec="ascii"), max_size=80))
 @settings(max_examples=50, deadline=None)
 def test_ascii_words_equal_the_obvious_pattern(text: str) -> None:
-    assert words(text) == re.findall("[a-z0-9]+", text.lower())
+    assert split_words(text) == re.findall("[a-z0-9]+", text.lower())
 
 
 @given(st.text("aé ñÅ不東ไกがぎ.", max_size=30))
 @settings(max_examples=50, deadline=None)
 def test_composed_and_decomposed_texts_have_the_same_words(text: str) -> None:
-    assert words(unicodedata.normalize("NFD", text)) == words(text)
+    assert split_words(unicodedata.normalize("NFD", text)) == split_words(text)
 
 
 @given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FA5), min_size=2, max_size=30))
 @settings(max_examples=25, deadline=None)
 def test_a_run_of_n_han_characters_is_n_minus_one_pairs(text: str) -> None:
-    found = words(text)
+    found = split_words(text)
     assert len(found) == len(text) - 1
     assert found[0] + "".join(pair[1] for pair in found[1:]) == text
 
@@ -74,12 +82,12 @@ def test_a_run_of_n_han_characters_is_n_minus_one_pairs(text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "a ", "茶", "\u0301\u0323", "\x00", "\ud800", "ﾞ\u0323"])
 def test_a_megabyte_of_anything_is_read(unit: str) -> None:
-    assert len(words(unit * (1_000_000 // len(unit)))) <= 1_000_000
+    assert len(split_words(unit * (1_000_000 // len(unit)))) <= 1_000_000
 
 
 def test_segments_are_the_words_as_numbers() -> None:
     texts = ["Tea and tea", "", "AND milk"]
-    segmented = segment(texts)
+    segmented = segment_texts(texts)
     assert len(segmented) == 3
     assert [segmented[r] for r in range(3)] == [[0, 1, 0], [], [1, 2]]
     assert segmented.n_words == 3
@@ -87,7 +95,7 @@ def test_segments_are_the_words_as_numbers() -> None:
 
 
 def test_no_texts_are_no_segments() -> None:
-    assert len(segment([])) == 0
+    assert len(segment_texts([])) == 0
 
 
 def test_mean_length_counts_words_of_present_responses_only() -> None:
@@ -100,7 +108,7 @@ def test_what_counts_as_plain_has_the_words_that_are_counted() -> None:
     assert set("‘’“”–—…•") <= set(plain)
     for mark in plain:
         text = f"it{mark}s {mark}1{mark}{mark}\x7f A_b{mark}"
-        assert _n_words(text.encode()) == len(words(text)), hex(ord(mark))
+        assert _count_plain_words(text.encode()) == len(split_words(text)), hex(ord(mark))
     assert not any(_is_plain(text.encode()) for text in ("é", "a‗b", "水", "e\N{COMBINING ACUTE ACCENT}", "’é’"))
 
 
@@ -108,19 +116,19 @@ TEXTS = st.lists(st.text("abcde ", max_size=20), min_size=1, max_size=8)
 
 
 def test_the_matrix_marks_a_word_once_however_often_it_occurs() -> None:
-    matrix = word_matrix(segment(["tea tea milk", "", "milk"]))
+    matrix = build_word_matrix(segment_texts(["tea tea milk", "", "milk"]))
     np.testing.assert_array_equal(matrix.toarray(), [[1, 1], [0, 0], [0, 1]])
 
 
 def test_a_group_holds_a_word_that_any_of_its_texts_holds() -> None:
-    matrix = word_matrix(segment(["tea", "tea milk", "salt", "tea"]))
-    held = groups_holding(matrix, np.array([0, 0, 2, 2]), n_groups=3)
+    matrix = build_word_matrix(segment_texts(["tea", "tea milk", "salt", "tea"]))
+    held = build_group_word_matrix(matrix, np.array([0, 0, 2, 2]), n_groups=3)
     np.testing.assert_array_equal(held.toarray(), [[1, 1, 0], [0, 0, 0], [1, 0, 1]])
 
 
 def test_a_group_of_many_texts_still_holds_its_word() -> None:
-    matrix = word_matrix(segment(["tea"] * 300))
-    held = groups_holding(matrix, np.zeros(300, dtype=np.int64), n_groups=1)
+    matrix = build_word_matrix(segment_texts(["tea"] * 300))
+    held = build_group_word_matrix(matrix, np.zeros(300, dtype=np.int64), n_groups=1)
     np.testing.assert_array_equal(held.toarray(), [[1]])
 
 
@@ -132,15 +140,17 @@ def test_words_in_all_items_weigh_nothing_and_rarer_words_more() -> None:
 @given(TEXTS, st.integers(1, 50))
 @settings(max_examples=25, deadline=None)
 def test_shared_mass_equals_that_of_sets_whatever_the_chunks(texts: list[str], chunk_words: int) -> None:
-    segmented = segment(texts)
+    segmented = segment_texts(texts)
     rng = np.random.default_rng(len(texts) + chunk_words)
     weights = rng.random(segmented.n_words)
     first, second = rng.integers(0, len(texts), (2, 20))
-    sets = [set(words(text)) for text in texts]
-    number = {word: k for row, text in enumerate(texts) for word, k in zip(words(text), segmented[row], strict=True)}
+    sets = [set(split_words(text)) for text in texts]
+    number = {
+        word: k for row, text in enumerate(texts) for word, k in zip(split_words(text), segmented[row], strict=True)
+    }
     slow = [sum(weights[number[w]] for w in sets[a] & sets[b]) for a, b in zip(first, second, strict=True)]
 
-    matrix = word_matrix(segmented)
+    matrix = build_word_matrix(segmented)
     np.testing.assert_allclose(
         shared_mass(matrix, first, second, weights=weights, chunk_words=chunk_words), slow, atol=1e-12
     )
@@ -149,14 +159,14 @@ def test_shared_mass_equals_that_of_sets_whatever_the_chunks(texts: list[str], c
 
 
 def test_longer_texts_are_not_divided_by_their_length() -> None:
-    matrix = word_matrix(segment(["tea milk", "tea milk", "tea milk salt fish bread"]))
+    matrix = build_word_matrix(segment_texts(["tea milk", "tea milk", "tea milk salt fish bread"]))
     mass = shared_mass(matrix, np.array([0, 0]), np.array([1, 2]), weights=np.ones(5))
     np.testing.assert_array_equal(mass, [2, 2])
 
 
 def test_no_pairs_have_no_mass() -> None:
     nothing = np.array([], dtype=np.int64)
-    assert shared_mass(word_matrix(segment(["tea"])), nothing, nothing, weights=np.ones(1)).shape == (0,)
+    assert shared_mass(build_word_matrix(segment_texts(["tea"])), nothing, nothing, weights=np.ones(1)).shape == (0,)
 
 
 PROMPT = ["the", "old", "mill", "stood", "by", "the", "river", "until", "the", "flood", "of", "1953"]
@@ -201,5 +211,5 @@ def test_an_agent_copies_if_its_median_response_does() -> None:
             [np.nan, np.nan, np.nan],
         ]
     )
-    assert copying_agents(shares) == (Copying(0, 0.8), Copying(2, 0.5))
-    assert copying_agents(shares, at_least=0.6) == (Copying(0, 0.8),)
+    assert find_copying_agents(shares) == (Copying(0, 0.8), Copying(2, 0.5))
+    assert find_copying_agents(shares, min_share=0.6) == (Copying(0, 0.8),)

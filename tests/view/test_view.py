@@ -27,7 +27,7 @@ from youden.pipeline.judged_run import PlannedRun, plan_run
 from youden.report.data.trial_rows import KINDS
 from youden.types import Completion
 from youden.view.app import Serving, make_app, prepare
-from youden.view.shown import LiveRun, Runs, find_runs, state_of
+from youden.view.shown import LiveRun, Runs, find_runs, get_state
 from youden.workflows.labels import open_labels, validate
 
 TOKEN = secrets.token_urlsafe(8)
@@ -82,7 +82,8 @@ def test_without_the_token_nothing_is_shown(base: str, query: str) -> None:
 
 
 def test_the_address_that_a_browser_is_opened_with_is_good_once_and_holds_no_token(root: Path) -> None:
-    app, once = make_app(Runs(root), token=TOKEN, port=8000, once="seen by others"), {"token": "seen by others"}
+    seen = "seen by others"
+    app, once = make_app(Runs(root), token=TOKEN, port=8000, one_time_token=seen), {"token": seen}
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(app=app)
@@ -238,12 +239,12 @@ def test_looking_changes_no_file(client: httpx.Client, root: Path) -> None:
 def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused(root: Path, tmp_path: Path) -> None:
     judged(tmp_path / "one")
     runs = find_runs([root / "one", tmp_path / "one"], root=root)
-    assert list(runs.all()) == ["one", "one (2)"]
-    assert list(find_runs([], root=root).all()) == ["half", "one", "two"]
-    assert find_runs([], root=root / "none").all() == {}
+    assert list(runs.find_all()) == ["one", "one (2)"]
+    assert list(find_runs([], root=root).find_all()) == ["half", "one", "two"]
+    assert find_runs([], root=root / "none").find_all() == {}
     with pytest.raises(RunFolderError, match=r"\[run-missing\]"):
         find_runs([tmp_path], root=root)
-    assert state_of(RunFolder(root / "one")) == "fitted"
+    assert get_state(RunFolder(root / "one")) == "fitted"
 
 
 def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
@@ -293,22 +294,22 @@ def test_answers_and_failures_are_counted_as_they_come(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     run = planned(tmp_path, JUDGE | {"price_in": 1_000_000, "price_out": 0})
     live = LiveRun(run.folder)
-    assert live.look().why_no_ranking == "No answer has come yet."
+    assert live.update().why_no_ranking == "No trial has an answer yet."
     assert not (tmp_path / ".youden").exists()
-    keys = [key for _, key, _ in run.judge.questions().all(run.plan)]
-    with open_store(run.config.store_place) as store:
+    keys = [key for _, key, _ in run.judge.questions().iter_requests(run.plan)]
+    with open_store(run.config.store_location) as store:
         for n, key in enumerate(keys[:60]):
             text = "YES" if n % 2 else "NO"
             store.add(key, Completion("neither" if n < 5 else text, "stop", "m", tokens_in=2, tokens_out=1))
         store.add(keys[60], Failure("rejected", 400, "no"))
-    state = live.look()
+    state = live.update()
     assert (state.n_trials, state.n_answered, state.n_missing, state.n_yes) == (110, 55, 6, 28)
     assert state.usd == pytest.approx(120)
     assert len(state.ranking) == 5
-    assert live.look() is state
-    with open_store(run.config.store_place) as store:
+    assert live.update() is state
+    with open_store(run.config.store_location) as store:
         store.add(keys[60], Completion("YES", "stop", "m", tokens_in=2, tokens_out=1))
-    assert (live.look().n_answered, live.look().n_missing) == (56, 5)
+    assert (live.update().n_answered, live.update().n_missing) == (56, 5)
 
 
 def test_a_judge_without_calls_cannot_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

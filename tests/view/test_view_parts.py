@@ -18,13 +18,13 @@ from pools import make_pool
 from report_runs import judged
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_tables import TrialBlock
+from youden.data.folder.trial_tables import VerdictChunk
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter, TrialLine, TrialRows
 from youden.types import Plan
 from youden.types.pool import Floats
 from youden.view import app
 from youden.view.app import prepare
-from youden.view.shown import Runs, TrialParts
+from youden.view.shown import Runs, TrialsOnDisk
 
 K, J, N = 6, 40, 400
 
@@ -66,19 +66,19 @@ def columns() -> dict[tuple[int, str], Any]:
 @pytest.fixture
 def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of a part is read from its file once for all tests."""
-    read = TrialBlock._read
+    read = VerdictChunk._read
 
-    def once(block: TrialBlock, name: str) -> Any:
+    def once(block: VerdictChunk, name: str) -> Any:
         key = block.start, name
         if key not in columns:
             columns[key] = read(block, name)
         return columns[key]
 
-    monkeypatch.setattr(TrialBlock, "_read", once)
+    monkeypatch.setattr(VerdictChunk, "_read", once)
 
 
 def test_the_run_has_many_row_groups(run: RunFolder) -> None:
-    assert len(list(run.judged_files().verdicts.blocks())) > 5
+    assert len(list(run.open_judged_files().verdicts.row_groups())) > 5
 
 
 @pytest.mark.usefixtures("read_once")
@@ -90,7 +90,7 @@ def test_the_run_has_many_row_groups(run: RunFolder) -> None:
 def test_pages_are_those_of_all_trials_sorted_in_memory(
     run: RunFolder, in_memory: TrialRows, all_lines: list[TrialLine], by: Any, descending: bool
 ) -> None:
-    parts = TrialParts(run)
+    parts = TrialsOnDisk(run)
     cells = np.random.default_rng(1).random((K, J)) < 0.1
     for chosen in (
         TrialFilter(),
@@ -113,15 +113,15 @@ def test_pages_are_those_of_all_trials_sorted_in_memory(
 
 
 def test_a_page_reads_only_the_row_groups_of_its_trials(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = TrialParts(run)
+    parts = TrialsOnDisk(run)
     groups: set[int] = set()
-    read = TrialBlock._read
+    read = VerdictChunk._read
 
-    def note_group(block: TrialBlock, name: str) -> Any:
+    def note_group(block: VerdictChunk, name: str) -> Any:
         groups.add(block.start)
         return read(block, name)
 
-    monkeypatch.setattr(TrialBlock, "_read", note_group)
+    monkeypatch.setattr(VerdictChunk, "_read", note_group)
     page = parts.page(TrialFilter(), by="row", descending=False, start=20, stop=30)
     assert [line.row for line in page.lines] == list(range(20, 30))
     assert groups == {0}

@@ -18,36 +18,36 @@ from wire_server import Reply, WireServer
 from youden import make_plan, read_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.judging.offline.tape import Tape, inserted
+from youden.judging.offline.tape import CassetteRecorder, use_cassette
 from youden.stats.base.proportions import proportion
 from youden.types import PAIRED, Verdicts
 from youden.types.pool import Floats
 from youden.workflows.calibration_outcome import Measures, Outcome, decide, measure
-from youden.workflows.calibration_trials import KnownTruth, draw_known_truth
+from youden.workflows.calibration_trials import CalibrationTrials, draw_calibration_trials
 
 
 @pytest.fixture(scope="module")
-def known() -> KnownTruth:
+def known() -> CalibrationTrials:
     pool = read_pool("datasets/field-notes")
-    return draw_known_truth(make_plan(pool, seed=0), calls=150, seed=0)
+    return draw_calibration_trials(make_plan(pool, seed=0), calls=150, seed=0)
 
 
-def measured(known: KnownTruth, answer: Floats) -> Measures:
+def measured(known: CalibrationTrials, answer: Floats) -> Measures:
     missing = np.where(np.isnan(answer), 1, 0).astype(np.int8)
     return measure(known, Verdicts(known.plan, answer, answer.copy(), missing, {}))
 
 
-def truth(known: KnownTruth) -> Floats:
+def truth(known: CalibrationTrials) -> Floats:
     answer = (known.plan.arm == PAIRED).astype(float)
     answer[known.rows("template")] = 0
     return answer
 
 
-def outcome(known: KnownTruth, answer: Floats) -> Outcome:
+def outcome(known: CalibrationTrials, answer: Floats) -> Outcome:
     return decide(measured(known, answer), n_calls=len(answer)).outcome
 
 
-def test_a_judge_that_is_always_right_has_j_1_and_passes(known: KnownTruth) -> None:
+def test_a_judge_that_is_always_right_has_j_1_and_passes(known: CalibrationTrials) -> None:
     found = measured(known, truth(known))
     assert (found.tpr.value, found.fpr.value, found.j.value, found.length_j.value) == (1, 0, 1, 1)
     assert (found.copies.n_yes, found.yes["template"].n_yes, found.no_answer.n_yes) == (12, 0, 0)
@@ -55,14 +55,14 @@ def test_a_judge_that_is_always_right_has_j_1_and_passes(known: KnownTruth) -> N
     assert outcome(known, truth(known)) == "go"
 
 
-def test_order_and_repetition_are_counted_apart(known: KnownTruth) -> None:
+def test_order_and_repetition_are_counted_apart(known: CalibrationTrials) -> None:
     """9 pairs get a yes with the longer text first only; 2 of 10 answers change when asked again."""
     answer, plan = truth(known), known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
     for row in known.rows("reversed")[:9]:
         longer = length[plan.first[row], plan.item[row]] > length[plan.second[row], plan.item[row]]
-        answer[known.of[row] if longer else row] = 0
-    before = known.of[known.rows("again")]
+        answer[known.original[row] if longer else row] = 0
+    before = known.original[known.rows("again")]
     answer[known.rows("again")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
     found = measured(known, answer)
     n = sum(
@@ -76,7 +76,7 @@ def test_order_and_repetition_are_counted_apart(known: KnownTruth) -> None:
     assert found.longer_first.low > 0
 
 
-def test_useless_judges_are_refused(known: KnownTruth) -> None:
+def test_useless_judges_are_refused(known: CalibrationTrials) -> None:
     n, rng = len(known.plan), np.random.default_rng(0)
     plan = known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts], dtype=np.float64)
@@ -87,7 +87,7 @@ def test_useless_judges_are_refused(known: KnownTruth) -> None:
         assert outcome(known, answer) == "no-go"
 
 
-def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: KnownTruth) -> None:
+def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: CalibrationTrials) -> None:
     blind, fooled = truth(known), truth(known)
     blind[known.rows("itself", "clone")] = 0
     fooled[known.rows("template")] = 1
@@ -97,7 +97,7 @@ def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: Kno
         assert [rule.slug for rule in verdict.rules if rule.severity == "failed"] == [what]
 
 
-def test_missing_answers_are_counted_by_arm_and_are_no_no(known: KnownTruth) -> None:
+def test_missing_answers_are_counted_by_arm_and_are_no_no(known: CalibrationTrials) -> None:
     answer = truth(known)
     answer[known.rows("independent")[:3]] = np.nan
     answer[known.rows("clone")[:1]] = np.nan
@@ -107,7 +107,7 @@ def test_missing_answers_are_counted_by_arm_and_are_no_no(known: KnownTruth) -> 
     assert found.yes["clone"].value == 1
 
 
-def test_the_calls_asked_for_settle_it_four_times_in_five(known: KnownTruth) -> None:
+def test_the_calls_asked_for_settle_it_four_times_in_five(known: CalibrationTrials) -> None:
     """A judge that only its FPR, 6 of 30, leaves open: with so many calls at that rate Wilson's upper end is below .3."""
     answer = truth(known)
     answer[known.rows("independent")[:6]] = 1
@@ -118,7 +118,7 @@ def test_the_calls_asked_for_settle_it_four_times_in_five(known: KnownTruth) -> 
     assert binom.pmf(settled, n, 0.2).sum() == pytest.approx(0.8, abs=0.06)
 
 
-def test_calls_are_not_asked_for_where_a_rate_is_at_its_bound(known: KnownTruth) -> None:
+def test_calls_are_not_asked_for_where_a_rate_is_at_its_bound(known: CalibrationTrials) -> None:
     answer = truth(known)
     answer[known.rows("independent")[:8]] = 1
     verdict = decide(measured(known, answer), n_calls=150)
@@ -146,7 +146,7 @@ def here(tmp_path: Path, server: WireServer) -> Path:
 @pytest.mark.slow
 def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Path, server: WireServer) -> None:
     ended = youden("calibrate", "notes", "--judge", "free.yaml").well()
-    assert "the run 'notes' (seed 0) makes 122 of them as well" in ended.err
+    assert "the run 'notes' (seed 0) has 122 of them too" in ended.err
     assert "free: GO. J 1.00" in ended.out
     assert "The cheapest judge that passes is free, at $0.0000 per 1,000 calls." in ended.out
     assert server.n_requests == 150
@@ -156,8 +156,8 @@ def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Pa
     assert server.n_requests == 150 + n_calls - 122
     assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 122
     page = (here / "runs/notes/report.html").read_text(encoding="utf-8")
-    assert "122 answers, by a calibration or another run on the same store; they cost $0.0000 then" in page
-    assert "122 answers were asked before this run; they cost $0.0000 then" in youden(
+    assert "122 answers, requested by a calibration or another run with the same store; they cost $0.0000" in page
+    assert "122 answers were requested before this run; they cost $0.0000" in youden(
         "report", "runs/notes", "--format", "md"
     ).out.replace("\\", "")
     assert youden("run", "notes-run.yaml").code == 0
@@ -178,13 +178,13 @@ def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
 
 
 def test_a_replay_and_a_cassette_answer_without_a_server(youden: Youden, here: Path, server: WireServer) -> None:
-    with inserted(Tape(here / "notes.jsonl", mode="once")) as tape:
+    with use_cassette(CassetteRecorder(here / "notes.jsonl", mode="once")) as tape:
         asked = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60")
     assert tape.n_recorded == server.n_requests > 0
     server.behave = lambda _n, _body: Reply(status=500)
     write_config(here / "replay.yaml", backend="replay")
     replayed = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--judge", "replay.yaml")
-    with inserted(Tape(here / "notes.jsonl", mode="none")):
+    with use_cassette(CassetteRecorder(here / "notes.jsonl", mode="none")):
         played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
     found = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
     assert found[0]["measures"] == found[1]["measures"] == found[2]["measures"]
@@ -243,9 +243,9 @@ def test_a_judge_that_says_yes_to_everything_is_a_no_go(youden: Youden, here: Pa
     ended = youden("calibrate", "notes", "--judge", "free.yaml")
     assert ended.code == 1
     assert "free: NO-GO." in ended.out
-    assert "FPR 1.00 [0.89, 1.00] (has to be below 0.3)" in ended.out
+    assert "FPR 1.00 [0.89, 1.00] (must be below 0.3)" in ended.out
     assert "No judge passes." in ended.out
-    assert "The rule: go where 95 % intervals" in ended.out
+    assert "The rule: go if every 95 % interval" in ended.out
 
 
 def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
@@ -254,7 +254,7 @@ def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
     server.behave = lambda _n, _body: Reply("perhaps")
     ended = youden("calibrate", "notes", "--judge", "free.yaml")
     assert ended.code == 1, ended.err
-    assert "J is unknown, for nothing was answered" in ended.out
+    assert "J is unknown, because no trial was answered" in ended.out
     assert "missing answers 1.00" in ended.out
     assert "92 unparsed" in ended.out
     shown = json.loads(youden("calibrate", "notes", "--judge", "free.yaml", "--json").out)["judges"][0]["measures"]
@@ -265,8 +265,8 @@ def test_a_judge_that_answers_nothing_is_a_no_go_with_the_reason(
 def test_lexical_is_described_as_what_it_is(youden: Youden) -> None:
     ended = youden("calibrate", "datasets/field-notes", "--seed", "2").well()
     assert "lexical: GO." in ended.out
-    assert "a free similarity baseline and no model" in ended.out
-    assert "nothing of what a model would say" in ended.out
+    assert "a free similarity baseline, not a model" in ended.out
+    assert "they show nothing about a model" in ended.out
     assert "Only a baseline passes" in ended.out
     said = json.loads(youden("calibrate", "datasets/field-notes", "--seed", "2", "--json").out)
     assert said["cheapest"] is None
@@ -286,7 +286,7 @@ def test_order_and_names_of_judges_are_shown_as_text(youden: Youden, here: Path,
     ended = youden("calibrate", "notes", "--judge", "odd.yaml")
     assert "[red]x" in ended.out
     assert "\x1b" not in ended.out + ended.err
-    assert "The order matters to it: 100% of pairs change their answer" in ended.out
+    assert "It has a position bias: 100% of pairs get another answer" in ended.out
 
 
 @pytest.mark.parametrize(

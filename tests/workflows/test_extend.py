@@ -17,7 +17,7 @@ from pools import make_pool, part_of
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.judging.store.worker_group import lead_run
+from youden.judging.store.worker_group import coordinate_run
 from youden.types import Pool
 
 K, J, CALLS = 5, 8, 110
@@ -62,18 +62,18 @@ def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
     for agent, row in before.items():
         assert (row.ability, row.low, row.high) == (after[agent].ability, after[agent].low, after[agent].high)
     assert after["a5"].n_trials > 0
-    assert "No ability of the 5 agents that were there moved." in said["growth"]["words"]
+    assert "No ability of the 5 earlier agents changed." in said["growth"]["words"]
     page = (here / "runs/r/report.html").read_text(encoding="utf-8")
-    assert "What moved?" in page
+    assert "What changed?" in page
     assert "2 agents joined: a5, a6." in page
 
 
 def test_the_terminal_shows_only_agents_that_moved(youden: Youden, here: Path, server: WireServer) -> None:
     joined = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--verbose").well()
-    assert "What moved" not in joined.out, "places that newcomers changed are no move"
+    assert "What changed" not in joined.out, "places that newcomers changed are no move"
     server.behave = lambda _n, _body: Reply("NO")
     focused = youden("extend", "calls", "runs/r", "20", "--focus", "a1", "--verbose").well()
-    table = focused.out.split("What moved")[1]
+    table = focused.out.split("What changed")[1]
     assert re.findall(r"^(a\d) +\d", table, re.MULTILINE) == ["a1"]
 
 
@@ -82,7 +82,7 @@ def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, her
     said = [line for line in ended.err.splitlines() if not line.startswith("r:")]
     assert said[0].startswith("plan: cyclic, ")
     assert "report: runs/r/report.html" in said[-1]
-    assert "2 agents joined: a5, a6. No ability of the 5 agents that were there moved." in ended.out
+    assert "2 agents joined: a5, a6. No ability of the 5 earlier agents changed." in ended.out
     headline, moved = ended.out.splitlines()[0], ended.out.splitlines()[-1]
     assert headline.startswith("No recommendation: the abilities vary by no more than their sampling error")
     assert moved.startswith("2 agents joined")
@@ -262,7 +262,7 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
     write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
     ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json").well()
-    assert "A run that grew is ranked here by the additive fit" in ended.out
+    assert "An extended run is ranked here by the additive fit" in ended.out
     assert youden("extend", "calls", "runs/r-by-b", "60").refuses("extend-part")
 
 
@@ -271,7 +271,7 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
     [
         "write_verdicts",
         pytest.param("write_pool", marks=pytest.mark.slow),
-        pytest.param("write_rates_of_items", marks=pytest.mark.slow),
+        pytest.param("write_rate_chunks", marks=pytest.mark.slow),
     ],
 )
 def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_twice(
@@ -331,7 +331,7 @@ def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     drawn = RunFolder(here / "runs/r").read_config().drawn
-    with lead_run(here / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
+    with coordinate_run(here / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
         asked = server.n_requests
         assert youden("extend", "calls", "runs/r", "30").refuses("run-busy")
         assert server.n_requests == asked

@@ -77,8 +77,8 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
     ended = youden("extend", "best", "runs/r", "--within", within).well()
     assert one_server.n_requests > asked
     after, asked = folder.read_facts().choice, one_server.n_requests
-    assert ("near enough" in ended.err) == (after.within <= float(within))
-    assert "near enough" in ended.err or "asked everything there is" in ended.err
+    assert ("regret bound is met" in ended.err) == (after.within <= float(within))
+    assert "regret bound is met" in ended.err or "all comparisons of the candidates" in ended.err
     again = youden("extend", "best", "runs/r", "--within", within)
     assert (again.code, one_server.n_requests) == (0, asked), again.err
     assert "nothing is asked: " in again.err
@@ -87,7 +87,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--top", "1"], "an extension cannot be made of top"),
+        (["--top", "1"], "an extension cannot consist of top"),
         (["--top", str(K + 2), "--calls", "50"], "selects all of them: got top"),
         (["--within", "3"], "within"),
     ],

@@ -21,7 +21,7 @@ from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.ranking import abilities_of
+from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
 from youden.report.pages.writing import gate_markdown as render_markdown
 from youden.report.pages.writing import render_junit
@@ -29,8 +29,16 @@ from youden.text.printable import printable
 from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.types.pool import Floats
 from youden.types.recommendation import NOT_MADE
-from youden.workflows.gate import Gate, Gated, GateLook, Needed, gate_run, gated, to_do
-from youden.workflows.gate_answers import DifferenceForecast, outlooks, read_answers
+from youden.workflows.gate import (
+    Gate,
+    GateAnalysis,
+    GateResult,
+    RequiredCalls,
+    evaluate_agent,
+    gate_run,
+)
+from youden.workflows.gate_answers import DifferenceForecast, make_forecaster, read_answers
+from youden.workflows.gate_text import format_next_command
 
 POOL = make_pool(8, 60)
 
@@ -103,7 +111,7 @@ def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_ite
     write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
     assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
     said = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
-    assert f"If the difference stays what it is, {needed} items compared as often as these decide it." in said
+    assert f"If the difference stays the same, {needed} items with as many comparisons each decide." in said
 
 
 def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Youden, tmp_path: Path) -> None:
@@ -144,7 +152,7 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
     assert found.agents[0].verdict == "better"
     assert not found.extends
-    assert "with `calls: 2000`" in str(to_do(replace(gate_of("n"), extends=False)))
+    assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extends=False)))
 
 
 def test_looking_again_is_the_same_look_and_more_calls_are_the_next_at_half_the_error(tmp_path: Path) -> None:
@@ -173,8 +181,8 @@ def test_several_agents_share_the_error(tmp_path: Path) -> None:
 
 
 def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
-    def row(verdict: str) -> Gated:
-        return Gated("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
+    def row(verdict: str) -> GateResult:
+        return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
     def of(*verdicts: str) -> str:
         return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).verdict
@@ -185,7 +193,7 @@ def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
 
 
 def outlook_of(result: Verdicts) -> DifferenceForecast:
-    return outlooks(result, abilities_of(result))(0, 1)
+    return make_forecaster(result, trial_abilities_from_verdicts(result))(0, 1)
 
 
 @pytest.mark.slow
@@ -194,8 +202,8 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
     for seed in range(40):
         dense = world(gap=-0.1, seed=seed)
         plan = make_plan(POOL, calls=400, seed=seed)
-        found = gated(
-            outlook_of(answered(plan, dense)), GateLook("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
+        found = evaluate_agent(
+            outlook_of(answered(plan, dense)), GateAnalysis("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
         )
         if found.needed is None or found.needed.calls is None:
             continue
@@ -203,8 +211,8 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         assert found.needed.usd == pytest.approx(found.needed.calls * 0.01)
         more = add_calls(plan, calls=found.needed.calls, focus=(0, 1))
         assert len(more) == len(plan) + found.needed.calls
-        then = gated(
-            outlook_of(answered(more, dense)), GateLook("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
+        then = evaluate_agent(
+            outlook_of(answered(more, dense)), GateAnalysis("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
         )
         decided += then.verdict != "undecided"
     assert asked >= 10
@@ -218,13 +226,10 @@ def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_p
     needed = found.agents[0].needed
     assert needed.calls is None
     assert needed.items > 60
-    assert to_do(found) is None
+    assert format_next_command(found) is None
     assert needed.chance < 0.9
     text = render_markdown(found)
-    assert (
-        f"chance of {needed.chance:.0%} where the truth is hardest to tell; for 90 % some {needed.items:,} items"
-        in text
-    )
+    assert f"power of {needed.chance:.0%} in the least favourable case; for 90 %, about {needed.items:,} items" in text
 
 
 def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:
@@ -232,7 +237,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
     for _ in range(2):
         ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1")
         assert ended.code == 3
-        assert "seen on 5 items only" in ended.err
+        assert "compared on 5 items only" in ended.err
         assert json.loads((tmp_path / "run" / "gates.json").read_text())["looks"] == []
 
 
@@ -254,7 +259,7 @@ def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: You
     said = json.loads(ended.out)
     assert (ended.code, said["calls"], said["agents"][0]["needed"]["calls"]) == (3, None, None)
     words = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02").err
-    assert "An imported run cannot be asked more" in words
+    assert "An imported run cannot be extended" in words
 
 
 @pytest.mark.parametrize(
@@ -284,7 +289,7 @@ def test_a_baseline_that_was_never_judged_is_refused(tmp_path: Path) -> None:
     plan = make_plan(POOL, calls=1000)
     lost = (plan.first == 1) | (plan.second == 1)
     run = fitted(tmp_path / "run", answer_with(plan, np.ones(len(plan)), missing=lost))
-    with pytest.raises(InputError, match=r"'a1' was never judged.*\[gate-unjudged\]"):
+    with pytest.raises(InputError, match=r"'a1' was not judged.*\[gate-unjudged\]"):
         gate_run(run, ["a0"], baseline="a1")
 
 
@@ -319,7 +324,7 @@ def test_a_dry_run_says_which_look_it_would_be_and_looks_at_nothing(youden: Youd
 
 def test_calls_are_priced_by_what_was_paid_or_by_the_judges_prices(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
-    assert read_answers(run).usd_a_call is None
+    assert read_answers(run).usd_per_call is None
     config = {"pool": "pool", "out": str(run.path)}
     for judge, usd in (
         ({"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "price": 0}, 0.0),
@@ -327,18 +332,18 @@ def test_calls_are_priced_by_what_was_paid_or_by_the_judges_prices(tmp_path: Pat
         ("lexical", 0.0),
     ):
         write_config(run.file("config.yaml"), **config, judge=judge)
-        assert read_answers(run).usd_a_call == usd
+        assert read_answers(run).usd_per_call == usd
     plan = run.read_plan()
     run.write_verdicts(replace(answered(plan, world()), usd=np.full(len(plan), 0.002)))
     fit_run(run)
-    assert read_answers(run).usd_a_call == pytest.approx(0.002)
+    assert read_answers(run).usd_per_call == pytest.approx(0.002)
 
 
 EVIL = 'x" & <b>|a`\n## @all</testcase>\x00\x1b[31m\ud800\ufffe'
 
 
 def gate_of(agent: str, verdict: str = "undecided") -> Gate:
-    row = Gated(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, Needed(calls=1200, usd=0.5))
+    row = GateResult(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, RequiredCalls(calls=1200, usd=0.5))
     return Gate("runs/my run", agent + "2", 0.05, "means", 800, True, f"sha|{agent}", (row,))
 
 
@@ -368,10 +373,9 @@ def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
         ["system-out"],
     ]
     error = suite.find(".//error")
-    assert (
-        error.text
-        == "youden extend calls 'runs/my run' 1200 --focus n --focus n2  # about $0.50; 2,000 calls in all; then gate again"
-    )
+    command, comment = error.text.split("  # ")
+    assert command == "youden extend calls 'runs/my run' 1200 --focus n --focus n2"
+    assert comment == "about $0.50; 2,000 calls in all; then run the gate again"
 
 
 def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: Youden, tmp_path: Path) -> None:
@@ -394,13 +398,13 @@ def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_r
     words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
     choice = run.read_facts().choice
     page = youden(*words, "--markdown", "-").out
-    (line,) = (line for line in page.splitlines() if line.startswith("Of all agents in the run"))
-    assert f"looks: Candidates: {choice.agents[0]}" in line
+    (line,) = (line for line in page.splitlines() if line.startswith("Among all agents of the run"))
+    assert f"this gate: Candidates: {choice.agents[0]}" in line
     assert f"{choice.within:.3f}" in line
     assert all(agent in line for agent in choice.as_good[:3])
     assert json.loads(youden(*words, "--json").out)["choice"]["agents"] == list(choice.agents)
     run.write_facts(replace(run.read_facts(), recommendation=NOT_MADE))
-    assert "Of all agents" not in youden(*words, "--markdown", "-").out
+    assert "Among all agents" not in youden(*words, "--markdown", "-").out
 
 
 def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:

@@ -16,25 +16,25 @@ ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 def test_the_same_answers_are_the_same_look_and_others_the_next_one(tmp_path: Path) -> None:
     ledger = read_ledger(tmp_path / "gates.json")
     for answers, look in ((ONE, 1), (TWO, 2), (ONE, 1), (THREE, 3), (TWO, 2)):
-        assert ledger.look("new", "old", answers=answers) == look
-        ledger = ledger.having("new", "old", answers=answers)
+        assert ledger.analysis_number("new", "old", answers=answers) == look
+        ledger = ledger.with_analysis("new", "old", answers=answers)
         write_ledger(tmp_path / "gates.json", ledger)
         assert read_ledger(tmp_path / "gates.json") == ledger
-    assert ledger.look("other", "old", answers=THREE) == 1
-    assert ledger.look("old", "new", answers=THREE) == 1
+    assert ledger.analysis_number("other", "old", answers=THREE) == 1
+    assert ledger.analysis_number("old", "new", answers=THREE) == 1
 
 
 def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
     file = tmp_path / "gates.json"
-    write_ledger(file, read_ledger(file).having("new", "old", answers=ONE, target="these-items"))
+    write_ledger(file, read_ledger(file).with_analysis("new", "old", answers=ONE, target="these-items"))
     ledger = read_ledger(file)
-    assert ledger.look("new", "old", answers=TWO, target="these-items") == 2
+    assert ledger.analysis_number("new", "old", answers=TWO, target="these-items") == 2
     for answers in (ONE, TWO):
         with pytest.raises(
-            InputError, match=r"were about these-items, this one is about items-like-these.*\[gate-target\]"
+            InputError, match=r"had the target these-items, this one has items-like-these.*\[gate-target\]"
         ):
-            ledger.look("new", "old", answers=answers)
-    assert ledger.look("other", "old", answers=ONE) == 1
+            ledger.analysis_number("new", "old", answers=answers)
+    assert ledger.analysis_number("other", "old", answers=ONE) == 1
 
 
 def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
     for name, order in (("one", looks), ("two", looks[::-1])):
         ledger = GateLedger(looks=[])
         for agent, answers, target in order:
-            ledger = ledger.having(agent, "old", answers=answers, target=target)
+            ledger = ledger.with_analysis(agent, "old", answers=answers, target=target)
         write_ledger(tmp_path / name, ledger)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 

@@ -10,7 +10,7 @@ from youden import make_plan, read_pool
 from youden.errors import PlanError
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool
 from youden.types.trials import PROBE
-from youden.workflows.calibration_trials import KINDS, MEANS, KnownTruth, draw_known_truth
+from youden.workflows.calibration_trials import KIND_DETAILS, KINDS, CalibrationTrials, draw_calibration_trials
 
 Trial = tuple[int, int, int, int, int]
 
@@ -31,24 +31,26 @@ def plan(pool: Pool) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def known(plan: Plan, pool: Pool) -> KnownTruth:
-    return draw_known_truth(plan, calls=150, seed=3)
+def known(plan: Plan, pool: Pool) -> CalibrationTrials:
+    return draw_calibration_trials(plan, calls=150, seed=3)
 
 
-def test_150_calls_are_split_as_stated(known: KnownTruth) -> None:
-    assert {kind: len(known.rows(kind)) for kind in KINDS} == {kind: means.of_150 for kind, means in MEANS.items()}
+def test_150_calls_are_split_as_stated(known: CalibrationTrials) -> None:
+    assert {kind: len(known.rows(kind)) for kind in KINDS} == {
+        kind: details.per_150_calls for kind, details in KIND_DETAILS.items()
+    }
     assert len(known.plan) == 150
     assert len(set(trials(known.plan))) == 150
 
 
-def test_more_than_half_of_the_trials_are_the_runs_own(known: KnownTruth, plan: Plan) -> None:
+def test_more_than_half_of_the_trials_are_the_runs_own(known: CalibrationTrials, plan: Plan) -> None:
     planned = set(trials(plan))
     assert [trial in planned for trial in trials(known.plan)] == known.in_run.tolist()
     assert known.in_run[known.rows("paired", "independent", "uneven", "even")].all()
     assert not known.in_run[known.rows("again", "itself", "clone", "template")].any()
 
 
-def test_random_trials_hold_no_probe_and_no_pair_twice(known: KnownTruth, plan: Plan) -> None:
+def test_random_trials_hold_no_probe_and_no_pair_twice(known: CalibrationTrials, plan: Plan) -> None:
     probes = {trial for trial, probe in zip(trials(plan), plan.role == PROBE, strict=True) if probe}
     asked = trials(known.plan)
     assert not probes & {asked[row] for row in known.rows("independent", "even")}
@@ -56,17 +58,17 @@ def test_random_trials_hold_no_probe_and_no_pair_twice(known: KnownTruth, plan: 
     assert len(set(pairs)) == len(pairs)
 
 
-def test_repeated_trials_name_what_they_repeat(known: KnownTruth) -> None:
+def test_repeated_trials_name_what_they_repeat(known: CalibrationTrials) -> None:
     asked = trials(known.plan)
     for row in known.rows("reversed"):
-        item, first, second, *_ = asked[known.of[row]]
+        item, first, second, *_ = asked[known.original[row]]
         assert asked[row] == (item, second, first, -1, 0)
     for row in known.rows("again"):
-        assert asked[row] == (*asked[known.of[row]][:4], 1)
-    assert set(known.of[known.rows("paired", "independent", "itself")]) == {-1}
+        assert asked[row] == (*asked[known.original[row]][:4], 1)
+    assert set(known.original[known.rows("paired", "independent", "itself")]) == {-1}
 
 
-def test_planted_texts_are_what_they_are_called(known: KnownTruth, pool: Pool) -> None:
+def test_planted_texts_are_what_they_are_called(known: CalibrationTrials, pool: Pool) -> None:
     plan, texts = known.plan, known.pool.texts
     assert known.pool.agents[: pool.n_agents] == pool.agents
     templates = set()
@@ -85,7 +87,7 @@ def test_planted_texts_are_what_they_are_called(known: KnownTruth, pool: Pool) -
     assert not any(item.id in text for item in pool.items for text in templates)
 
 
-def test_length_speaks_against_the_truth_where_it_is_said_to(known: KnownTruth) -> None:
+def test_length_speaks_against_the_truth_where_it_is_said_to(known: CalibrationTrials) -> None:
     plan = known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
@@ -95,7 +97,7 @@ def test_length_speaks_against_the_truth_where_it_is_said_to(known: KnownTruth) 
 
 
 def test_more_calls_contain_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
-    few, more = (draw_known_truth(plan, calls=calls, seed=3) for calls in (60, 400))
+    few, more = (draw_calibration_trials(plan, calls=calls, seed=3) for calls in (60, 400))
     for kind in KINDS:
         n = len(few.rows(kind))
         assert [trials(few.plan)[row] for row in few.rows(kind)] == [trials(more.plan)[row] for row in more.rows(kind)][
@@ -103,7 +105,7 @@ def test_more_calls_contain_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
         ]
 
 
-def test_the_plan_of_a_calibration_knows_its_length(known: KnownTruth) -> None:
+def test_the_plan_of_a_calibration_knows_its_length(known: CalibrationTrials) -> None:
     plan, texts = known.plan, known.pool.texts
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
     both = [*texts[plan.first, plan.item], *texts[plan.second, other]]
@@ -113,7 +115,7 @@ def test_the_plan_of_a_calibration_knows_its_length(known: KnownTruth) -> None:
 
 def test_independent_trials_that_a_run_does_not_make_are_added(pool: Pool) -> None:
     plan = make_plan(pool, independent="pooled:0", seed=1)
-    known = draw_known_truth(plan, calls=150, seed=1)
+    known = draw_calibration_trials(plan, calls=150, seed=1)
     rows = known.rows("independent")
     assert len(rows) == 30
     assert len(known.rows("even")) == 10
@@ -124,7 +126,7 @@ def test_independent_trials_that_a_run_does_not_make_are_added(pool: Pool) -> No
 @pytest.mark.parametrize("design", ["dense", "nlogn", "adaptive"])
 def test_trials_are_drawn_from_any_design(pool: Pool, design: str) -> None:
     plan = make_plan(pool, design=design, calls=None if design == "dense" else 2000, seed=1)
-    known = draw_known_truth(plan, calls=150, seed=1)
+    known = draw_calibration_trials(plan, calls=150, seed=1)
     assert len(known.rows("paired")) == 36
     assert known.in_run[known.rows("paired", "uneven")].all()
 
@@ -132,7 +134,7 @@ def test_trials_are_drawn_from_any_design(pool: Pool, design: str) -> None:
 def test_a_pool_with_gaps_is_asked_only_what_it_has() -> None:
     present = np.random.default_rng(0).random((6, 12)) > 0.2
     pool = make_pool(6, 12, present=present)
-    known = draw_known_truth(make_plan(pool, seed=0), calls=150, seed=0)
+    known = draw_calibration_trials(make_plan(pool, seed=0), calls=150, seed=0)
     plan, texts = known.plan, known.pool.texts
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
     assert all(text for text in (*texts[plan.first, plan.item], *texts[plan.second, other]))
@@ -140,5 +142,5 @@ def test_a_pool_with_gaps_is_asked_only_what_it_has() -> None:
 
 def test_a_pool_too_small_to_calibrate_is_refused_with_what_it_has() -> None:
     pool = make_pool(3, 3)
-    with pytest.raises(PlanError, match=r"5 paired.*10 of each are the least.*\[calibrate-small\]"):
-        draw_known_truth(make_plan(pool, design="dense", holdout=0), calls=150, seed=0)
+    with pytest.raises(PlanError, match=r"5 paired.*at least 10 of each are needed.*\[calibrate-small\]"):
+        draw_calibration_trials(make_plan(pool, design="dense", holdout=0), calls=150, seed=0)

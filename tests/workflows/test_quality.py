@@ -22,8 +22,8 @@ from youden.errors import ConfigError, ImportFormatError
 from youden.report.charts.vega import picture_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
-from youden.workflows.quality import quality_of_run, read_answers
-from youden.workflows.to_label import choose_to_label, plain
+from youden.workflows.quality import fit_quality, read_answers
+from youden.workflows.to_label import choose_to_label, to_safe_cell
 
 K, J = 7, 12
 
@@ -108,7 +108,7 @@ def test_labels_that_are_there_count_and_no_answer_comes_twice(run: RunFolder, t
     files: list[Path] = []
     for step in range(3):
         known = read_answers(run, files) if files else None
-        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", known=known, purpose="best").table
+        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", labelled=known, purpose="best").table
         new = {(one["agent"], one["item"]) for one in json.loads(table.with_suffix(".json").read_text())["answers"]}
         assert not new & seen
         with table.open(encoding="utf-8", newline="") as file:
@@ -223,23 +223,23 @@ def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path
 
 def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe() -> None:
     for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "\r=1", "＝1"):
-        assert plain(text).startswith("'")
-    assert plain("1 + 1 = 2") == "1 + 1 = 2"
+        assert to_safe_cell(text).startswith("'")
+    assert to_safe_cell("1 + 1 = 2") == "1 + 1 = 2"
 
 
 def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
-    assert run.read_quality().tables == run.tables_digest()
+    assert run.read_quality().tables == run.compute_tables_digest()
     run.write_quality(replace(run.read_quality(), tables="other"))
-    assert run.read_quality().tables != run.tables_digest()
+    assert run.read_quality().tables != run.compute_tables_digest()
 
 
 def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
     youden: Youden, run: RunFolder, tmp_path: Path
 ) -> None:
-    said = "Quality, from labels"
+    said = "Quality, estimated from labels"
     assert youden("report", str(run.path)).code == 0
     assert said not in run.file("report.html").read_text(encoding="utf-8")
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
@@ -261,7 +261,7 @@ def test_fit_with_labels_of_answers_names_the_command_for_quality(youden: Youden
 
 
 def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
-    said = "Quality, from labels, of 7 agents in both: ρ = 1.00, by ability 1.00. Best by quality in run: "
+    said = "Quality, estimated from labels, of 7 agents in both: ρ = 1.00, by ability 1.00. Best by quality in run: "
     other = RunFolder(tmp_path / "again")
     table = choose_to_label(run, 30, tmp_path / "t.csv").table
     fill_in(table)
@@ -270,7 +270,7 @@ def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, 
     assert said in youden("compare", str(run.path), str(other.path)).out
     assert any(line.startswith(said) for line in Comparison(run, other).words)
     other.file("quality.json").unlink()
-    assert "Quality, from labels" not in youden("compare", str(run.path), str(other.path)).out
+    assert "Quality, estimated from labels" not in youden("compare", str(run.path), str(other.path)).out
 
 
 def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_it(
@@ -315,7 +315,7 @@ def test_a_gate_by_quality_goes_by_labels_and_other_labels_are_another_look(youd
     (row,) = found["agents"]
     assert (code, row["verdict"], row["look"], row["n_items"]) == (0, "better", 1, 2 * J)
     answers = read_answers(run, [Path("l.csv")])
-    ids, quality = [one.agent for one in run.read_ranking()], quality_of_run(run, answers)
+    ids, quality = [one.agent for one in run.read_ranking()], fit_quality(run, answers)
     assert row["difference"] == pytest.approx(quality.quality[ids.index(worst)] - quality.quality[ids.index(best)])
     assert 0 < row["low"] < row["difference"] < row["high"] <= 1
     assert gate(best, worst, J)[0] == 1
@@ -337,7 +337,7 @@ def test_a_gate_by_quality_wants_labels_and_says_what_would_decide(youden: Youde
     said = youden(*words, "--by", "quality", "--labels", "l.csv", "--markdown", "-")
     assert said.code == 3
     assert "Label more answers of both" in said.out
-    assert "by 7 labelled answers and ability together" in said.out.lower()
+    assert "from 7 labelled answers and ability" in said.out.lower()
     two = pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": 1} for k in range(2, 5)])
     two.to_csv("l.csv", index=False)
     assert "[quality-unknown]" in youden(*words, "--by", "quality", "--labels", "l.csv").err

@@ -91,7 +91,7 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
     assert "second against first" in shown.out
     ceiling = shifts["rho"]["ceiling"]
     assert (
-        f"By first's own errors, a judge that differs from it by repetition alone would come to about {ceiling:.2f} there"
+        f"By first's standard errors, a judge that differs from it by repetition alone would reach about {ceiling:.2f}"
         in shown.out
     )
 
@@ -163,7 +163,7 @@ def test_a_part_is_given_more_calls_in_its_folder(youden: Youden, here: Path, se
 def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: Path) -> None:
     said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
     assert said["retest"]
-    assert "test and a retest" in said["words"][0]
+    assert "test–retest reliability" in said["words"][0]
     assert said["judges"]["pairs"][0]["same"] == 1
     assert not any(row["favoured_by"] for row in said["judges"]["shifts"][0]["families"])
 
@@ -217,7 +217,7 @@ def test_a_config_takes_another_runs_trials_or_a_design_of_its_own(youden: Youde
     write_config(tmp_path / "c.yaml", pool="p", trials_of="runs/x", holdout=0.2, design="dense")
     ended = youden("plan", "c.yaml")
     assert ended.code == 2
-    assert "design, holdout cannot be given with it" in ended.err
+    assert "cannot be combined with design, holdout" in ended.err
 
 
 def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tmp_path: Path) -> None:

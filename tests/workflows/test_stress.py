@@ -17,27 +17,29 @@ from youden import make_plan, read_pool
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import write_pool
 from youden.report.charts import vega
-from youden.streams import own_stream
+from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, PAIRED, Agent, Pool
 from youden.types.pool import Floats, Json
-from youden.workflows.attacks import ATTACKS, Planted, plant
-from youden.workflows.planned_stress import abilities, attacked_plan, land, plan_stress
+from youden.workflows.attacks import ATTACKS, PlantedAgents, plant
+from youden.workflows.planned_stress import attack_ranks, compute_abilities, plan_attacked_pool, plan_stress
 from youden.workflows.stress import stress
 
 __all__ = ["server", "youden"]
 
 
-def grown(pool: Pool, n: int) -> Planted:
+def grown(pool: Pool, n: int) -> PlantedAgents:
     agents = tuple(Agent(f"new-{k}") for k in range(n))
     texts = np.vstack([pool.texts, np.full((n, pool.n_items), "text", dtype=object)])
-    return Planted(Pool((*pool.agents, *agents), pool.items, texts), tuple(range(pool.n_agents, pool.n_agents + n)))
+    return PlantedAgents(
+        Pool((*pool.agents, *agents), pool.items, texts), tuple(range(pool.n_agents, pool.n_agents + n))
+    )
 
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on_items_in_turn(n: int) -> None:
     pool = make_pool(6, 20)
     base = make_plan(pool, calls=6 * 30 + 40, independent="pooled:40")
-    plan = attacked_plan(base, grown(pool, n), rng=own_stream(0))
+    plan = plan_attacked_pool(base, grown(pool, n), rng=standalone_stream(0))
     assert plan.trials.take(slice(0, len(base))).columns()["first"].tolist() == base.first.tolist()
     new = plan.trials.take(slice(len(base), len(plan)))
     paired = new.arm == PAIRED
@@ -61,17 +63,17 @@ def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_r
     planted = grown(pool, m)
     base = make_plan(pool, calls=K * 200, independent="pooled:0")
 
-    def answers(plan_of: Planted | None) -> dict[str, Floats]:
-        plan = base if plan_of is None else attacked_plan(base, plan_of, rng=own_stream(1))
+    def answers(plan_of: PlantedAgents | None) -> dict[str, Floats]:
+        plan = base if plan_of is None else plan_attacked_pool(base, plan_of, rng=standalone_stream(1))
         able = np.append(ability, np.full(plan.n_agents - K, ability[-1]))
         chance = able[plan.first] + able[plan.second]
         chance = np.where((plan.first >= K - 1) & (plan.second >= K - 1), 1.0, chance)
-        answer = (own_stream(2).random(len(plan)) < chance).astype(np.float64)
-        return abilities(answer_with(plan, answer), families={})
+        answer = (standalone_stream(2).random(len(plan)) < chance).astype(np.float64)
+        return compute_abilities(answer_with(plan, answer), families={})
 
     ids = tuple(agent.id for agent in pool.agents)
     before, after = answers(None), answers(planted)
-    landed = {way: land(before[way], after[way], weak=K - 1, ids=ids) for way in ("plain", "robust")}
+    landed = {way: attack_ranks(before[way], after[way], weak=K - 1, ids=ids) for way in ("plain", "robust")}
     assert landed["plain"].place <= K - 3
     assert landed["robust"].place >= K - 1
     assert landed["robust"].shift <= 0.5
@@ -87,7 +89,7 @@ def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_ali
     same = np.array(families)[plan.first] == np.array(families)[plan.second]
     chance = np.where(same & (plan.first < 4), 0.95, 0.3 + 0.02 * (plan.first + plan.second))
     answer = (rng.random(len(plan)) < chance).astype(np.float64)
-    found = abilities(answer_with(plan, answer), families={agent.id: agent.id[0] for agent in agents})
+    found = compute_abilities(answer_with(plan, answer), families={agent.id: agent.id[0] for agent in agents})
     assert set(found) == {"plain", "robust", "family-balanced"}
     assert np.median(found["plain"][:4]) > np.median(found["plain"][4:])
     assert np.median(found["family-balanced"][:4]) < np.median(found["family-balanced"][4:])
@@ -96,7 +98,7 @@ def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_ali
 def test_an_id_that_is_taken_gets_a_number(field_notes: Path) -> None:
     pool = read_pool(field_notes)
     named = Pool((Agent("mirror"), *pool.agents[1:]), pool.items, pool.texts, pool.name)
-    assert plant(named, ATTACKS.load("mirror"), weak=3, rng=own_stream(0)).ids == ("mirror 2",)
+    assert plant(named, ATTACKS.load("mirror"), weak=3, rng=standalone_stream(0)).ids == ("mirror 2",)
 
 
 @pytest.mark.slow
@@ -107,8 +109,8 @@ def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_nam
         alt.TopLevelSpec.validate(spec)
         return draw(spec)
 
-    draw = vega.svg
-    monkeypatch.setattr(vega, "svg", checked)
+    draw = vega.to_svg
+    monkeypatch.setattr(vega, "to_svg", checked)
     named = ("--attack", "clones", "--attack", "mirror", "--attacker", "template")
     said = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
     assert said == json.loads((tmp_path / "out" / "stress.json").read_text())
@@ -134,7 +136,7 @@ def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_note
             rows.writerows([f"a{k}", f"i{j}", f"word{j} other{j} own{k} more{j * k}"] for j in range(10))
     refused = youden("stress", "bare.csv", "--attack", "source-copy")
     assert refused.code == 2
-    assert "takes the items' prompts, and this pool has none" in refused.err
+    assert "uses the prompts of the items, and this pool has none" in refused.err
     planned = plan_stress(tmp_path / "bare.csv")
     left_out = {one.name for one in planned.attacks if one.why_not is not None}
     assert left_out == {"source-copy", "source-reworded", "prompt-words"}
@@ -154,7 +156,7 @@ def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_be
     assert server.n_requests == 110
     refused = youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "0.0001")
     assert refused.code == 2
-    assert "would cost about $" in refused.err
+    assert "got about $" in refused.err
     assert refused.err.rstrip().endswith("[stress-cost]")
     uncapped = youden("stress", "runs/run", "--attack", "mirror")
     assert uncapped.err.rstrip().endswith("[max-cost-needed]")

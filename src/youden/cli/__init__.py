@@ -16,8 +16,8 @@ from youden import __version__
 from youden.cli.options import LazyGroup
 from youden.cli.stopping import Stopped, stoppable
 from youden.errors import YoudenError
-from youden.resources import report_shadows_by
-from youden.text.printable import plainly, printable, typed, without_passwords
+from youden.resources import set_shadow_reporter
+from youden.text.printable import format_command, mask_passwords, printable, replace_unencodable
 
 HEADINGS: dict[str, dict[str, str]] = {
     "Start": {
@@ -99,11 +99,11 @@ def main() -> None:
     """Run one command; an error on purpose is one message and its exit code, never a traceback."""
     for name, value in IDLE.items():
         os.environ.setdefault(name, value)
-    codecs.register_error("plainly", plainly)
+    codecs.register_error("plainly", replace_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plainly")
-    report_shadows_by(_say)
+    set_shadow_reporter(_say)
     try:
         with stoppable(_last_words):
             code = youden.main(standalone_mode=False)
@@ -116,10 +116,10 @@ def main() -> None:
         click.echo(shown.format_message())
         sys.exit(2)
     except click.UsageError as error:
-        click.UsageError(without_passwords(error.format_message()), error.ctx).show()
+        click.UsageError(mask_passwords(error.format_message()), error.ctx).show()
         sys.exit(2)
     except click.ClickException as error:
-        click.ClickException(without_passwords(error.format_message())).show()
+        click.ClickException(mask_passwords(error.format_message())).show()
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()
@@ -142,13 +142,11 @@ def main() -> None:
 
 def _of_a_plug_in(error: Exception) -> str:
     """What to say of another package's bug. Raises: `error` itself where it is a bug of this one."""
-    from youden.registry import place_of, plug_in_of
+    from youden.registry import find_plugin, locate_exception
 
-    if (package := plug_in_of(error)) is None:
+    if (package := find_plugin(error)) is None:
         raise error
-    what = (
-        f"The package {package}, which adds to youden, has a bug: {type(error).__name__}: {error} ({place_of(error)})"
-    )
+    what = f"The package {package}, which adds to youden, has a bug: {type(error).__name__}: {error} ({locate_exception(error)})"
     return f"{what}. Tell whoever wrote it. [plug-in]"
 
 
@@ -160,7 +158,7 @@ def _last_words(number: int) -> str:
 
 
 def _command() -> str:
-    return typed(["youden", *map(without_passwords, sys.argv[1:])])
+    return format_command(["youden", *map(mask_passwords, sys.argv[1:])])
 
 
 def _complain(message: str) -> None:
@@ -171,4 +169,4 @@ def _complain(message: str) -> None:
 
 
 def _say(message: str) -> None:
-    click.echo(printable(without_passwords(message)), err=True)
+    click.echo(printable(mask_passwords(message)), err=True)

@@ -15,13 +15,13 @@ import click
 
 from youden.cli import options, output, progress, run_options
 from youden.project_store import usual_store
-from youden.text.printable import shown
-from youden.text.tables import Table, fixed, two_sided
+from youden.text.printable import redact_location
+from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
     from youden.stats.base.metrics import Metric
     from youden.stats.base.proportions import Proportion
-    from youden.workflows.calibration import TriedJudge
+    from youden.workflows.calibration import CalibratedJudge
 
 NONE_PASSES = 1
 
@@ -61,25 +61,25 @@ def calibrate_command(
 
     Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
     """
-    from youden.pipeline.precision import expected_words
+    from youden.pipeline.precision import format_forecast
     from youden.workflows.calibration import (
-        asked_in_words,
         calibrate,
-        calibration_words,
+        describe_calibration,
+        describe_requests,
         plan_calibration,
-        planned_json,
+        planned_to_json,
         to_json,
     )
 
     calibration = plan_calibration(source, judges=judges, calls=calls, changes=said, usual_store=usual_store())
-    output.note(f"calibrate: {asked_in_words(calibration)}")
+    output.note(f"calibrate: {describe_requests(calibration)}")
     for one in calibration.experiments:
         output.note_connections(one.judge)
         output.note(f"calibrate: {output.cost_in_words(one.cost, one.judge.name)}")
-    for line in expected_words(calibration.expected, n_agents=calibration.known.plan.n_agents):
+    for line in format_forecast(calibration.expected, n_agents=calibration.trials.plan.n_agents):
         output.note(f"the run: {line}")
     tried = progress.asked(
-        planned_json(calibration),
+        planned_to_json(calibration),
         lambda bar: calibrate(calibration, asking(progress=bar)),
         dry_run=dry_run,
         as_json=as_json,
@@ -90,13 +90,13 @@ def calibrate_command(
         as_json,
         to_json(calibration, tried),
         tables=[_table(tried)],
-        words=calibration_words(calibration, tried),
+        words=describe_calibration(calibration, tried),
         warnings=[f"{one.judge}: {warning}" for one in tried for warning in one.warnings],
     )
     return 0 if any(one.verdict.outcome == "go" for one in tried) else NONE_PASSES
 
 
-def _table(tried: tuple[TriedJudge, ...]) -> Table:
+def _table(tried: tuple[CalibratedJudge, ...]) -> Table:
     measures = [one.measures for one in tried]
     bills = [one.bill for one in tried]
     rows = {
@@ -112,12 +112,16 @@ def _table(tried: tuple[TriedJudge, ...]) -> Table:
         "order beyond repetition": [_interval(m.beyond) for m in measures],
         "longer text first": [_interval(m.longer_first) for m in measures],
         **{f"missing, {arm}": [_missing(m.missing[arm]) for m in measures] for arm in measures[0].missing},
-        "seconds, median / P95": [f"{fixed(bill.seconds_median, 2)} / {fixed(bill.seconds_p95, 2)}" for bill in bills],
-        "USD now / per 1,000 calls": [f"{fixed(bill.usd, 4)} / {fixed(bill.usd_per_1000, 4)}" for bill in bills],
+        "seconds, median / P95": [
+            f"{format_decimal(bill.seconds_median, 2)} / {format_decimal(bill.seconds_p95, 2)}" for bill in bills
+        ],
+        "USD now / per 1,000 calls": [
+            f"{format_decimal(bill.usd, 4)} / {format_decimal(bill.usd_per_1000, 4)}" for bill in bills
+        ],
     }
     heads = ["", *(one.judge for one in tried)]
     title = "judges on trials of known truth, 95 % intervals"
-    return two_sided(title, heads, (), ([name, *cells] for name, cells in rows.items()))
+    return make_table(title, heads, (), ([name, *cells] for name, cells in rows.items()))
 
 
 def _share(share: Proportion) -> str:
@@ -183,17 +187,19 @@ def stress_command(
     """
     from youden.types.pool import plain_fields
     from youden.workflows.planned_stress import plan_stress
-    from youden.workflows.stress import NOTES, asked_in_words, attacks_table, conclusion, stress
+    from youden.workflows.stress import NOTES, attacks_table, conclusion, describe_requests, stress
 
     planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=usual_store(), **said)
-    output.note(f"stress: {asked_in_words(planned)}")
-    output.note_connections(planned.own.judge)
+    output.note(f"stress: {describe_requests(planned)}")
+    output.note_connections(planned.base.judge)
     cost = output.dollars(planned.usd_new)
-    store = f"; answers are kept in {shown(planned.own.store)}" if planned.own.judge.asks else ""
-    output.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}{store}")
+    store = (
+        f"; answers are kept in {redact_location(planned.base.store)}" if planned.base.judge.stores_new_answers else ""
+    )
+    output.note(f"stress: {planned.n_new:,} calls to make with {planned.base.judge.name}, cost {cost}{store}")
     found = progress.asked(
         planned.to_json(),
-        lambda bar: stress(planned, asking(progress=bar if planned.own.judge.makes_calls else None)),
+        lambda bar: stress(planned, asking(progress=bar if planned.base.judge.makes_calls else None)),
         dry_run=dry_run,
         as_json=as_json,
     )

@@ -22,9 +22,9 @@ from youden.cli.options import Number, SuggestingGroup
 from youden.cli.results import judges_tables
 from youden.errors import InputError
 from youden.project_store import usual_store
-from youden.text.printable import printable, typed
-from youden.text.sentences import counted
-from youden.text.tables import fixed
+from youden.text.printable import format_command, printable
+from youden.text.sentences import format_count
+from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
     from youden.run_keys import Target
@@ -160,7 +160,7 @@ def _extend(
 ) -> None:
     """Plan an extension, show its plan, run it and show the extended run."""
     from youden.report.pages.writing import write_report
-    from youden.workflows.extend import extend_run, finish_extension, plan_extension, too_wide
+    from youden.workflows.extend import extend_run, find_too_wide, finish_extension, plan_extension
 
     planned = plan_extension(run_options.run_config(run / "config.yaml", said), **request)
     if isinstance(planned, str):
@@ -190,7 +190,7 @@ def _extend(
     fitted, ended = done
     folder, growth = planned.run.folder, fitted.facts.growth
     summary = write_report(folder).summary
-    warnings = _describe_wide(planned, too_wide(planned, fitted))
+    warnings = _describe_wide(planned, find_too_wide(planned, fitted))
     if how == "json":
         output.warn(warnings)
         found["growth"] = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
@@ -210,7 +210,7 @@ def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
     """Print what will be asked, and the expected half-width."""
     half_width = planned.half_width
     width = None if half_width is None else f"{half_width:.3f}"
-    output.show_plan(planned.run, how, plan=planned.asked, cost=planned.cost, half_width=width)
+    output.show_plan(planned.run, how, plan=planned.new_trials, cost=planned.cost, half_width=width)
     if half_width is not None and how in ("verbose", "json"):
         output.note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
 
@@ -219,8 +219,8 @@ def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str
     """Name the command that narrows the intervals of agents that joined, if they are wider than asked for."""
     if not wide:
         return []
-    command = typed(["youden", "extend", "calls", str(planned.run.folder.path)])
-    names = typed(word for agent in wide for word in ("--focus", agent))
+    command = format_command(["youden", "extend", "calls", str(planned.run.folder.path)])
+    names = format_command(word for agent in wide for word in ("--focus", agent))
     return [
         f"{len(wide)} of {len(planned.joined)} intervals came out wider than ± {planned.unfinished.width:g}; more calls narrow "
         f"them: {command} N {names}"
@@ -231,7 +231,8 @@ def _describe_width(half_width: float, *, n_joined: int) -> str:
     if not n_joined:
         return f"nine in ten agents will have about ± {half_width:.3f}, from the run's own answers"
     return (
-        f"intervals of {counted(n_joined, 'new agent')}: about ± {half_width:.3f}, if their answers vary as those of the agent "
+        f"intervals of {format_count(n_joined, 'new agent')}: about ± {half_width:.3f}, if their "
+        "answers vary as those of the agent "
         "that varies most"
     )
 
@@ -240,7 +241,7 @@ def _draw_moved(growth: ExtensionFacts) -> None:
     """Draw the agents whose abilities moved, the largest moves first; a rank that only new agents changed is no move."""
     from youden.report.data.ranking_tables import moved_table
 
-    moved = [move for move in growth.moves if fixed(move.before) != fixed(move.after)]
+    moved = [move for move in growth.moves if format_decimal(move.before) != format_decimal(move.after)]
     moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
         output.draw(moved_table(moved[:MAX_MOVED]))
@@ -327,7 +328,8 @@ def gate_command(
     """
     from youden.report.pages.writing import gate_markdown
     from youden.runs.run_object import Run
-    from youden.workflows.gate import lines_of, next_looks, table
+    from youden.workflows.gate import plan_analyses
+    from youden.workflows.gate_text import describe_gate, gate_table
     from youden.workflows.quality import read_answers
 
     if as_json and markdown == "-":
@@ -338,7 +340,7 @@ def gate_command(
     if dry_run:
         folder = judged.folder
         labels = read_answers(folder, files, label=label, scale=scale) if files else None
-        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
+        looks = plan_analyses(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
         if as_json:
             output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
         for look in looks:
@@ -361,7 +363,7 @@ def gate_command(
     if markdown == "-":
         click.echo(gate_markdown(gate), nl=False)
         return ENDS.get(gate.verdict, 0)
-    output.tell(as_json, gate.to_json(), tables=[table(gate)], notes=lines_of(gate))
+    output.tell(as_json, gate.to_json(), tables=[gate_table(gate)], notes=describe_gate(gate))
     return ENDS.get(gate.verdict, 0)
 
 
@@ -429,12 +431,12 @@ def rejudge_command(
         return
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
-    SideBySide = f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"
+    locations = f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"
     output.tell(
         as_json,
         {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)},
         tables=judges_tables(found.study),
         words=(*found.study.words, *found.words),
         warnings=result.warnings,
-        notes=[f"{output.bill_words(result.warnings)}{SideBySide}"],
+        notes=[f"{output.bill_words(result.warnings)}{locations}"],
     )

@@ -16,7 +16,7 @@ import click
 
 from youden.cli import options, output
 from youden.text.printable import printable
-from youden.text.sentences import counted
+from youden.text.sentences import format_count
 
 
 @click.command("label")
@@ -68,7 +68,8 @@ def label_command(
     else:
         click.echo(printable(str(out)))
         output.note(
-            f"{counted(sum(written.given.values()), 'answer')} of {counted(len(written.given), 'agent')}; whose: {written.key}"
+            f"{format_count(sum(written.given.values()), 'answer')} of "
+            f"{format_count(len(written.given), 'agent')}; whose: {written.key}"
         )
     output.note(f"fill in the column label, then: youden quality {shlex.quote(str(run))} {words}")
 

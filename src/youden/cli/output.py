@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.text.printable import printable
-from youden.text.tables import Table, fixed
+from youden.text.tables import Table, format_decimal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from youden.data.folder.run_folder import RunFolder
     from youden.judging.config.judge_files import JudgeConfig
     from youden.pipeline.judged_run import PlannedRun
-    from youden.pipeline.precision import Expected
+    from youden.pipeline.precision import PrecisionForecast
     from youden.report.data.summary import Summary
     from youden.types import Finding, Plan
     from youden.types.label_facts import Validation
@@ -116,7 +116,7 @@ def minutes(value: float | None) -> str:
 
 def with_sd(mean: float, sd: float | None) -> str:
     """`0.117 (0.003)`."""
-    return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
+    return format_decimal(mean) if sd is None else f"{format_decimal(mean)} ({format_decimal(sd)})"
 
 
 def dollars(usd: float | None, *, whose: str = "the judge's") -> str:
@@ -143,12 +143,12 @@ def note_connections(judge: JudgeConfig) -> None:
         note(f"judge: {line}")
 
 
-def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> Expected:
+def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> PrecisionForecast:
     """Print a run's plan, its cost and its expected precision, and return the latter."""
-    from youden.pipeline.precision import Expected, known_parts
+    from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
     note_connections(planned.judge)
-    expected = Expected(planned.plan, known_parts(planned.folder), kind=planned.judge.answers)
+    expected = PrecisionForecast(planned.plan, read_variance_components(planned.folder), kind=planned.judge.answers)
     show_plan(planned, how, expected=expected, half_width=expected.usual_half_width)
     return expected
 
@@ -159,7 +159,7 @@ def show_plan(
     *,
     plan: Plan | None = None,
     cost: Cost | None = None,
-    expected: Expected | None = None,
+    expected: PrecisionForecast | None = None,
     half_width: str | None = None,
 ) -> None:
     """Print calls, estimated tokens and USD before anything runs, on standard error, so that data stays clean.
@@ -167,12 +167,14 @@ def show_plan(
     plan, cost: the part of the run's plan that is asked, and its cost; by default the whole. expected: the expected precision,
     for the verbose form; half_width: approximate, of the intervals, for the short form.
     """
-    from youden.protocol.coverage import coverage
-    from youden.text.printable import shown
+    from youden.protocol.coverage import compute_coverage
+    from youden.text.printable import redact_location
 
     plan, cost, judge = plan or planned.plan, cost or planned.cost, planned.judge
     share = f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
-    store = f"; answers are kept in {shown(planned.config.store_place)}" if judge.asks else ""
+    store = (
+        f"; answers are kept in {redact_location(planned.config.store_location)}" if judge.stores_new_answers else ""
+    )
     end = f"{_held_out(plan)}{store}"
     if how == "quiet":
         return
@@ -183,7 +185,7 @@ def show_plan(
         width = "" if half_width is None else f", about ± {half_width}"
         note(f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge.name}, {share}, {usd}{width}{end}")
         return
-    counted = coverage(plan)
+    counted = compute_coverage(plan)
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls ({share}), "
         f"{cost_in_words(cost, judge.name)}{end}"
@@ -192,15 +194,15 @@ def show_plan(
         note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
     note(
         f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered), {counted.independent:,} independent calls; "
-        f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
+        f"{counted.present_fraction:.1%} of all cells get a row score, {counted.train_fraction:.1%} of those left for training; "
         f"{counted.holdout:,} calls touch held-out cells"
     )
     lines = list(plan.notes)
     if expected is not None:
-        from youden.pipeline.precision import expected_words
+        from youden.pipeline.precision import format_forecast
 
         usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
-        lines = [*expected_words(expected, usd_per_call=usd_per_call, n_agents=plan.n_agents), *lines]
+        lines = [*format_forecast(expected, usd_per_call=usd_per_call, n_agents=plan.n_agents), *lines]
     for line in lines:
         note(f"plan: {line}")
 
@@ -246,9 +248,9 @@ MOST_SAID = 3
 
 
 def _show_in_short(data: Summary, ends: str, report: str, *, moved: Sequence[str], warnings: Sequence[str]) -> None:
-    from youden.report.data.warnings import together
+    from youden.report.data.warnings import merge_by_kind
 
-    lines = [*warnings, *(line.short for _, line in together(data.warnings, headline=data.headline))]
+    lines = [*warnings, *(line.short for _, line in merge_by_kind(data.warnings, headline=data.headline))]
     for line in _first(lines, MOST_SAID - bool(moved)):
         note(f"warning: {line}")
     if data.calibration is not None:

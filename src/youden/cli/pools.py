@@ -21,11 +21,11 @@ from youden.cli.options import pairs
 from youden.errors import InputError
 from youden.progress_bar import progress_bar
 from youden.project_store import project_store, usual_store
-from youden.text.printable import is_file, path_of, shown, typed
-from youden.text.sentences import counted
+from youden.text.printable import format_command, is_local_file, redact_location, to_path
+from youden.text.sentences import format_count
 
 if TYPE_CHECKING:
-    from youden.pools.generation.generate import Generated
+    from youden.pools.generation.generate import GenerationResult
     from youden.types.pool import Json
 
 ANSWERS = "answers.db"
@@ -84,7 +84,7 @@ def generate_command(
     from youden.data.pools.pool_reader import write_pool
     from youden.pools.generation.agents import load_agents
     from youden.pools.generation.generate import generate
-    from youden.pools.generation.generation import plan_generation, refuse_another_pool, write_recipe
+    from youden.pools.generation.generation import check_output_pool, plan_generation, write_recipe
     from youden.pools.generation.item_sources import read_items
     from youden.run_keys import MAX_MISSING
 
@@ -93,10 +93,10 @@ def generate_command(
     if place is None:
         raise click.UsageError("Give ITEMS: AGENTS names none.")
     planned = plan_generation(file, read_items(place), repeats=repeats)
-    refuse_another_pool(planned, out)
+    check_output_pool(planned, out)
     cost = planned.cost
     store = _store(said, out, calls=planned.makes_calls)
-    if replay and planned.makes_calls and "store" not in said and is_file(store) and not path_of(store).is_file():
+    if replay and planned.makes_calls and "store" not in said and is_local_file(store) and not to_path(store).is_file():
         raise InputError(
             f"--replay answers from a store, and there is none at {store}. Say where the answers are: --store STORE.",
             slug="replay-store",
@@ -105,7 +105,7 @@ def generate_command(
     output.note(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items{_times(repeats)}, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
-        + (f"; answers are kept in {shown(store)}" if planned.makes_calls else "")
+        + (f"; answers are kept in {redact_location(store)}" if planned.makes_calls else "")
     )
     with progress_bar() as bar:
         made = generate(
@@ -134,13 +134,13 @@ def generate_command(
 def _store(said: run_options.Said, out: Path, *, calls: bool) -> str:
     """Return the store of a generated pool. calls: whether a model is asked; without calls the project needs no store."""
     from youden.judging.store.permission import allow_store
-    from youden.pools.generation.generation import is_generated, recorded_store
+    from youden.pools.generation.generation import is_generated, read_store_location
 
     if "store" in said:
         allow_store(str(said["store"]))
         return str(said["store"])
     if is_generated(out):
-        return recorded_store(out)
+        return read_store_location(out)
     own = str(out / ANSWERS)
     if not calls or Path(own).is_file():
         return own
@@ -151,7 +151,7 @@ def _times(repeats: int) -> str:
     return f" × {repeats} repeats" if repeats > 1 else ""
 
 
-def _counts(made: Generated) -> dict[str, Json]:
+def _counts(made: GenerationResult) -> dict[str, Json]:
     return {
         "agents": made.pool.n_agents,
         "items": made.pool.n_items,
@@ -235,10 +235,10 @@ def import_command(
     if format_ == PEER_PREDICTION:
         _peer_prediction(paths, out, columns, as_json=as_json)
         return
-    from youden.pools.first_config import bring
+    from youden.pools.first_config import import_pool
 
     said = {name: value for name, value in hub.items() if value is not None}
-    imported = bring(format_, paths, out, columns=columns, text=text, hub=said, allow_dropped=allow_dropped)
+    imported = import_pool(format_, paths, out, columns=columns, text=text, hub=said, allow_dropped=allow_dropped)
     pool = imported.pool
     if imported.taken:
         output.note(f"took {imported.taken}")
@@ -257,8 +257,10 @@ def import_command(
         "unaligned": list(imported.unaligned),
         **({"taken": imported.taken} if imported.taken else {}),
     }
-    size = f"{pool.n_agents} agents × {pool.n_items} items, {counted(pool.n_missing, 'cell')} missing"
-    output.tell(as_json, found, words=[f"pool of {size}: {out}"], notes=[f"next: youden init {typed([str(out)])}"])
+    size = f"{pool.n_agents} agents × {pool.n_items} items, {format_count(pool.n_missing, 'cell')} missing"
+    output.tell(
+        as_json, found, words=[f"pool of {size}: {out}"], notes=[f"next: youden init {format_command([str(out)])}"]
+    )
 
 
 def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
@@ -324,7 +326,7 @@ def export_command(
     """
     from youden.data.exporters import EXPORTERS
     from youden.data.exporters.export_files import ExportOptions
-    from youden.data.exporters.hugging_face import check_push, push
+    from youden.data.exporters.hugging_face import check_push, upload_dataset
     from youden.data.folder.run_folder import RunFolder
     from youden.data.pools.pool_reader import read_pool
 
@@ -336,7 +338,7 @@ def export_command(
     folder = RunFolder(source)
     read = folder if folder.has("pool.json") else read_pool(source)
     written = exporter(read, out, terms=ExportOptions(overwrite, organization, raw_cells))
-    address = None if repo is None else push(out, repo, public=public)
+    address = None if repo is None else upload_dataset(out, repo, public=public)
     for line in written.notes:
         output.note(line)
     files = [str(file) for file in written.files]

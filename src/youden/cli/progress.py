@@ -13,14 +13,19 @@ from youden.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     from youden.data.folder.run_folder import RunFolder
-    from youden.progress_bar import Bar
+    from youden.progress_bar import ProgressBar
     from youden.types.pool import Json
 
 T = TypeVar("T")
 
 
 def asked(
-    planned: Mapping[str, Json], ask: Callable[[Bar | None], T], *, dry_run: bool, as_json: bool, quiet: bool = False
+    planned: Mapping[str, Json],
+    ask: Callable[[ProgressBar | None], T],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool = False,
 ) -> T | None:
     """What `ask` brings, with a bar while it works; None after a dry run, which asks nothing and prints what is planned."""
     if dry_run:

@@ -21,9 +21,9 @@ import click
 
 from youden.cli import options, output, progress, run_options
 from youden.errors import ConfigError
-from youden.text.printable import typed
-from youden.text.sentences import items_compared, signed, with_interval
-from youden.text.tables import Table, fixed, two_sided
+from youden.text.printable import format_command
+from youden.text.sentences import format_items_compared, format_signed_interval, format_with_interval
+from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
     from youden.run_keys import Target
@@ -63,7 +63,9 @@ def fit_command(
     summary = Run(run).fit(**said, labels=labels, rates=rates).summary
     output.show_result(summary, as_json=as_json)
     if labels is not None and summary.labels is not None and any(one.cells for one in summary.labels.labels):
-        output.note(f"labels and ability together: {typed(['youden', 'quality', str(run), '--labels', str(labels)])}")
+        output.note(
+            f"labels and ability together: {format_command(['youden', 'quality', str(run), '--labels', str(labels)])}"
+        )
 
 
 MOST_SHOWN = 5
@@ -106,7 +108,7 @@ def compare_command(
     pool's agents).
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.report.data.comparison import quality_compared
+    from youden.report.data.comparison import compare_quality
     from youden.study.agreement import compare
     from youden.types.pool import plain_fields
 
@@ -114,7 +116,7 @@ def compare_command(
         _over_judges(runs, as_json=as_json)
         return
     study = compare(*runs, scores=scores, match=match, target=target, families=families)
-    beside = quality_compared([(name, RunFolder(run)) for name, run in zip(study.runs, runs, strict=True)])
+    beside = compare_quality([(name, RunFolder(run)) for name, run in zip(study.runs, runs, strict=True)])
     words = [*study.words, *beside]
     signatures = [RunFolder(run).read_signature().text for run in runs]
     found: dict[str, Json] = {**plain_fields(study), "words": list(words), "signatures": list(signatures)}
@@ -130,31 +132,36 @@ def compare_command(
 def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """The ranking averaged over judges, and what they are worth."""
     from youden.data.folder.run_folder import RunFolder
-    from youden.pipeline.multi_judge import said_of, spread_of
+    from youden.pipeline.multi_judge import describe_judge_spread, measure_judge_spread
     from youden.types.pool import or_none
 
     results = [(folder := RunFolder(run)).read_verdicts(folder.read_plan()) for run in runs]
-    found = spread_of(results)
-    half, ids, M, said = found.covariance.half_width(), results[0].plan.agent_ids, len(runs), said_of(found)
+    found = measure_judge_spread(results)
+    half, ids, M, said = (
+        found.covariance.half_width(),
+        results[0].plan.agent_ids,
+        len(runs),
+        describe_judge_spread(found),
+    )
     order = sorted(range(len(ids)), key=lambda k: -found.ability[k])
     agents: list[Json] = [
         {"agent": ids[k], "ability": float(found.ability[k]), "half_width": or_none(float(half[k]))} for k in order
     ]
-    lines = ([ids[k], fixed(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
+    lines = ([ids[k], format_decimal(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
     title = f"Averaged over {M} judges, for items and judges like these"
     output.tell(
         as_json,
-        {"target": "items-and-judges", "agents": agents, "votes": found.votes, "said": said},
-        tables=[two_sided(title, ["agent"], ["ability", "95 %"], lines)],
+        {"target": "items-and-judges", "agents": agents, "votes": found.n_effective, "said": said},
+        tables=[make_table(title, ["agent"], ["ability", "95 %"], lines)],
         words=[said],
     )
 
 
 def judges_tables(study: JudgesStudy) -> Iterator[Table]:
     """All that a study of judges has beside its words."""
-    yield two_sided(
+    yield make_table(
         f"Judges on {study.n_agents} agents × "
-        f"{items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
+        f"{format_items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
         ["judges"],
         ["rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"],
         (
@@ -162,12 +169,12 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
                 f"{pair.one} / {pair.other}",
                 *map(_with_interval, (pair.ranking, pair.fits, pair.difficulty)),
                 f"{pair.n_units:,}",
-                *map(fixed, (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)),
+                *map(format_decimal, (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)),
             ]
             for pair in study.pairs
         ),
     )
-    yield two_sided(
+    yield make_table(
         "Curl, median / P95",
         ["judge", "link"],
         ["data", "predictions"],
@@ -175,16 +182,18 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
             [
                 name,
                 link,
-                f"{fixed(row.data_median)} / {fixed(row.data_p95)}",
-                f"{fixed(row.predicted_median)} / {fixed(row.predicted_p95)}",
+                f"{format_decimal(row.data_median)} / {format_decimal(row.data_p95)}",
+                f"{format_decimal(row.predicted_median)} / {format_decimal(row.predicted_p95)}",
             ]
             for name, rows in study.curl.items()
             for link, row in rows.items()
         ),
     )
     differ = [[agent["agent"], *(f"place {place}" for place in agent["places"])] for agent in study.agents]
-    differ += [[item["item"], *(f"{fixed(value, 2)} SD" for value in item["difficulty"])] for item in study.items]
-    yield two_sided("Where they differ most", ["agent or item"], study.runs, differ)
+    differ += [
+        [item["item"], *(f"{format_decimal(value, 2)} SD" for value in item["difficulty"])] for item in study.items
+    ]
+    yield make_table("Where they differ most", ["agent or item"], study.runs, differ)
     yield from map(_shifts_table, study.shifts)
 
 
@@ -194,19 +203,19 @@ def _shifts_table(shifts: JudgeShifts) -> Table:
         [
             agent.agent,
             f"{agent.shift:+.3f}",
-            f"{signed(agent.low, agent.high)} ({shifts.level:.0%})",
-            fixed(agent.p_holm),
+            f"{format_signed_interval(agent.low, agent.high)} ({shifts.level:.0%})",
+            format_decimal(agent.p_holm),
         ]
         for number, agent in enumerate(tested)
         if agent.moves or number < MOST_SHOWN
     ]
     for row in shifts.families:
         whose = f", that of {' and '.join(row.judges)}" if row.judges else ""
-        interval = signed(row.low, row.high) + ("" if row.low is None else f" ({row.level:.0%})")
+        interval = format_signed_interval(row.low, row.high) + ("" if row.low is None else f" ({row.level:.0%})")
         apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
         name = f"family {row.family} ({row.n_agents}{whose}{apart})"
-        rows.append([name, f"{row.shift:+.3f}", interval, fixed(row.p_holm)])
-    return two_sided(
+        rows.append([name, f"{row.shift:+.3f}", interval, format_decimal(row.p_holm)])
+    return make_table(
         f"{shifts.other} against {shifts.one}: yes-rates off what {shifts.one} leads to expect, "
         f"{shifts.n_trials:,} {shifts.units}",
         ["agents or family"],
@@ -216,7 +225,7 @@ def _shifts_table(shifts: JudgeShifts) -> Table:
 
 
 def _with_interval(metric: Metric | None) -> str:
-    return "–" if metric is None else with_interval(metric.value, metric.low, metric.high, digits=3)
+    return "–" if metric is None else format_with_interval(metric.value, metric.low, metric.high, digits=3)
 
 
 CHARTS = (

@@ -21,8 +21,8 @@ from youden.cli import options, output, progress, run_options
 from youden.cli.options import Number
 from youden.errors import ConfigError
 from youden.progress_bar import progress_bar
-from youden.text.sentences import counted
-from youden.text.tables import fixed
+from youden.text.sentences import format_count
+from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -70,7 +70,7 @@ def plan_command(
     chosen = run_options.run_config(config, said)
     from youden.judging.store.permission import check_store_allowed
     from youden.pipeline.judged_run import plan_run
-    from youden.protocol.coverage import coverage
+    from youden.protocol.coverage import compute_coverage
 
     options.refuse(
         (
@@ -82,7 +82,7 @@ def plan_command(
     expected = output.show_run_plan(planned)
     if planned.judge.needs_store:
         try:
-            check_store_allowed(planned.config.store_place)
+            check_store_allowed(planned.config.store_location)
         except ConfigError as error:
             if export is not None:
                 raise
@@ -99,7 +99,7 @@ def plan_command(
                 "dense_calls": planned.plan.n_dense_calls,
                 "expected": expected.to_json(),
                 "cost": asdict(planned.cost),
-                "coverage": asdict(coverage(planned.plan)),
+                "coverage": asdict(compute_coverage(planned.plan)),
                 "notes": list(planned.plan.notes),
                 **exported,
             }
@@ -113,20 +113,20 @@ def plan_command(
 def _exported(
     planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
 ) -> dict[str, Json]:
-    from youden.pipeline.offline import export_run, stage_of
+    from youden.pipeline.offline import export_run, find_stage
 
-    stage = stage_of(planned)
+    stage = find_stage(planned)
     n_requests, files = export_run(planned, stage, folder, format=format, shards=shards)
     if not n_requests:
         output.note(f"nothing is left to ask, so {folder} was not written; go on with: youden judge {config} --import")
     else:
         output.note(
-            f"{counted(n_requests, 'request')} exported to {folder} in {counted(len(files), 'file')}; "
+            f"{format_count(n_requests, 'request')} exported to {folder} in {format_count(len(files), 'file')}; "
             "bring their answers back with: "
             f"youden judge {config} --import ANSWERS"
         )
-        if stage.words():
-            output.note(stage.words())
+        if stage.describe():
+            output.note(stage.describe())
     return {
         "folder": str(folder),
         "requests": n_requests,
@@ -261,8 +261,8 @@ def judge_command(
         ),
     )
     chosen = run_options.run_config(config, said)
-    from youden.engines.block_sums import call_facts
-    from youden.judging.scheduler.options import POLL_SECONDS, batch_options
+    from youden.engines.block_sums import count_calls
+    from youden.judging.scheduler.options import POLL_SECONDS, make_batch_options
     from youden.pipeline.judged_run import judge_run, plan_run
 
     if worker:
@@ -274,19 +274,21 @@ def judge_command(
         result = _imported(planned, answers, asking)
     elif batch:
         seconds = POLL_SECONDS if poll is None else poll
-        batching = batch_options("batch", poll=seconds, on_status=output.note, folder=planned.folder.path / "batches")
+        batching = make_batch_options(
+            "batch", poll=seconds, on_status=output.note, folder=planned.folder.path / "batches"
+        )
         result = judge_run(planned, asking(batching=batching))
     elif engine is not None:
-        from youden.pipeline.offline import answers_on_ray, placing_of
+        from youden.pipeline.offline import collect_answers_on_ray, resolve_placement
 
         with progress_bar() as bar:
-            placing = placing_of(planned.config, workers=workers, say=output.note)
-            result = judge_run(planned, asking(progress=bar), by=partial(answers_on_ray, placing=placing))
+            placing = resolve_placement(planned.config, workers=workers, on_message=output.note)
+            result = judge_run(planned, asking(progress=bar), collect=partial(collect_answers_on_ray, placing=placing))
     else:
         with progress_bar() as bar:
             result = judge_run(planned, asking(progress=bar))
     output.warn(result.warnings)
-    calls = call_facts(result)
+    calls = count_calls(result)
     if as_json:
         output.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
     else:
@@ -294,7 +296,7 @@ def judge_command(
             f"{output.bill_words(result.warnings)}{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
             f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
             f"{_spent(calls.usd)} spent in all passes"
-            f"{f', ${fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
+            f"{f', ${format_decimal(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
         )
 
@@ -304,26 +306,26 @@ def _spent(usd: float | None) -> str:
 
 
 def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_options.Terms) -> Verdicts:
-    from youden.judging.scheduler.options import Asking as Terms
+    from youden.judging.scheduler.options import JudgingOptions as Terms
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import import_run
 
     if answers:
         taken = import_run(planned, answers)
-        for said in taken.words():
+        for said in taken.sentences():
             output.note(said)
-        if taken.new:
+        if taken.n_new:
             output.note("what these answers cost was spent elsewhere and is not known here")
     return judge_run(planned, Terms(stored_only=True, log=asking().log))
 
 
 def _help_out(config: RunConfig, asking: run_options.Terms, *, as_json: bool) -> None:
     from youden.judging.config.judge_files import load_judge_of_run
-    from youden.pipeline.offline import work
+    from youden.pipeline.offline import run_worker
 
     output.note_connections(load_judge_of_run(config))
     with progress_bar() as bar:
-        result = work(config, asking(progress=bar))
+        result = run_worker(config, asking(progress=bar))
     n_answered, n = int(result.answered.sum()), len(result)
     said = f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
     output.tell(as_json, {"worker": True, "calls": n, "answered": n_answered}, notes=[said])

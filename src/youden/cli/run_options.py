@@ -17,13 +17,13 @@ from youden.run_keys import REPLACED_KEYS, CallBudget, declared_keys
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
-    from youden.judging.scheduler.options import Asking, Batching
+    from youden.judging.scheduler.options import Batching, JudgingOptions
     from youden.types import Progress
     from youden.types.pool import Json
 
     Said = Mapping[str, Any]
     """What was said on the command line, by the keys of a run's config."""
-    Terms = Callable[..., Asking]
+    Terms = Callable[..., JudgingOptions]
     """Makes the terms of asking, with what the command adds to them."""
 
 R = TypeVar("R")
@@ -120,7 +120,7 @@ def run_config(path: Path, said: Said) -> RunConfig:
 
     What it names is looked for before the libraries of a run are loaded, which takes a second.
     """
-    from youden.data.folder.run_config import load_run_config, with_usual_store
+    from youden.data.folder.run_config import load_run_config, with_default_store
 
     if said.get("robust") and "trusted" in said:
         raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")
@@ -135,7 +135,7 @@ def run_config(path: Path, said: Said) -> RunConfig:
         from youden.judging.store.permission import allow_store
 
         allow_store(str(said["store"]))
-    config = with_usual_store(load_run_config(path, changes), usual_store())
+    config = with_default_store(load_run_config(path, changes), usual_store())
     from youden.judging.config.judge_files import load_judge_of_run
 
     load_judge_of_run(config)
@@ -166,8 +166,8 @@ def asking(function: Callable[..., R]) -> Callable[..., R]:
     @options.opens_its_store
     @wraps(function)
     def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **rest: object) -> R:
-        def terms(*, progress: Progress | None = None, batching: Batching | None = None) -> Asking:
-            from youden.judging.scheduler.options import Asking as Terms
+        def terms(*, progress: Progress | None = None, batching: Batching | None = None) -> JudgingOptions:
+            from youden.judging.scheduler.options import JudgingOptions as Terms
 
             return Terms(retry_failed=retry_failed, log=log, grace=grace, progress=progress, batching=batching)
 

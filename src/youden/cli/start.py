@@ -29,18 +29,18 @@ from youden.cli import options, output, run_options
 from youden.errors import YoudenError
 from youden.extras import EXTRAS
 from youden.progress_bar import progress_bar
-from youden.resources import find
-from youden.text.printable import printable, typed
-from youden.text.sentences import counted, with_interval
-from youden.text.tables import two_sided
+from youden.resources import find_resource
+from youden.text.printable import format_command, printable
+from youden.text.sentences import format_count, format_with_interval
+from youden.text.tables import make_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from youden.data.folder.joined_pools import GrownPool
+    from youden.data.folder.joined_pools import MergedPool
     from youden.data.importers.pool_joiner import ImportedPool
     from youden.judging.config.judge_files import JudgeConfig
-    from youden.pools.checks.checked import Checked
+    from youden.pools.checks.checked import PoolCheck
     from youden.pools.first_config import FirstConfig
     from youden.types.pool import Json
 
@@ -59,7 +59,7 @@ def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
     Then it says what judging would take: for a run's CONFIG (.yaml) with its own judge, design and budget; for a POOL by the
     usual design with each judge there is a config for.
     """
-    from youden.pools.checks.check import USUAL, check_config, check_pool
+    from youden.pools.checks.check import DEFAULT_DESIGNS, check_config, check_pool
 
     if source.suffix.lower() in options.CONFIGS:
         config = run_options.run_config(source, {})
@@ -67,7 +67,10 @@ def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
     else:
         from youden.data.pools.pool_reader import read_pool
 
-        checked, by = check_pool(read_pool(source), seed=seed, designs=None if every else USUAL), "the usual design"
+        checked, by = (
+            check_pool(read_pool(source), seed=seed, designs=None if every else DEFAULT_DESIGNS),
+            "the usual design",
+        )
     if as_json:
         output.print_json(checked.to_json())
         return
@@ -83,7 +86,7 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 2]} …"
 
 
-def _draw(checked: Checked, title: str) -> None:
+def _draw(checked: PoolCheck, title: str) -> None:
     counts = checked.counts
     words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words in the mean"
     click.echo(
@@ -112,7 +115,7 @@ def _draw(checked: Checked, title: str) -> None:
         ]
         for cost in checked.costs
     )
-    output.draw(two_sided(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
+    output.draw(make_table(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
 
 
 @click.command("completion")
@@ -148,18 +151,18 @@ def demo_command(out: Path, as_json: bool) -> None:
     The pool comes with the package. The judge is `lexical`, which only compares words: it needs no key, and shows what a run
     looks like and what such a judge cannot see.
     """
-    from youden.judging.scheduler.options import Asking
+    from youden.judging.scheduler.options import JudgingOptions
     from youden.pipeline.fitted_run import fit_run
     from youden.pipeline.judged_run import judge_run, plan_run
     from youden.report.pages.writing import write_report
-    from youden.study.known_groups import run_group_aucs
+    from youden.study.known_groups import compute_group_aucs
 
-    config = run_options.run_config(find("configs", CONFIG, own=False), {"out": out})
-    pool = find("datasets", "field-notes", own=False)
+    config = run_options.run_config(find_resource("configs", CONFIG, local=False), {"out": out})
+    pool = find_resource("datasets", "field-notes", local=False)
     planned = plan_run(config.model_copy(update={"pool": str(pool)}))
     output.show_plan(planned, "short")
     with progress_bar() as bar:
-        judge_run(planned, Asking(progress=bar))
+        judge_run(planned, JudgingOptions(progress=bar))
     fit_run(planned.folder)
     summary = write_report(planned.folder).summary
     if as_json:
@@ -167,9 +170,9 @@ def demo_command(out: Path, as_json: bool) -> None:
         return
     output.show_asked(planned.folder, summary, "short")
     click.echo()
-    for group in run_group_aucs(planned.folder, COMPARED):
+    for group in compute_group_aucs(planned.folder, COMPARED):
         auc = group.auc
-        found = with_interval(auc.value, auc.low, auc.high, why=auc.method)
+        found = format_with_interval(auc.value, auc.low, auc.high, method=auc.method)
         how = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
         click.echo(f"AUC of {group.above} ({group.n_above}) against {group.below} ({group.n_below}): {found}{how}")
     click.echo(
@@ -178,7 +181,7 @@ def demo_command(out: Path, as_json: bool) -> None:
     flipper = next(agent for agent in summary.ranking if agent.agent == FLIPPER)
     click.echo(
         f"\nWhat this judge cannot see: '{FLIPPER}' turns the central facts of every passage into their opposites, and stands at "
-        f"place {flipper.places} of {summary.n_agents}. Its words are the "
+        f"place {flipper.ranks} of {summary.n_agents}. Its words are the "
         "passage's own, and words are all that `lexical` compares."
     )
     click.echo(
@@ -225,13 +228,13 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 
     diagnoses = [diagnosis for config in judges for diagnosis in diagnose(config, environment=os.environ)]
     if as_json:
-        output.print_json({"judges": [{**asdict(one), "usable": one.usable} for one in diagnoses]})
+        output.print_json({"judges": [{**asdict(one), "usable": one.is_usable} for one in diagnoses]})
     else:
         for one in diagnoses:
             click.echo(printable(one.judge))
             for finding in one.findings:
                 click.echo(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {printable(finding.says)}")
-    return 0 if all(one.usable for one in diagnoses) else NOT_USABLE
+    return 0 if all(one.is_usable for one in diagnoses) else NOT_USABLE
 
 
 def _judges_named(source: str) -> list[JudgeConfig]:
@@ -256,12 +259,12 @@ def _judges_named(source: str) -> list[JudgeConfig]:
 
 def _trust(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
     """Allow these judges to send their keys, and print each variable with its host."""
-    from youden.judging.config.trust import allow, is_known
+    from youden.judging.config.trust import allow_uses, is_known
 
     for member in (member for judge in judges for member in judge.judges or (judge,)):
         member.check_addresses(sends_key=member.key_variable is not None)
-    uses = list(dict.fromkeys(use for judge in judges for use in judge.key_uses() if not is_known(use)))
-    path = str(allow(uses)) if uses else None
+    uses = list(dict.fromkeys(use for judge in judges for use in judge.find_key_uses() if not is_known(use)))
+    path = str(allow_uses(uses)) if uses else None
     if as_json:
         output.print_json({"file": path, "allowed": [use._asdict() for use in uses]})
         return
@@ -272,10 +275,10 @@ def _trust(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
 
 def _installed(*, as_json: bool) -> None:
-    from youden.judging.config.judge_files import known_judges
+    from youden.judging.config.judge_files import list_judges
 
-    judges = known_judges()
-    keys = {judge.name: (judge.key_variable, judge.key_found(os.environ)[1]) for judge in judges}
+    judges = list_judges()
+    keys = {judge.name: (judge.key_variable, judge.find_key(os.environ)[1]) for judge in judges}
     by_litellm = {judge.name for judge in judges if judge.backend == "litellm"}
     if as_json:
         extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
@@ -339,31 +342,31 @@ def init_command(
         environment=os.environ,
         report=(lambda _: None) if as_json else _print_reading,
     )
-    cost, file = begun.cost, typed([str(begun.file)])
+    cost, file = begun.cost, format_command([str(begun.file)])
     if as_json:
         found: dict[str, Json] = {
             "agents": begun.pool.n_agents,
             "items": begun.pool.n_items,
             "missing": begun.pool.n_missing,
-            "pool": begun.place.as_posix(),
+            "pool": begun.pool_path.as_posix(),
         }
         if (made := begun.imported) is not None:
             found |= {"taken": made.taken, "assumed": [*made.assumed], "left_out": dict(made.left_out)}
             found |= {"question": made.question, "unused": [*made.unused]}
         asked: dict[str, Json] = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
         way = f"youden check {file}"
-        if (more := begun.grown) is not None:
-            came = {"agents": more.agents, "items": more.items, "other": more.other, "gone": more.gone}
+        if (more := begun.merge) is not None:
+            came = {"agents": more.agents, "items": more.items, "other": more.changed, "gone": more.removed}
             found["came"] = {"repeats": more.repeats, **{name: [*said] for name, said in came.items()}}
             way = _joining(begun)[0]
         output.print_json({"config": str(begun.file), **found, **asked, "next": way})
         return
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     size = f"{begun.pool.n_agents:,} agents × {begun.pool.n_items:,} items"
-    if begun.grown is not None:
-        _say_grown(begun, begun.grown)
+    if begun.merge is not None:
+        _say_grown(begun, begun.merge)
         return
-    there = "" if begun.imported is None else f"{begun.place.as_posix()} and "
+    there = "" if begun.imported is None else f"{begun.pool_path.as_posix()} and "
     click.echo(printable(f"{there}{begun.file}: {size}, {cost.calls:,} calls to {cost.judge}, {usd}"))
     click.echo(f"next: youden check {file}    (what is wrong with the pool; asks nothing)")
     click.echo(f"then: youden run {file}")
@@ -372,29 +375,33 @@ def init_command(
 def _print_reading(imported: ImportedPool) -> None:
     """Print how a table was read."""
     n = imported.pool.n_missing
-    account = [*imported.account, *([f"{counted(n, 'cell', 'has', 'have')} no response"] if n else [])]
+    account = [*imported.account, *([f"{format_count(n, 'cell', 'has', 'have')} no response"] if n else [])]
     click.echo(printable(f"took {imported.taken}"))
-    for line in imported.found:
+    for line in imported.summary:
         click.echo(printable(line))
     click.echo(printable("; ".join([*imported.assumed, *account]) or "nothing left out"))
 
 
-def _say_grown(begun: FirstConfig, more: GrownPool) -> None:
+def _say_grown(begun: FirstConfig, more: MergedPool) -> None:
     """What came to a pool whose config was there already, and the command that goes on."""
     what = {"agent": len(more.agents), "item": len(more.items), "further response": more.repeats}
     new = " and ".join(
-        counted(n, f"new {name}" if name != "further response" else name) for name, n in what.items() if n
+        format_count(n, f"new {name}" if name != "further response" else name) for name, n in what.items() if n
     )
-    click.echo(printable(f"{begun.file} is there already and stays; {begun.place.as_posix()}: {new or 'nothing new'}"))
-    if more.other:
+    click.echo(
+        printable(f"{begun.file} is there already and stays; {begun.pool_path.as_posix()}: {new or 'nothing new'}")
+    )
+    if more.changed:
         stays = "the run keeps those that were judged" if begun.run else "they were taken"
-        click.echo(printable(f"{counted(len(more.other), 'answer')} changed, and {stays}: {_first(more.other)}"))
-    if more.gone:
-        click.echo(printable(f"no longer in the file, and kept: {_first(more.gone)}"))
+        click.echo(
+            printable(f"{format_count(len(more.changed), 'answer')} changed, and {stays}: {_first(more.changed)}")
+        )
+    if more.removed:
+        click.echo(printable(f"no longer in the file, and kept: {_first(more.removed)}"))
     command, cost = _joining(begun)
     click.echo(printable(f"next: {command}{cost}"))
-    if more.other and begun.run:
-        fresh = typed(["youden", "init", str(begun.source), "--out", f"{begun.file.stem}-new.yaml"])
+    if more.changed and begun.run:
+        fresh = format_command(["youden", "init", str(begun.source), "--out", f"{begun.file.stem}-new.yaml"])
         click.echo(printable(f"to rank by the changed answers, a run of its own: {fresh}"))
 
 
@@ -406,18 +413,18 @@ def _joining(begun: FirstConfig) -> tuple[str, str]:
     """The command by which what is new joins a judged run, else the one that runs the config; and its cost in words."""
     from youden.workflows.extend import plan_extension
 
-    more, run = begun.grown, begun.run
+    more, run = begun.merge, begun.run
     came = {} if more is None else {"agents": more.agents, "items": more.items, "repeats": more.repeats}
     kind = next((name for name, new in came.items() if new), None)
     if run is None or kind is None:
         return (
-            f"youden {'run' if run is None else 'report'} {typed([str(begun.file if run is None else run.path)])}",
+            f"youden {'run' if run is None else 'report'} {format_command([str(begun.file if run is None else run.path)])}",
             "",
         )
-    command = typed(["youden", "extend", kind, str(run.path), begun.place.as_posix()])
+    command = format_command(["youden", "extend", kind, str(run.path), begun.pool_path.as_posix()])
     try:
         config = run_options.run_config(run.file("config.yaml"), {})
-        pools = {name: begun.place.as_posix() if name == kind else None for name in came}
+        pools = {name: begun.pool_path.as_posix() if name == kind else None for name in came}
         planned = plan_extension(config, agents=pools["agents"], items=pools["items"], repeats=pools["repeats"])
     except YoudenError as error:
         return command, f"    (not yet: {error})"

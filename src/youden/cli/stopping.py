@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from youden.judging.store.watchdog import ending
+from youden.judging.store.watchdog import shutdown_started
 
 STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """What stops a command beside Ctrl-C; it ends with 128 and the signal's number."""
@@ -51,7 +51,7 @@ def stoppable(last_words: Callable[[int], str]) -> Iterator[None]:
     finally:
         signal.set_wakeup_fd(others)
         told.close()
-        ending.clear()
+        shutdown_started.clear()
         for number, old in before.items():
             signal.signal(number, old)
 
@@ -63,7 +63,7 @@ def _end_at_the_second(heard: socket.socket, last_words: Callable[[int], str]) -
         while came := heard.recv(1):
             n += came[0] in (signal.SIGINT, *STOPS)
             if n == 1:
-                ending.set()
+                shutdown_started.set()
             elif n > 1:
                 time.sleep(AT_ONCE)
                 os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"{last_words(came[0])}\n".encode())

@@ -16,8 +16,8 @@ import click
 from youden.cli import options, output
 from youden.cli.options import SuggestingGroup
 from youden.errors import ConfigError, InputError
-from youden.text.printable import shown
-from youden.text.sentences import counted
+from youden.text.printable import redact_location
+from youden.text.sentences import format_count
 
 if TYPE_CHECKING:
     from youden.types.pool import Json
@@ -53,8 +53,8 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
 
     done = export_cassette(source, out, redacted=redact)
     said = (
-        f"{counted(done.n_answers, 'answer')} and {counted(done.n_failures, 'failure')} in {out}; "
-        f"{counted(done.n_unanswered, 'request')} of {source} unanswered"
+        f"{format_count(done.n_answers, 'answer')} and {format_count(done.n_failures, 'failure')} in {out}; "
+        f"{format_count(done.n_unanswered, 'request')} of {source} unanswered"
     )
     output.tell(as_json, {"file": str(out), **asdict(done)}, notes=[said])
 
@@ -72,8 +72,8 @@ def import_(file: Path, store: str, as_json: bool) -> None:
     from youden.pools.run_cassettes import import_cassette
 
     done = import_cassette(file, store)
-    said = f"{done.n_added:,} added to {shown(store)}, {done.n_kept:,} were there already"
-    output.tell(as_json, {"store": shown(store), **asdict(done)}, notes=[said])
+    said = f"{done.n_added:,} added to {redact_location(store)}, {done.n_kept:,} were there already"
+    output.tell(as_json, {"store": redact_location(store), **asdict(done)}, notes=[said])
 
 
 @cassette_command.command("verify")
@@ -88,10 +88,10 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
     from its request. Problems go to standard output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
     """
     from youden.judging.offline.cassette_file import check_cassette
-    from youden.pools.run_cassettes import missing_requests
+    from youden.pools.run_cassettes import find_missing_requests
 
     cassette, problems = check_cassette(file)
-    missing = {} if source is None else missing_requests(cassette, source)
+    missing = {} if source is None else find_missing_requests(cassette, source)
     found: dict[str, Json] = {
         "file": str(file),
         "n_answers": cassette.n_answers,
@@ -100,10 +100,10 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
         "problems": list(problems),
         "missing": list(missing),
     }
-    beside = "" if source is None else f"; {counted(len(missing), 'request')} of {source} missing"
+    beside = "" if source is None else f"; {format_count(len(missing), 'request')} of {source} missing"
     said = (
         f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their keys cannot be checked); "
-        f"{counted(len(problems), 'problem')}{beside}"
+        f"{format_count(len(problems), 'problem')}{beside}"
     )
     lines = [*problems, *(f"missing: {key} ({which})" for key, which in missing.items())]
     output.tell(as_json, found, words=lines, notes=[said])
@@ -133,8 +133,8 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
     from youden.judging.store.copying import copy_stores
 
     done = copy_stores(sources, target)
-    said = f"{done.n_new:,} of {done.n_answers:,} answers are new in {shown(target)}"
-    output.tell(as_json, {"store": shown(target), **asdict(done)}, notes=[said])
+    said = f"{done.n_new:,} of {done.n_answers:,} answers are new in {redact_location(target)}"
+    output.tell(as_json, {"store": redact_location(target), **asdict(done)}, notes=[said])
 
 
 @store_command.command("batches")
@@ -147,10 +147,10 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     Any host goes on with them: `youden judge CONFIG --mode batch` with this store waits for those that nobody waits for.
     """
     from youden.judging.store.answers import open_store
-    from youden.judging.store.leases import all_jobs
+    from youden.judging.store.leases import list_jobs
 
     with open_store(store, read_only=forget is None) as opened:
-        found = all_jobs(opened.place)
+        found = list_jobs(opened.place)
         if forget is not None:
             named = [one for one in found if forget in (one.batch, one.id)]
             if not named:
@@ -162,7 +162,8 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
                 opened.place.forget_batch(one.id)
             found = [one for one in found if one not in named]
     lines = [
-        f"{one.batch or one.id}: {counted(len(one.keys), 'request')} to {one.model} at {one.address}" for one in found
+        f"{one.batch or one.id}: {format_count(len(one.keys), 'request')} to {one.model} at {one.address}"
+        for one in found
     ]
     lines.append(f"{len(found):,} {'batch is' if len(found) == 1 else 'batches are'} under way")
     told: list[Json] = [

@@ -15,8 +15,8 @@ import click
 from youden.cli import options, output
 from youden.cli.options import LazyGroup
 from youden.progress_bar import progress_bar
-from youden.text.sentences import items_compared
-from youden.text.tables import Table, fixed, two_sided
+from youden.text.sentences import format_items_compared
+from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
     from youden.stats.curl.quantiles import Coincident
@@ -49,13 +49,13 @@ def links_command(
     transformed scores, with the R² of the additive fit.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.study.link_curl import LinksStudy, partners_share
+    from youden.study.link_curl import LinksStudy, compute_partner_share
     from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
     study = LinksStudy(
         folder.read_scores(scores),
-        partners=partners_share(folder.read_rates(), scores) if folder.has("rates.parquet") else 1.0,
+        partners=compute_partner_share(folder.read_rates(), scores) if folder.has("rates.parquet") else 1.0,
         n_draws=draws,
         coincident=coincident,
         seed=seed,
@@ -78,24 +78,24 @@ def links_command(
 
 
 def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    yield two_sided(
+    yield make_table(
         f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
-        f"{items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
+        f"{format_items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
         ["link"],
         ["median", "P95", "median per SD", "P95 per SD", "R²"],
         (
-            [link, *map(fixed, (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2))]
+            [link, *map(format_decimal, (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2))]
             for link, row in study.links.items()
         ),
     )
     if study.differences:
         first = study.differences[0]
-        yield two_sided(
+        yield make_table(
             f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, coincident: {first.coincident}",
             ["links"],
             ["exact", "mean of resamples", "low", "high"],
             (
-                [f"{gap.first} − {gap.second}", *map(fixed, (gap.exact, gap.mean, gap.low, gap.high))]
+                [f"{gap.first} − {gap.second}", *map(format_decimal, (gap.exact, gap.mean, gap.low, gap.high))]
                 for gap in study.differences
             ),
         )
@@ -120,16 +120,16 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.agreement import JudgesStudy
-    from youden.study.judged_runs import SideBySide, read_judged
-    from youden.study.paper import by_domain, study_paper
-    from youden.study.replaying import open_world
+    from youden.study.judged_runs import AlignedRuns, read_judged_run
+    from youden.study.paper import group_by_domain, study_paper
+    from youden.study.replaying import read_dense_answers
     from youden.types.pool import plain_fields
 
     folders = [RunFolder(run) for run in runs]
-    worlds = by_domain({folder.read_pool().source: open_world(folder) for folder in folders})
+    worlds = group_by_domain({folder.read_pool().source: read_dense_answers(folder) for folder in folders})
     compared = None
     if judges:
-        compared = JudgesStudy(SideBySide([read_judged(RunFolder(run)) for run in judges], match="number"))
+        compared = JudgesStudy(AlignedRuns([read_judged_run(RunFolder(run)) for run in judges], match="number"))
     with progress_bar() as bar:
         study = study_paper(worlds, n_seeds=seeds, n_draws=draws, judges=compared, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]
@@ -145,8 +145,11 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
 
 def _paper_tables(study: PaperStudy) -> Iterator[Table]:
     for number, rows in groupby(study.rows, key=lambda row: row.table):
-        figures = ([row.row, row.figure, *map(fixed, (row.paper, row.ours, row.sd)), fixed(row.sds, 1)] for row in rows)
-        yield two_sided(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
+        figures = (
+            [row.row, row.figure, *map(format_decimal, (row.paper, row.ours, row.sd)), format_decimal(row.sds, 1)]
+            for row in rows
+        )
+        yield make_table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
 
 
 @click.command("variance")
@@ -160,7 +163,7 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
     judges' runs of the same plan. Nothing is asked. The report of a fitted RUN shows it, from moves.json.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.pipeline.variance_components import moves_table, study_variance
+    from youden.pipeline.variance_components import build_variance_table, study_variance
     from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
@@ -172,7 +175,7 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
         f"{found.of_difference:.4f}; agents differ by {found.between**0.5:.4f} (SD)."
     )
     words = [errors, *found.unknown, found.sentence]
-    output.tell(as_json, plain_fields(found), tables=[moves_table(found)], words=words)
+    output.tell(as_json, plain_fields(found), tables=[build_variance_table(found)], words=words)
 
 
 @click.command("aa")
@@ -188,10 +191,10 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.types.pool import plain_fields
-    from youden.workflows.halves import halves_test
+    from youden.workflows.halves import run_aa_test
 
     folder = RunFolder(run)
-    found = halves_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
+    found = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
     output.tell(as_json, plain_fields(found), words=[found.words])
 
 

@@ -19,20 +19,20 @@ import click
 from youden.cli import options, output, run_options
 from youden.cli.options import Number, numbers, words
 from youden.progress_bar import progress_bar
-from youden.text.tables import Table, fixed, two_sided
+from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
     from youden.data.folder.run_folder import RunFolder
     from youden.report.pages.writing import StudyPart
     from youden.study.baseline_table import BaselinesStudy
     from youden.study.budget_curves import BudgetStudy
-    from youden.study.grid import Spread
+    from youden.study.grid import SeedSummary
     from youden.study.known_groups import Contrast
-    from youden.study.replaying import World
+    from youden.study.replaying import RecordedAnswers
     from youden.study.sparsity import SparsityStudy
     from youden.types.pool import Json
 
-    Groups = Callable[[World], Contrast | None]
+    Groups = Callable[[RecordedAnswers], Contrast | None]
 
 
 def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -71,10 +71,10 @@ def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., Non
         @options.json
         @wraps(function)
         def wrapped(*, above: tuple[str, ...], below: tuple[str, ...], **rest: object) -> None:
-            def groups(world: World) -> Contrast | None:
-                from youden.study.known_groups import contrast
+            def groups(world: RecordedAnswers) -> Contrast | None:
+                from youden.study.known_groups import find_contrast
 
-                return contrast(world, above=above, below=below)
+                return find_contrast(world, above=above, below=below)
 
             function(groups=groups, **rest)
 
@@ -128,19 +128,19 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
     The paper's Table 5, fair and paper settings side by side, on the same holdouts and cells.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.study.baseline_table import baselines_json, baselines_words, study_baselines
-    from youden.study.replaying import open_world
+    from youden.study.baseline_table import baselines_to_json, describe_baselines, study_baselines
+    from youden.study.replaying import read_dense_answers
 
     folder = RunFolder(run)
-    world = open_world(folder)
+    world = read_dense_answers(folder)
     with progress_bar() as bar:
         study = study_baselines(world, groups=groups(world), progress=bar, **arguments)
     _tell(
         "baselines",
         folder,
-        baselines_json(study),
+        baselines_to_json(study),
         table=_baselines_table(study, folder.path.name),
-        text=baselines_words(study),
+        text=describe_baselines(study),
         drawn=(study,),
         html=html,
         as_json=as_json,
@@ -155,7 +155,9 @@ def _baselines_table(study: BaselinesStudy, name: str) -> Table:
             "–" if spread is None else output.with_sd(spread.mean, spread.sd)
             for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
         )
-        rows.append([row.name, first, behind, fixed(row.se_items, 4), fixed(row.se_seeds, 4), *others])
+        rows.append(
+            [row.name, first, behind, format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4), *others]
+        )
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
 
 
@@ -204,13 +206,12 @@ def budget_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
-    from youden.study.budget_goals import budget_json, budget_words, parse_goal
-    from youden.study.replaying import read_dense_or_imagine
-    from youden.study.replaying import usd_per_call as price_of
+    from youden.study.budget_goals import budget_to_json, describe_budget, parse_goal
+    from youden.study.replaying import read_or_simulate_answers, read_usd_per_call
 
     asked, folder = parse_goal(goal), RunFolder(run)
-    world = read_dense_or_imagine(folder, seed=0)
-    price = price_of(folder) if usd_per_call is None else usd_per_call
+    world = read_or_simulate_answers(folder, seed=0)
+    price = read_usd_per_call(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
         study = study_budget(world, usd_per_call=price, progress=bar, **arguments)
     for line in world.words:
@@ -218,9 +219,9 @@ def budget_command(
     _tell(
         "budget",
         folder,
-        budget_json(study, asked),
+        budget_to_json(study, asked),
         table=_budget_table(study, folder.path.name),
-        text=budget_words(study, asked),
+        text=describe_budget(study, asked),
         drawn=(study, asked),
         html=html,
         as_json=as_json,
@@ -234,19 +235,19 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
             design,
             row.asked,
             *(
-                fixed(value, digits)
+                format_decimal(value, digits)
                 for value, digits in ((row.trials, 0), (row.calls, 0), (row.usd, 2), (row.cells, 0))
             ),
-            *map(fixed, (row.rho_mean, row.rho_sd)),
-            *map(fixed, (row.recalls or dict.fromkeys(study.tops)).values()),
-            *map(fixed, (row.coverage, row.halfwidth, row.regret)),
+            *map(format_decimal, (row.rho_mean, row.rho_sd)),
+            *map(format_decimal, (row.recalls or dict.fromkeys(study.tops)).values()),
+            *map(format_decimal, (row.coverage, row.halfwidth, row.regret)),
         ]
         for design, of_design in study.designs.items()
         for row in of_design
     ]
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
-    rows.append(["half items", *[""] * 5, *map(fixed, halves), "", "", ""])
-    return two_sided(
+    rows.append(["half items", *[""] * 5, *map(format_decimal, halves), "", "", ""])
+    return make_table(
         f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
         f"ceiling {output.with_sd(study.halves.rho, study.halves.rho_sd)}",
         ["design"],
@@ -279,25 +280,25 @@ def sparsity_command(
     every regime, against cells and calls.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.stats.curl.link_table import links_table
-    from youden.study.link_curl import additivity_words
-    from youden.study.replaying import open_world
-    from youden.study.sparsity import sparsity_json, sparsity_words, study_sparsity
+    from youden.stats.curl.link_table import compare_links
+    from youden.study.link_curl import describe_additivity
+    from youden.study.replaying import read_dense_answers
+    from youden.study.sparsity import describe_sparsity, sparsity_to_json, study_sparsity
 
     found: dict[str, Json] = {}
     parts: list[StudyPart] = []
     for run in runs:
-        world = open_world(RunFolder(run))
+        world = read_dense_answers(RunFolder(run))
         with progress_bar() as bar:
             study = study_sparsity(world, groups=groups(world), progress=bar, **arguments)
-        words = (*sparsity_words(study), *additivity_words(links_table(world.scores(study.kind))))
+        words = (*describe_sparsity(study), *describe_additivity(compare_links(world.scores(study.kind))))
         signature = RunFolder(run).read_signature().text
         if html is not None:
             from youden.report.charts.studies import sparsity_figures
             from youden.report.pages.writing import StudyPart as Part
 
             parts.append(Part(run.name, signature, words, sparsity_figures(study)))
-        found[run.name] = {**sparsity_json(study), "words": list(words), "signature": signature}
+        found[run.name] = {**sparsity_to_json(study), "words": list(words), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)
             output.tell(False, {}, tables=[table], words=words, notes=[f"signature: {signature}"])
@@ -318,13 +319,13 @@ def _sparsity_table(study: SparsityStudy, name: str) -> Table:
         rows.append(
             [
                 row.label,
-                *(fixed(share, 1) for share in shares),
-                *(fixed(n, 0) for n in calls),
+                *(format_decimal(share, 1) for share in shares),
+                *(format_decimal(n, 0) for n in calls),
                 *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
             ]
         )
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", heads, "crrrrrrrr", rows)
 
 
-def _with_sd(spread: Spread | None) -> str:
+def _with_sd(spread: SeedSummary | None) -> str:
     return "–" if spread is None else output.with_sd(spread.mean, spread.sd)

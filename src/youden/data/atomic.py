@@ -1,6 +1,6 @@
-"""Replaces a file, a folder, or files that belong together, so that a reader finds the old or the new ones, complete.
+"""Write files and folders atomically: a reader finds either the old content or the new one, complete.
 
-This also holds after a process was killed and after a power cut.
+This holds even if the process is killed or the power fails, because data are flushed to the disk before they replace anything.
 """
 
 from __future__ import annotations
@@ -16,50 +16,66 @@ from errno import EACCES, EINVAL, ENOENT, ENOTSUP
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-HELD = os.name == "nt"
-"""Whether a file that somebody reads can be replaced only once it is closed, as on Windows."""
+LOCKS_OPEN_FILES = os.name == "nt"
+"""Whether a file cannot be replaced as long as another process reads it, as on Windows."""
 
-_WAITS = (0.01, 0.03, 0.1, 0.3, 1.0)
-"""Seconds. A viewer, or a guard against viruses, reads a file for less than that."""
+_RETRY_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Waits between attempts to replace a file. A viewer or a virus scanner reads a file in less time."""
 
 _NEW, _OLD = "new", "old"
-"""Names inside a scratch directory: of what is being written, and of the directory of what it replaces."""
+"""Names inside a scratch directory: of the new file or folder, and of the directory for what it replaces."""
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its missing parents, whose entries are on the disk when the function returns."""
+    """Create a directory and its missing parents, flushed to the disk.
+
+    Parameters
+    ----------
+    path : Path
+        The directory, which may exist.
+    """
     missing = [directory for directory in (path, *path.parents) if not directory.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for directory in missing:
-        _sync(directory.parent)
+        _flush(directory.parent)
 
 
-def take_place(fresh: Path, path: Path) -> None:
-    """Move the finished file or folder `fresh`, which lies in a scratch directory, to `path`, replacing what is there.
+def move_into_place(new_path: Path, path: Path) -> None:
+    """Move a finished file or folder out of a scratch directory to its target.
 
-    The content of `fresh` is on the disk before it is moved, and the move is on the disk before the function returns. If `fresh`
-    cannot be moved, what was at `path` is put back.
+    It replaces what exists at the target. The content is flushed to the disk before the move, and the move before the function
+    returns. If the move fails, the replaced
+    file or folder is restored.
+
+    Parameters
+    ----------
+    new_path : Path
+        File or folder in a scratch directory.
+    path : Path
+        Target.
     """
-    _sync_tree(fresh)
-    old = None
-    if path.is_dir() or (path.exists() and fresh.is_dir()):
-        old = fresh.parent / _OLD / path.name
-        old.parent.mkdir(exist_ok=True)
-        _rename(path, old)
+    _flush_tree(new_path)
+    old_path = None
+    if path.is_dir() or (path.exists() and new_path.is_dir()):
+        old_path = new_path.parent / _OLD / path.name
+        old_path.parent.mkdir(exist_ok=True)
+        _replace_with_retry(path, old_path)
     try:
-        _rename(fresh, path)
+        _replace_with_retry(new_path, path)
     except BaseException:
-        if old is not None:
-            _rename(old, path)
+        if old_path is not None:
+            _replace_with_retry(old_path, path)
         raise
-    _sync(path.parent)
+    _flush(path.parent)
 
 
-def _sync(path: Path) -> None:
-    """Flush a file, or the entries of a directory, to the disk. A directory that cannot be opened or flushed (on Windows, on some
-    network file systems, without the right to read it) is left to the system."""
+def _flush(path: Path) -> None:
+    """Flush a file, or the entries of a directory, to the disk.
+
+    A directory that cannot be opened or flushed is skipped: on Windows, on some network file systems, without read permission.
+    """
     try:
-        descriptor = os.open(path, os.O_RDWR if HELD and path.is_file() else os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDWR if LOCKS_OPEN_FILES and path.is_file() else os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
@@ -69,28 +85,28 @@ def _sync(path: Path) -> None:
             raise
 
 
-def _sync_tree(path: Path) -> None:
+def _flush_tree(path: Path) -> None:
     if path.is_dir():
         for child in path.iterdir():
-            _sync_tree(child)
-    _sync(path)
+            _flush_tree(child)
+    _flush(path)
 
 
-def _rename(fresh: Path, path: Path) -> None:
-    """`os.replace`, tried again for a moment where a reader holds the old one open. Raises: PermissionError after that."""
-    for seconds in _WAITS if HELD else ():
+def _replace_with_retry(source: Path, target: Path) -> None:
+    """Move `source` to `target`, with retries if a reader keeps the target open; raise PermissionError after the last one."""
+    for seconds in _RETRY_SECONDS if LOCKS_OPEN_FILES else ():
         try:
-            os.replace(fresh, path)
+            os.replace(source, target)
         except PermissionError:
             time.sleep(seconds)
         else:
             return
-    os.replace(fresh, path)
+    os.replace(source, target)
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """An error of a write inside the block, which knows no file (a full disk), names `path`."""
+def _name_file_in_errors(path: Path) -> Iterator[None]:
+    """Add `path` to an OSError from the block that names no file, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -100,61 +116,107 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path in a scratch directory, to be written inside the block, and move it to `path` if the block succeeds.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Write a file or a folder atomically.
 
-    It is then on the disk. A missing folder is created. After an error `path` is unchanged and the new file is gone.
+    Parameters
+    ----------
+    path : Path
+        Target; its missing parents are created.
+
+    Yields
+    ------
+    Path
+        Temporary path to write to. If the block succeeds, the content is flushed to the disk and moved to the target; after an
+        error the target is unchanged and the new content is deleted.
     """
     make_directory(path.parent)
-    with workplace(path.parent, name="youden") as place, _naming(path):
-        fresh = place / _NEW
-        yield fresh
-        take_place(fresh, path)
+    with scratch_directory(path.parent, name="youden") as scratch, _name_file_in_errors(path):
+        tmp_path = scratch / _NEW
+        yield tmp_path
+        move_into_place(tmp_path, path)
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder, to be filled inside the block, and replace the folder or file at `path` by it, as `replacing` does.
+def atomic_write_folder(path: Path) -> Iterator[Path]:
+    """Write a folder, and replace the folder or file at its target.
 
-    For a moment nothing is at `path`. If the process is killed in that moment, the next write to the same parent folder restores
-    the old folder or file.
+    For a moment nothing exists at the target. If the process is killed in that moment, the next write to the same parent folder
+    restores the old folder or file.
+
+    Parameters
+    ----------
+    path : Path
+        Target; its missing parents are created.
+
+    Yields
+    ------
+    Path
+        Empty temporary folder to fill. After an error the target is unchanged and the new folder is deleted.
     """
-    with replacing(path) as fresh:
-        fresh.mkdir()
-        yield fresh
+    with atomic_write(path) as tmp_path:
+        tmp_path.mkdir()
+        yield tmp_path
 
 
 @contextmanager
-def replacing_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """An empty folder inside `folder`, which is there, to be filled inside the block with files of these names. If the block ends
-    well, they take their places, the last name last, and a file of a name that was not written is taken out.
+def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """Write several files of one folder, and replace the existing ones together.
 
-    After an error all is as it was, and after a full disk too: nothing is written once the first has its place.
+    Parameters
+    ----------
+    folder : Path
+        Existing folder.
+    names : sequence of str
+        Names of the files. They are replaced in this order, so that the last one shows that all are new.
+
+    Yields
+    ------
+    Path
+        Empty temporary folder to fill. If the block succeeds, its files replace those of `folder`, and files that were not
+        written are deleted. After an error, also on a full disk, `folder` is unchanged.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder was deleted or moved.
     """
-    _need(folder, of=folder)
-    with workplace(folder) as fresh:
-        with _naming(folder):
-            yield fresh
-            _need(fresh, of=folder)
-            _sync_tree(fresh)
+    _check_folder(folder, error_path=folder)
+    with scratch_directory(folder) as scratch:
+        with _name_file_in_errors(folder):
+            yield scratch
+            _check_folder(scratch, error_path=folder)
+            _flush_tree(scratch)
         for name in names:
-            if (fresh / name).exists():
-                _rename(fresh / name, folder / name)
+            if (scratch / name).exists():
+                _replace_with_retry(scratch / name, folder / name)
             else:
                 (folder / name).unlink(missing_ok=True)
-        _sync(folder)
+        _flush(folder)
 
 
-def _need(place: Path, *, of: Path) -> None:
-    if not place.is_dir():
-        raise FileNotFoundError(ENOENT, "The folder was deleted or moved meanwhile", str(of))
+def _check_folder(folder: Path, *, error_path: Path) -> None:
+    if not folder.is_dir():
+        raise FileNotFoundError(ENOENT, "The folder was deleted or moved in the meantime", str(error_path))
 
 
 @contextmanager
-def workplace(folder: Path, *, name: str = "fit") -> Iterator[Path]:
-    """Yield an empty scratch directory inside `folder`, and remove it at the end. name: what its name begins with.
+def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
+    """Create a scratch directory for the duration of the block.
 
-    Scratch directories that killed processes of this machine left in `folder` are removed first.
+    Scratch directories that killed processes of this machine left in the folder are removed first.
+
+    Parameters
+    ----------
+    folder : Path
+        Existing folder.
+    name : str, default "fit"
+        Beginning of the directory's name, after a dot.
+
+    Yields
+    ------
+    Path
+        The empty directory.
     """
     remove_leftovers(folder)
     try:
@@ -167,16 +229,23 @@ def workplace(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove scratch directories that killed processes of this machine left in `folder`; first, restore what such a process was
-    about to replace."""
+    """Remove scratch directories that killed processes left in a folder.
+
+    Only those of processes of this machine are removed. What such a process was about to replace is restored first.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder that contains the scratch directories.
+    """
     for leftover in folder.glob(".*"):
         match = re.search(rf"-{re.escape(platform.node())}-(\d+)-\w+$", leftover.name)
         if not match or not _has_ended(int(match[1])):
             continue
-        with suppress(OSError):  # another process does the same, or the directory is another user's
-            for old in (leftover / _OLD).iterdir():
-                if not (folder / old.name).exists():
-                    _rename(old, folder / old.name)
+        with suppress(OSError):  # another process does the same, or the directory belongs to another user
+            for old_path in (leftover / _OLD).iterdir():
+                if not (folder / old_path.name).exists():
+                    _replace_with_retry(old_path, folder / old_path.name)
         shutil.rmtree(leftover, ignore_errors=True)
 
 

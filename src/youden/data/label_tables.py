@@ -1,4 +1,7 @@
-"""Reads tables that somebody has of agents: labels (numbers, one column each) and families."""
+"""Read tables about agents: labels (one column of numbers per label) and families.
+
+Tables come from users, so a column without a single number is ignored, while one bad value among numbers is an error.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,45 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.importers.foreign_files import wrong
-from youden.data.importers.table_files import EXCEL, excel_rows, table_rows
+from youden.data.importers.foreign_files import import_error
+from youden.data.importers.table_files import EXCEL, read_excel_sheets, read_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.text.regular_files import read_regular
 from youden.text.replacements import Replacements
 from youden.types.pool import Floats, ReadOnly
 
-_NOUNS = ("agent", "item", "alias")
+_ID_COLUMNS = ("agent", "item", "alias")
 _YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
 _NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
-_TRUTH = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
+_VALUE_BY_WORD = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelTable(ReadOnly):
-    """One row an agent, or an agent on an item.
+    """Labels of agents, or of agents on items.
 
-    agents: str[N]; items: str[N], None where labels are of agents alone; names: str[L], one a label; value: float[N, L], NaN
-    where a row says nothing. left_out: columns without a single number. aliases: str or None [N], the agent's other name. called:
-    name in the file → agent of the run, where they differ. digest: sha256 (hex) of the file.
+    Attributes
+    ----------
+    source : str
+        Path of the file.
+    digest : str
+        SHA-256 (hex) of the file.
+    agents : tuple of str
+        Agent of each row; length n_rows.
+    items : tuple of str or None
+        Item of each row; None for labels of agents.
+    names : tuple of str
+        Names of the labels; length n_labels.
+    value : float array (n_rows, n_labels)
+        NaN if a row has no such label.
+    left_out : tuple of str
+        Columns that are ignored because they contain no number.
+    aliases : tuple of str or None
+        Another name of each row's agent.
+    called : mapping
+        Name of an agent in the file → its id in the run, for names that differ.
     """
 
     source: str
@@ -50,205 +70,245 @@ class LabelTable(ReadOnly):
 
 
 def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
-    """Labels from a .csv, .tsv, .xlsx, .jsonl or .parquet with the columns agent, perhaps item and alias, and numbers.
+    """Read a table of labels.
 
-    yes and no, true and false, pass and fail, correct and incorrect are 1 and 0, win, tie and loss 1, 0.5 and 0; 80% is 0.8, and
-    0,5 is 0.5; an empty field, null and NaN say nothing. A table that `youden label` wrote has ids and the column label: whose
-    answers they are stands in the .json of its name, or in the one beside it that knows all its ids.
+    Parameters
+    ----------
+    path : Path
+        A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and columns of labels: numbers;
+        yes and no, true and false, pass and fail, correct and incorrect, as 1 and 0; win, tie and loss, as 1, 0.5 and 0; 80% is
+        0.8, and 0,5 is 0.5. An empty field, null and NaN are no label. A table from `youden label` has the columns id and label
+        instead; its agents and items are read from the .json of the same name, or from the only other one in the same folder that
+        contains all its ids.
+    repeated : bool, default False
+        Whether an agent, or an agent on an item, may have several rows.
 
-    repeated: whether an answer may be labelled more than once.
+    Returns
+    -------
+    LabelTable
 
-    Raises: ImportFormatError naming file and line (Parquet: row): [labels-columns], [labels-value] for text among numbers or an
-    infinite one, [labels-id], [labels-duplicate], [labels-empty], [labels-key] where that .json is not there or does not fit, and
-    what reading the file raises.
+    Raises
+    ------
+    ImportFormatError
+        [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, or infinite;
+        [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]: without rows;
+        [labels-key]: if the .json of a table from `youden label` is missing or does not fit. The message names the file and the
+        line (Parquet: the row). Also if the file cannot be read.
     """
-    where: dict[tuple[str, ...], str] = {}
+    location_by_key: dict[tuple[str, ...], str] = {}
     keys: list[tuple[str, ...]] = []
-    places: list[str] = []
+    locations: list[str] = []
     rows: list[Mapping[str, object]] = []
     columns: dict[str, None] = {}
-    for place, row in _named(path):
-        if all(_blank(value) for value in row.values()):
+    for location, row in _read_rows(path):
+        if all(_is_blank(value) for value in row.values()):
             continue
         if "agent" not in row:
-            raise wrong(
-                place,
-                f"there is no column agent; it has {shown(', '.join(row))}. Name the columns agent, item (for labels of "
-                "agents on items) and, for each label, as you like.",
+            raise import_error(
+                location,
+                f"there is no column agent: got the columns {shown(', '.join(row))}. Name the columns agent, item (for labels of "
+                "agents on items), and one of any name per label.",
                 slug="labels-columns",
             )
         if bool(rows) and ("item" in row) != ("item" in rows[0]):
-            raise wrong(place, "some rows have an item and some have none. Give two files.", slug="labels-columns")
-        key = tuple(_id(row[noun], noun, place) for noun in ("agent", "item") if noun in row)
-        if key in where and not repeated:
-            raise wrong(
-                place,
-                f"{' on '.join(map(repr, key))} is labelled in {where[key]} already. Keep one row.",
+            raise import_error(
+                location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
+            )
+        key = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
+        if key in location_by_key and not repeated:
+            raise import_error(
+                location,
+                f"{' on '.join(map(repr, key))} already has labels in {location_by_key[key]}. Remove one of the rows.",
                 slug="labels-duplicate",
             )
-        where[key] = place
+        location_by_key[key] = location
         keys.append(key)
-        places.append(place)
+        locations.append(location)
         rows.append(row)
         columns.update(dict.fromkeys(row))
     if not rows:
-        raise wrong(path, "it has no rows. Give one line for each agent, or agent and item.", slug="labels-empty")
-    found = {name: [row.get(name) for row in rows] for name in columns if name not in _NOUNS}
-    numbers = {
+        raise import_error(path, "it has no rows. Add one row per agent, or per agent and item.", slug="labels-empty")
+
+    candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
+    labels = {
         name: values
-        for name, values in found.items()
-        if name.strip() and any(_number(value) is not None for value in values)
+        for name, values in candidates.items()
+        if name.strip() and any(_to_number(value) is not None for value in values)
     }
-    if not numbers:
-        raise wrong(
+    if not labels:
+        raise import_error(
             path,
-            "no column but agent and item holds numbers, or yes and no; there is "
-            f"{shown(', '.join(found)) if found else 'none'}. Add one, such as accuracy, or write 1 and 0 for words of your own.",
+            "no column other than agent and item contains numbers, or yes and no: got "
+            f"{shown(', '.join(candidates)) if candidates else 'none'}. Add a column, such as accuracy, or set 1 and 0 in "
+            "place of other words.",
             slug="labels-columns",
         )
+    numbers = []
+    for name, values in labels.items():
+        numbers.append([_parse_label(value, name, location) for value, location in zip(values, locations, strict=True)])
     return LabelTable(
         source=str(path),
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
         agents=tuple(key[0] for key in keys),
         items=tuple(key[1] for key in keys) if len(keys[0]) > 1 else None,
-        names=tuple(numbers),
-        value=np.array(
-            [
-                [_value(value, name, place) for value, place in zip(values, places, strict=True)]
-                for name, values in numbers.items()
-            ]
-        ).T,
-        left_out=tuple(name for name in found if name not in numbers),
-        aliases=tuple(None if _blank(row.get("alias")) else str(row.get("alias")) for row in rows),
+        names=tuple(labels),
+        value=np.array(numbers).T,
+        left_out=tuple(name for name in candidates if name not in labels),
+        aliases=tuple(None if _is_blank(row.get("alias")) else str(row.get("alias")) for row in rows),
     )
 
 
-def key_file(path: Path) -> Path:
-    """Where it stands whose answers a table to label holds."""
+def label_key_path(path: Path) -> Path:
+    """Return the path of the .json with the agents and items of a table.
+
+    Parameters
+    ----------
+    path : Path
+        The table.
+
+    Returns
+    -------
+    Path
+    """
     return path.with_suffix(".json")
 
 
-def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The rows; those of a table to label with agent and item in place of their ids."""
+def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row; in a table to label, with agent and item instead of the id."""
     rows: Iterable[tuple[str, Mapping[str, object]]]
     if path.suffix.lower() in EXCEL:
-        rows = [row for _, sheet in excel_rows(path, lambda *_: None) for row in sheet]
+        rows = [row for _, sheet in read_excel_sheets(path, lambda *_: None) for row in sheet]
     else:
-        rows = _checked(table_rows(path, replaced := Replacements(), exact=True), replaced)
-    said = [
-        (place, row)
-        for place, row in rows
-        if "agent" in row or not {"id", "label"} <= set(row) or not _blank(row["label"])
-    ]
-    ids = {str(row["id"]).strip() for _, row in said if "agent" not in row and "id" in row and "label" in row}
-    answers = _read_key(path, ids) if ids else {}
-    for place, row in said:
-        if "agent" in row or not {"id", "label"} <= set(row):
-            yield place, row
+        rows = _check_finite(read_rows(path, replaced := Replacements(), exact=True), replaced)
+    used_rows = [(location, row) for location, row in rows if not _is_row_to_label(row) or not _is_blank(row["label"])]
+    ids = {str(row["id"]).strip() for _, row in used_rows if _is_row_to_label(row)}
+    agent_item_by_id = _read_key(path, ids) if ids else {}
+    for location, row in used_rows:
+        if not _is_row_to_label(row):
+            yield location, row
             continue
-        agent, item = answers[str(row["id"]).strip()]
-        yield place, {"agent": agent, "item": item, "label": row["label"]}
+        agent, item = agent_item_by_id[str(row["id"]).strip()]
+        yield location, {"agent": agent, "item": item, "label": row["label"]}
 
 
-def _checked(
+def _is_row_to_label(row: Mapping[str, object]) -> bool:
+    return "agent" not in row and {"id", "label"} <= set(row)
+
+
+def _check_finite(
     rows: Iterable[tuple[str, Mapping[str, object]]], replaced: Replacements
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the rows. Raises: ImportFormatError [labels-value] at the first in whose JSON a number is NaN or infinite."""
-    for place, row in rows:
+    """Yield the rows; raise ImportFormatError [labels-value] at the first whose JSON contains NaN or an infinite number."""
+    for location, row in rows:
         if replaced.n_nonfinite:
-            problem = "it has a number that is NaN or infinite. Write a finite number, or null if there is no label."
-            raise wrong(place, problem, slug="labels-value")
-        yield place, row
+            problem = "it contains a number that is NaN or infinite. Set a finite number, or null if there is no label."
+            raise import_error(location, problem, slug="labels-value")
+        yield location, row
 
 
 def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Id → agent, item, of a table to label, from the .json of its name, else from the only one beside it that knows all `ids`.
+    """Read the agent and item of each id in a table to label.
 
-    Raises: ImportFormatError [labels-key].
+    They are in the .json of the table's name, else in the only other .json of its folder that contains all `ids`. Raises
+    ImportFormatError [labels-key] otherwise.
     """
-    found = []
-    for file in dict.fromkeys([key_file(path), *sorted(path.parent.glob("*.json"))]):
+    matches = []
+    for file in dict.fromkeys([label_key_path(path), *sorted(path.parent.glob("*.json"))]):
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            said = {
-                str(one["id"]): (str(one["agent"]), str(one["item"]))
-                for one in json.loads(read_regular(file))["answers"]
-            }
-            if said.keys() >= set(ids):
-                if file == key_file(path):
-                    return said
-                found.append(said)
-    if len(found) == 1:
-        return found[0]
-    raise wrong(
+            answers = json.loads(read_regular(file))["answers"]
+            agent_item_by_id = {str(answer["id"]): (str(answer["agent"]), str(answer["item"])) for answer in answers}
+            if agent_item_by_id.keys() >= set(ids):
+                if file == label_key_path(path):
+                    return agent_item_by_id
+                matches.append(agent_item_by_id)
+    if len(matches) == 1:
+        return matches[0]
+    raise import_error(
         path,
-        f"it has ids in place of agents, and {'several files beside it know' if found else 'no file beside it knows'} whose "
-        f"answers they are. Put the one that `youden label` wrote with it beside it as {key_file(path).name}.",
+        f"it has ids in place of agents, and {'several files' if matches else 'no file'} in its folder can tell whose answers "
+        f"they are. Add the file that `youden label` wrote with it, as {label_key_path(path).name}.",
         slug="labels-key",
     )
 
 
-def _value(value: object, name: str, place: str) -> float:
-    if _blank(value):
+def _parse_label(value: object, name: str, location: str) -> float:
+    if _is_blank(value):
         return math.nan
-    number = _number(value)
+    number = _to_number(value)
     if number is None or math.isinf(number):
-        raise wrong(
-            place,
-            f"{name} is {shown(value)}, no finite number. Write a number, or nothing where there is no label.",
+        raise import_error(
+            location,
+            f"{name} is not a finite number: got {shown(value)}. Set a number, or leave the field empty if there is no label.",
             slug="labels-value",
         )
     return number
 
 
-def _blank(value: object) -> bool:
+def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _number(value: object) -> float | None:
-    """The number that a field says; None for anything else."""
+def _to_number(value: object) -> float | None:
+    """Convert a field to a number; None if it is not one."""
     if isinstance(value, str):
-        if (truth := _TRUTH.get(value.strip().lower())) is not None:
-            return truth
-        said = value.strip()
-        if _DECIMAL_COMMA.fullmatch(said):
-            said = said.replace(",", ".")
+        if (number := _VALUE_BY_WORD.get(value.strip().lower())) is not None:
+            return number
+        digits = value.strip()
+        if _DECIMAL_COMMA.fullmatch(digits):
+            digits = digits.replace(",", ".")
         try:
-            return float(said[:-1]) / 100 if said.endswith("%") else float(said)
+            return float(digits[:-1]) / 100 if digits.endswith("%") else float(digits)
         except ValueError:
             return None
     return float(value) if isinstance(value, int | float | Decimal) else None
 
 
-def _id(value: object, noun: str, place: str) -> str:
+def _parse_id(value: object, column: str, location: str) -> str:
     name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(name, str) or not name.strip():
-        raise wrong(place, f"the {noun} is {shown(value)}. Write its id as in the pool.", slug="labels-id")
+        raise import_error(
+            location, f"the {column} is not an id: got {shown(value)}. Set its id as in the pool.", slug="labels-id"
+        )
     return name
 
 
 def read_families(path: Path) -> dict[str, str]:
-    """Agent → family, from a .csv, .tsv, .jsonl or .parquet with the columns agent and family; an empty family says nothing.
+    """Read a table of families.
 
-    Raises: ImportFormatError [families-columns], [families-twice] where an agent has two, [families-empty], and what reading the
-    file raises.
+    Parameters
+    ----------
+    path : Path
+        A .csv, .tsv, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
+
+    Returns
+    -------
+    dict
+        Id of an agent → its family.
+
+    Raises
+    ------
+    ImportFormatError
+        [families-columns]: if a column is missing; [families-twice]: if an agent has two families; [families-empty]: if no agent
+        has a family. Also if the file cannot be read.
     """
-    found: dict[str, str] = {}
-    for place, row in table_rows(path, exact=True):
+    families: dict[str, str] = {}
+    for location, row in read_rows(path, exact=True):
         if "agent" not in row or "family" not in row:
             raise ImportFormatError(
-                f"{place}: the columns are {', '.join(map(str, row))}. A table of families has the columns agent and family.",
+                f"{location}: a table of families has the columns agent and family: got {', '.join(map(str, row))}. Add the "
+                "missing column.",
                 slug="families-columns",
             )
         agent, family = (str(row[name] if row[name] is not None else "").strip() for name in ("agent", "family"))
         if not agent or not family:
             continue
-        if found.setdefault(agent, family) != family:
+        if families.setdefault(agent, family) != family:
             raise ImportFormatError(
-                f"{place}: '{agent}' is of the family '{family}' here and of '{found[agent]}' before. Keep one line an agent.",
+                f"{location}: '{agent}' has the family '{family}' here and '{families[agent]}' above. Remove one of the rows.",
                 slug="families-twice",
             )
-    if not found:
+    if not families:
         raise ImportFormatError(
-            f"{path} names no agent with a family. Give lines of agent and family.", slug="families-empty"
+            f"{path} contains no agent with a family. Add rows with an agent and a family.", slug="families-empty"
         )
-    return found
+    return families

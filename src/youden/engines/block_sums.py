@@ -1,5 +1,7 @@
-"""What a fit sums over blocks of items: rates, scores and counts as the methods of `Verdicts` and `Rates` give them, and what is
-known of every two agents; and what its calls took.
+"""Sums chunks of items into the results of a fit: scores, counts of trials, pair statistics and counts of calls.
+
+A fit holds one chunk of items in memory at a time. The sums equal what the methods of `Verdicts` and `Rates` compute from the
+whole run.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.engines.trial_blocks import RateBlock, TrialsByItem
+from youden.engines.trial_blocks import RateChunk, TrialsByItem
 from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
-from youden.stats.trials.false_positives import ApartSums
+from youden.stats.trials.false_positives import IndependentTotals
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.cells import CellIndex, Pairs, ScoredCells
 from youden.types.facts import CallFacts
@@ -22,195 +24,321 @@ from youden.types.results import Rates, ScoreKind, ScoreRole
 
 
 class PairSums:
-    """What is known of ordered pairs of agents, and how many pairs of cells were compared; blocks of other items add up.
+    """Sums over trials by ordered pair of agents, accumulated chunk by chunk.
 
-    totals: of answers that may be learned from.
+    Parameters
+    ----------
+    n_agents : int
+    own_rates : bool
+        Whether each pair has its own false-positive rate, from matched independent trials.
+
+    Attributes
+    ----------
+    totals : PairTotals
+        Totals of the answers that training scores may use.
     """
 
     def __init__(self, n_agents: int, *, own_rates: bool) -> None:
-        self._twin, self.totals = own_rates, PairTotals(n_agents)
+        self._has_own_rates, self.totals = own_rates, PairTotals(n_agents)
         self._difference, self._items = np.zeros((2, n_agents, n_agents))
         self._n_pairs = self._n_cells = 0
 
-    def add(self, block: RateBlock, *, n_cells: int) -> None:
-        """n_cells: of answered paired trials in the block."""
-        rates = block.rates
-        difference = rates.tpr - rates.fpr if self._twin else rates.tpr
-        seen = ~np.isnan(difference)
-        self._difference += _by_pair(rates, seen, difference)
-        self._items += _by_pair(rates, seen)
-        self.totals.add(block.answers)
-        self._n_pairs += _n_pairs_of_cells(rates)
+    def add(self, chunk: RateChunk, *, n_cells: int) -> None:
+        """Add a chunk of items.
+
+        Parameters
+        ----------
+        chunk : RateChunk
+        n_cells : int
+            Number of cells of the chunk that have an answered paired trial.
+        """
+        rates = chunk.rates
+        difference = rates.tpr - rates.fpr if self._has_own_rates else rates.tpr
+        observed = ~np.isnan(difference)
+
+        self._difference += _sum_by_pair(rates, observed, difference)
+        self._items += _sum_by_pair(rates, observed)
+        self.totals.add(chunk.answers)
+        self._n_pairs += _count_compared_cells(rates)
         self._n_cells += n_cells
 
-    def pairs(self, apart: Differences, ability: Floats) -> Pairs:
-        """apart: who is told from whom; ability: float[K], of the additive fit."""
-        means, met = self.totals.means, self._items > 0
-        seen = 2 * self._n_pairs / (self._n_cells * (len(ability) - 1)) if self._n_pairs else None
+    def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
+        """Return the statistics of every pair of agents.
+
+        Parameters
+        ----------
+        differences : Differences
+            Pairwise differences of the abilities, which decide what is significant.
+        ability : float array (n_agents,)
+            Abilities of the additive fit.
+        """
+        means, is_compared = self.totals.means, self._items > 0
+
+        # share of the possible partners of a cell that it was compared with: each compared pair counts for two cells
+        partners_seen = None
+        if self._n_pairs:
+            partners_seen = 2 * self._n_pairs / (self._n_cells * (len(ability) - 1))
+
+        no_agreement = np.full(is_compared.shape, np.nan)
         return Pairs(
-            agreement=np.divide(self._difference, self._items, out=np.full(met.shape, np.nan), where=met),
+            agreement=np.divide(self._difference, self._items, out=no_agreement, where=is_compared),
             mean=means.mean,
-            error=means.error,
+            error=means.std_error,
             n=means.n,
-            above=np.where(np.isnan(apart.error), np.nan, apart.above),
+            above=np.where(np.isnan(differences.std_error), np.nan, differences.significantly_better),
             ability=ability,
-            partners_seen=seen,
-            own_rates=self._twin,
+            partners_seen=partners_seen,
+            own_rates=self._has_own_rates,
         )
 
 
-def _by_pair(rates: Rates, used: Bools, value: Floats | None = None) -> Floats:
-    """Sums over some rows by ordered pair of agents; None counts them."""
+def _sum_by_pair(rates: Rates, rows: Bools, values: Floats | None = None) -> Floats:
+    """Sum values over rows by ordered pair of agents, (n_agents, n_agents); count the rows if `values` is None.
+
+    rows : bool array (n_rows,); values : float array (n_rows,)
+    """
     K = rates.n_agents
-    pair = rates.first[used] * np.int64(K) + rates.second[used]
-    return np.bincount(pair, None if value is None else value[used], K * K).reshape(K, K).astype(np.float64)
+    pair = rates.first[rows] * np.int64(K) + rates.second[rows]
+    weights = None if values is None else values[rows]
+    return np.bincount(pair, weights, K * K).reshape(K, K).astype(np.float64)
 
 
-def _n_pairs_of_cells(rates: Rates) -> int:
-    """How many two cells of an item an answered paired trial compared, either way round."""
-    seen = ~np.isnan(rates.tpr)
-    item, one, two = (column[seen].astype(np.int64) for column in (rates.item, rates.first, rates.second))
+def _count_compared_cells(rates: Rates) -> int:
+    """Count the pairs of cells of one item that an answered paired trial compared, in either order."""
+    answered = ~np.isnan(rates.tpr)
+    item, first, second = (column[answered].astype(np.int64) for column in (rates.item, rates.first, rates.second))
     K = np.int64(rates.n_agents)
-    key = np.sort((item * K + np.minimum(one, two)) * K + np.maximum(one, two))
-    return int(np.count_nonzero(np.diff(key, prepend=-1)))
+
+    # one number per item and unordered pair of agents
+    cell_pair = np.sort((item * K + np.minimum(first, second)) * K + np.maximum(first, second))
+    return int(np.count_nonzero(np.diff(cell_pair, prepend=-1)))
 
 
-class Tallied:
-    """Sums over the blocks of a plan's or imported rates' trials: scores, item counts and pair sums.
+class ChunkSums:
+    """Sums over all chunks of the trials of a run: scores, counts per item and pair sums.
 
-    `row`, `symmetric` and `holdout` are scores, the last None without a holdout; `item_trials`, int (n_items,), counts answered
-    paired trials; `split` and `apart` are those of the trials.
+    Parameters
+    ----------
+    chunks : iterable of RateChunk
+        All chunks, in the order of items.
+    source : Plan or Rates
+        The plan or the imported rates that the chunks belong to.
+    false_positives : IndependentTotals
+        Sums of the independent trials.
+
+    Attributes
+    ----------
+    row, symmetric : Scores
+        Training scores.
+    holdout : Scores or None
+        Symmetric scores of the held-out cells; None without a holdout.
+    n_trials_by_item : int array (n_items,)
+        Answered paired trials of each item.
+    pairs : PairSums
+    split : Split
+        The split of `source`.
+    false_positives : IndependentTotals
     """
 
-    def __init__(self, blocks: Iterable[RateBlock], source: Plan | Rates, apart: ApartSums) -> None:
-        """Sum all blocks. source: what the blocks belong to; apart: sums of its independent trials."""
-        row, symmetric = _Scores(source, "row"), _Scores(source, "symmetric")
-        holdout = _Scores(source, "symmetric") if source.split.n_holdout else None
-        self.split, self.apart = source.split, apart
-        self.item_trials: Positions = np.zeros(source.n_items, dtype=np.int64)
+    def __init__(self, chunks: Iterable[RateChunk], source: Plan | Rates, false_positives: IndependentTotals) -> None:
+        row, symmetric = _ScoreCollector(source, "row"), _ScoreCollector(source, "symmetric")
+        holdout = _ScoreCollector(source, "symmetric") if source.split.n_holdout else None
+        self.split, self.false_positives = source.split, false_positives
+        self.n_trials_by_item: Positions = np.zeros(source.n_items, dtype=np.int64)
         self.pairs = PairSums(source.n_agents, own_rates=source.independent == "twin")
-        for block in blocks:
-            rates = block.rates
-            for part in (row, symmetric):
-                part.put(block, block.clean.training_scores(kind=part.kind))
+
+        for chunk in chunks:
+            rates = chunk.rates
+            for collector in (row, symmetric):
+                collector.add(chunk, chunk.clean.training_scores(kind=collector.kind))
             if holdout is not None:
-                holdout.put(block, rates.holdout_scores())
-            times = cells_of(rates, rates.n_paired)
-            self.item_trials[block.items] = times.sum(axis=0) / 2
-            self.pairs.add(block, n_cells=int((times > 0).sum()))
-        # a pooled rate is known only once all blocks are summed; own rates were taken off before
-        is_pooled = source.independent == "pooled"
-        clean_rate, rate = (apart.clean_rate, apart.rate or 0.0) if is_pooled else (0.0, 0.0)
-        self.row, self.symmetric = row.scores("train", less=clean_rate), symmetric.scores("train", less=clean_rate)
-        self.holdout = None if holdout is None else holdout.scores("holdout", less=rate)
+                holdout.add(chunk, rates.holdout_scores())
+
+            # each trial counts in two cells
+            n_trials = sum_by_cell(rates, rates.n_paired)
+            self.n_trials_by_item[chunk.items] = n_trials.sum(axis=0) / 2
+            self.pairs.add(chunk, n_cells=int((n_trials > 0).sum()))
+
+        # a pooled rate is not known before all chunks are summed; the rates of single pairs are subtracted already
+        training_rate = holdout_rate = 0.0
+        if source.independent == "pooled":
+            training_rate, holdout_rate = false_positives.training_rate, false_positives.rate or 0.0
+        self.row = row.to_scores("train", offset=training_rate)
+        self.symmetric = symmetric.to_scores("train", offset=training_rate)
+        self.holdout = None if holdout is None else holdout.to_scores("holdout", offset=holdout_rate)
 
 
-def symmetric_scores(trials: TrialsByItem) -> Scores:
-    """Training scores alone."""
-    made = _Scores(trials.plan, "symmetric")
-    for block in trials.blocks():
-        made.put(block, block.clean.training_scores(kind=made.kind))
-    return made.scores("train", less=trials.apart.clean_rate if trials.plan.independent == "pooled" else 0.0)
+def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
+    """Compute the symmetric training scores of a run, without the other sums.
+
+    Parameters
+    ----------
+    trials : TrialsByItem
+
+    Returns
+    -------
+    Scores
+    """
+    collector = _ScoreCollector(trials.plan, "symmetric")
+    for chunk in trials.iter_rates():
+        collector.add(chunk, chunk.clean.training_scores(kind=collector.kind))
+    rate = trials.false_positives.training_rate if trials.plan.independent == "pooled" else 0.0
+    return collector.to_scores("train", offset=rate)
 
 
-def cells_of(rates: Rates, values: Floats | Ids) -> Floats:
-    """Sums of a column, int or float[R], by agent, on either side, and item: float[K, B]."""
+def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
+    """Sum a column of rates over the rows of each cell, whichever position its agent has in the pair.
+
+    Parameters
+    ----------
+    rates : Rates
+    values : int or float array (n_rows,)
+
+    Returns
+    -------
+    float array (n_agents, n_items)
+    """
     size = rates.n_agents * rates.n_items
-    sides = (side * np.int64(rates.n_items) + rates.item for side in (rates.first, rates.second))
-    return np.asarray(sum(np.bincount(side, values, size) for side in sides)).reshape(rates.n_agents, rates.n_items)
+    cells = (agent * np.int64(rates.n_items) + rates.item for agent in (rates.first, rates.second))
+    sums = sum(np.bincount(cell, values, size) for cell in cells)
+    return np.asarray(sums).reshape(rates.n_agents, rates.n_items)
 
 
-class _Scores:
-    """Scores that come in blocks of items, in their order."""
+class _ScoreCollector:
+    """Collects the scores of chunks, in the order of items, into scores of all items."""
 
-    def __init__(self, of: Plan | Rates, kind: ScoreKind) -> None:
-        self.of, self.kind, self.parts = of, kind, list[tuple[Ids, Ids, Floats, Floats]]()
+    def __init__(self, source: Plan | Rates, kind: ScoreKind) -> None:
+        self._source, self.kind = source, kind
+        self._chunks = list[tuple[Ids, Ids, Floats, Floats]]()
 
-    def put(self, block: RateBlock, scores: Scores) -> None:
-        at, value, weight = scores.cells
-        self.parts.append((at.agent, at.item + np.int32(block.start), value, weight))
+    def add(self, chunk: RateChunk, scores: Scores) -> None:
+        cells, value, weight = scores.cells
+        self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
-    def scores(self, role: ScoreRole, *, less: float) -> Scores:
-        agent, item, value, weight = (np.concatenate(column) for column in zip(*self.parts, strict=True))
-        self.parts.clear()
-        value -= less
-        cells = ScoredCells(CellIndex(agent, item, self.of.n_agents, self.of.n_items), value, weight)
-        return Scores(cells, role, self.kind, self.of.agent_ids, self.of.item_ids)
+    def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
+        """Join the chunks and subtract `offset` from each score; the collector is empty afterwards."""
+        agent, item, value, weight = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
+        self._chunks.clear()
+        value -= offset
+
+        source = self._source
+        cells = ScoredCells(CellIndex(agent, item, source.n_agents, source.n_items), value, weight)
+        return Scores(cells, role, self.kind, source.agent_ids, source.item_ids)
 
 
 class CallCounts:
-    """`CallFacts`, summed over blocks of rows. plan: its trials are not looked at; measured: columns that the judge filled.
+    """Counts the calls, tokens and costs of a run over chunks of its rows.
 
-    Columns have the names of verdicts.parquet, positions for ids.
+    Columns have the names of verdicts.parquet, with positions in place of ids.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan of the run; its trials are not read.
+    measured : collection of str
+        Names of the columns that the judge filled: "key", "tokens_in", "tokens_out", "usd", "seconds".
     """
 
     def __init__(self, plan: Plan, measured: Collection[str]) -> None:
         self._plan, self._measured = plan, frozenset(measured)
-        self._touched = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
+        self._is_compared = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
         self._n = np.zeros((2, len(MISSING_REASONS)), dtype=np.int64)
         self._sums = dict.fromkeys(("tokens_in", "tokens_out", "usd"), 0.0)
         self._seconds, self._n_timed = 0.0, 0
-        self._unpaid: list[NDArray[np.bytes_]] = []
+        self._reused_keys: list[NDArray[np.bytes_]] = []
 
-    def add_all(self, rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
-        """All rows, some at a time; again where it takes all of them to know which answers no pass of the run paid for."""
-        for columns in rows():
+    def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
+        """Add all rows of a run.
+
+        Parameters
+        ----------
+        read_rows : callable
+            Returns an iterable over all rows, in chunks of columns. It is called a second time if some answers cost nothing, to
+            find out whether another row of the run paid for them.
+        """
+        for columns in read_rows():
             self._add(columns)
-        for columns in rows() if self._unpaid else ():
-            if (made := self._made(columns)).any():
-                keys = columns["key"][made]
-                self._unpaid = [some[~np.isin(some, keys)] for some in self._unpaid]
+        if not self._reused_keys:
+            return
+
+        for columns in read_rows():
+            is_paid = self._find_paid(columns)
+            if is_paid.any():
+                paid_keys = columns["key"][is_paid]
+                self._reused_keys = [keys[~np.isin(keys, paid_keys)] for keys in self._reused_keys]
 
     def _add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        paired, missing = columns["arm"] == PAIRED, columns["missing"]
+        is_paired, missing = columns["arm"] == PAIRED, columns["missing"]
         for side in ("first", "second"):
-            self._touched[columns[side][paired], columns["item"][paired]] = True
-        for arm, rows in enumerate((paired, ~paired)):
-            self._n[arm] += np.bincount(missing[rows], minlength=len(MISSING_REASONS))
+            self._is_compared[columns[side][is_paired], columns["item"][is_paired]] = True
+        for trial_type, rows in enumerate((is_paired, ~is_paired)):
+            self._n[trial_type] += np.bincount(missing[rows], minlength=len(MISSING_REASONS))
         for name in self._measured & self._sums.keys():
             self._sums[name] += float(columns[name].sum())
+
         if "seconds" in self._measured:
             timed = columns["seconds"][columns["seconds"] > 0]
-            self._seconds, self._n_timed = self._seconds + float(timed.sum()), self._n_timed + len(timed)
-            rest = (missing == 0) & ~self._made(columns)
-            if "key" in self._measured and rest.any():
-                keys = columns["key"][rest]
-                self._unpaid.append(keys[keys != b""])
+            self._seconds += float(timed.sum())
+            self._n_timed += len(timed)
+            is_reused = (missing == 0) & ~self._find_paid(columns)
+            if "key" in self._measured and is_reused.any():
+                keys = columns["key"][is_reused]
+                self._reused_keys.append(keys[keys != b""])
 
-    def facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
-        """Of all that was added. usd_tried: what the run's calibration paid for answers used here."""
-        lost = [
-            {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True) if n}
-            for counts in self._n
-        ]
+    def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
+        """Return the counts of all rows that were added.
+
+        Parameters
+        ----------
+        models : tuple of str
+            Models that answered.
+        usd_tried : float
+            USD that the calibration of the run's judge paid for answers that are used here.
+        """
+        missing_paired, missing_independent = map(_count_by_reason, self._n)
         return CallFacts(
             n_paired=int(self._n[0].sum()),
             n_independent=int(self._n[1].sum()),
             n_dense_calls=self._plan.n_dense_calls,
-            n_cells=int(self._touched.sum()),
-            missing_paired=lost[0],
-            missing_independent=lost[1],
+            n_cells=int(self._is_compared.sum()),
+            missing_paired=missing_paired,
+            missing_independent=missing_independent,
             tokens_in=int(self._sums["tokens_in"]),
             tokens_out=int(self._sums["tokens_out"]),
             usd=or_none(usd_tried + self._sums["usd"]),
             seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
             models=models,
-            n_reused=sum(map(len, self._unpaid)),
+            n_reused=sum(map(len, self._reused_keys)),
             usd_calibration=or_none(usd_tried),
         )
 
-    def _made(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
-        """Rows whose call a pass of this run paid for."""
-        paid = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
-        return np.asarray((columns["seconds"] > 0) | paid)
+    def _find_paid(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
+        """Return which rows have a call that this run paid for."""
+        has_cost = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
+        return np.asarray((columns["seconds"] > 0) | has_cost)
 
 
-def call_facts(result: Verdicts) -> CallFacts:
-    """Counted over a run's answers."""
+def _count_by_reason(counts: Positions) -> dict[str, int]:
+    """Return the counts of missing answers by reason, without zeros; counts : int array (n_reasons,), answered first."""
+    return {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True) if n}
+
+
+def count_calls(result: Verdicts) -> CallFacts:
+    """Count the calls, tokens and costs of a run.
+
+    Parameters
+    ----------
+    result : Verdicts
+
+    Returns
+    -------
+    CallFacts
+    """
     plan = result.plan
     measures = {name: getattr(result, name) for name in ("key", "tokens_in", "tokens_out", "usd", "seconds")}
     measures = {name: column for name, column in measures.items() if column is not None}
+
     counts = CallCounts(plan, measures)
     columns = plan.trials.columns() | {"missing": result.missing} | measures
-    counts.add_all(lambda: [columns])
-    return counts.facts(models=result.models, usd_tried=result.usd_tried)
+    counts.add_rows(lambda: [columns])
+    return counts.to_facts(models=result.models, usd_tried=result.usd_tried)

@@ -1,7 +1,7 @@
-"""Places workers on a Ray cluster and waits until one of them knows the whole.
+"""Runs a function on workers of a Ray cluster and waits for the first result.
 
-Nothing of a run is kept here. Who asks what, what may be spent and what was answered is the store's affair, so a worker or a
-whole node may be lost at any time: Ray starts its workers again where there is room, and the others go on meanwhile.
+The workers keep nothing of a run: leases, budget and answers are in the store. A worker or a whole node may therefore
+be lost at any time. Ray restarts its workers on other nodes, and the remaining workers continue in the meantime.
 """
 
 from __future__ import annotations
@@ -26,203 +26,256 @@ from youden.judging.scheduler.shutdown import run_until_stopped
 
 T = TypeVar("T")
 
-RESTARTS = 4
-"""So often Ray starts a worker again that died."""
+MAX_RESTARTS = 4
+"""How often Ray restarts a worker that died."""
 
-FOR_THE_REST = 2.0
-"""Seconds that the others get to end by themselves once one is through: nothing is under way then."""
+MAX_REMAINING_SECONDS = 2.0
+"""How long the other workers may take to end once one has a result; no call is in flight then."""
 
-KNOCK = 10.0
-"""Seconds in which the cluster has to take a connection."""
+CONNECT_TIMEOUT_SECONDS = 10.0
 
-ROOM_AFTER = 15
-"""Seconds after which it is said that workers wait for room."""
+PENDING_NOTICE_SECONDS = 15
+"""Time after which workers that the cluster has not placed yet are reported."""
 
 _NO_PACKAGE = "No module named 'youden"
 
 
 @dataclass(frozen=True)
-class Placing:
-    """Where workers go. wanted: how many, and what Ray sets aside for each.
+class RayPlacement:
+    """How many workers are placed on a Ray cluster, and where.
 
-    one_machine: whether they all have to be on this machine, because they share a file. grace: seconds that calls in flight get
-    when the run is told to stop. say: told in words what happens. look: called every second.
+    Attributes
+    ----------
+    workers : RayWorkers
+        Number of workers, and the CPUs, GPUs and other resources that Ray reserves for each.
+    one_machine : bool
+        Whether all workers must be on this machine, because they share a file.
+    grace : float
+        Seconds that calls in flight may take after a stop signal.
+    on_status : callable
+        Called with a line of text for each change.
+    on_tick : callable
+        Called every second.
     """
 
-    wanted: RayWorkers = field(default_factory=RayWorkers)
+    workers: RayWorkers = field(default_factory=RayWorkers)
     one_machine: bool = False
     grace: float = 8.0
-    say: Callable[[str], None] = lambda _: None
-    look: Callable[[], None] = lambda: None
+    on_status: Callable[[str], None] = lambda _: None
+    on_tick: Callable[[], None] = lambda: None
 
     @property
-    def needs(self) -> str:
-        """What a worker needs, in words."""
-        each = self.wanted
-        own = {"num_cpus": each.num_cpus, "num_gpus": each.num_gpus, **each.resources}
-        return ", ".join(f"{name} {amount:g}" for name, amount in own.items() if amount)
+    def resources(self) -> str:
+        """The resources that each worker needs, such as "num_cpus 1, num_gpus 0.5"."""
+        amounts = {"num_cpus": self.workers.num_cpus, "num_gpus": self.workers.num_gpus, **self.workers.resources}
+        return ", ".join(f"{name} {amount:g}" for name, amount in amounts.items() if amount)
 
 
-def on_ray(work: Callable[[], T], placing: Placing) -> T:
-    """What the first worker returns that gets to the end of `work`, on the cluster of RAY_ADDRESS or one of this machine.
+def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
+    """Run a function on every worker of a Ray cluster and return the first result.
 
-    work: can be pickled; each worker calls it.
+    The cluster is the one in RAY_ADDRESS; without that variable, one is started on this machine.
 
-    Raises: ConfigError [ray-extra], [ray-away], [ray-sqlite], [ray-package] before any worker works; the first YoudenError of a
-    worker, once the others have stopped; ShortRunError [ray-workers] where all are lost.
+    Parameters
+    ----------
+    work : callable
+        Picklable function without arguments, which each worker calls.
+    placement : RayPlacement
+
+    Returns
+    -------
+    object
+        What `work` returned on the first worker that finished.
+
+    Raises
+    ------
+    ConfigError
+        [ray-extra]: if Ray is not installed. [ray-away]: if the cluster cannot be reached. [ray-sqlite]: if the
+        workers share a file and the cluster has several nodes. [ray-package]: if a node has no youden, or another
+        version.
+    ShortRunError
+        [ray-workers]: if all workers are lost.
+    YoudenError
+        The first that `work` raises on a worker, after the other workers have stopped.
     """
-    ray = _library()
-    with _connected(ray):
+    ray = _import_ray()
+    with _connect(ray):
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        if placing.one_machine and (len(nodes) > 1 or os.environ.get("RAY_ADDRESS", "").startswith("ray://")):
+        is_remote = os.environ.get("RAY_ADDRESS", "").startswith("ray://")
+        if placement.one_machine and (len(nodes) > 1 or is_remote):
             raise ConfigError(
-                f"The store is a file on this machine, and the Ray cluster has {len(nodes)} nodes, which would each write one of "
-                "their own. Give one that all can reach: --store postgresql://….",
+                f"The store is a file on this machine, but the Ray cluster has {len(nodes)} nodes, each of which would write a "
+                "file of its own. Set a store that all nodes can reach: --store postgresql://….",
                 slug="ray-sqlite",
             )
-        n = placing.wanted.workers or len(nodes)
-        placing.say(
-            f"{n:,} workers on a Ray cluster of {len(nodes):,} nodes ({placing.needs or 'nothing set aside'} each)"
+
+        n_workers = placement.workers.workers or len(nodes)
+        placement.on_status(
+            f"{n_workers:,} workers on a Ray cluster of {len(nodes):,} nodes "
+            f"({placement.resources or 'no resources reserved'} each)"
         )
-        return run_until_stopped(_Crew(ray, placing, ray.put(work), n).result())
+        return run_until_stopped(_WorkerGroup(ray, placement, ray.put(work), n_workers).run())
 
 
-class _Bell:
-    """Stays with who started the run, and rings when the workers have to stop."""
+class _StopEvent:
+    """Actor on the node of the coordinator that signals the workers to stop."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._event = asyncio.Event()
 
-    async def ring(self) -> None:
-        self._rung.set()
+    async def set(self) -> None:
+        self._event.set()
 
-    async def heard(self) -> None:
-        """Returns when it rings."""
-        await self._rung.wait()
+    async def wait(self) -> None:
+        await self._event.wait()
 
 
 class _Worker:
-    """Lives on a node, in a process of its own."""
+    """Actor that runs the work in its own process on some node."""
 
-    def where(self) -> str:
-        """The node."""
-        node: str = _library().get_runtime_context().get_node_id()
+    def node_id(self) -> str:
+        node: str = _import_ray().get_runtime_context().get_node_id()
         return node
 
-    def go(self, work: Callable[[], Any], version: str, bell: Any) -> Any:
-        """What `work` returns, or the YoudenError that it raises; the bell stops it as SIGTERM stops any run."""
+    def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
+        """Return what `work` returns, or the YoudenError that it raises; `stop_event` ends it as SIGTERM ends any run."""
         if version != __version__:
             return ConfigError(
-                f"A node has youden {__version__}, and the run is started by {version}. Install the same on all nodes.",
+                f"A node has youden {__version__}, but the run is started by {version}. Install the same version on all nodes.",
                 slug="ray-package",
             )
-        signal.signal(signal.SIGTERM, _stop)
-        threading.Thread(target=_listen, args=(bell,), daemon=True).start()
+        signal.signal(signal.SIGTERM, _raise_stopped)
+        threading.Thread(target=_wait_for_stop, args=(stop_event,), daemon=True).start()
         try:
             return work()
         except YoudenError as error:
             return error
 
 
-def _listen(bell: Any) -> None:
-    ray = _library()
+def _wait_for_stop(stop_event: Any) -> None:
+    ray = _import_ray()
     with suppress(ray.exceptions.RayError):
-        ray.get(bell.heard.remote())
+        ray.get(stop_event.wait.remote())
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _stop(_number: int, _frame: object) -> None:
-    raise ShortRunError("The worker was told to stop. What was answered is kept; run the same again.", slug="stopped")
+def _raise_stopped(_number: int, _frame: object) -> None:
+    raise ShortRunError(
+        "A stop signal ended the worker. All answers are stored; run the same command again to resume.", slug="stopped"
+    )
 
 
-class _Crew(Generic[T]):
-    """The workers of one run."""
+class _WorkerGroup(Generic[T]):
+    """The workers of one run.
 
-    def __init__(self, ray: Any, placing: Placing, work: Any, n: int) -> None:
+    Parameters
+    ----------
+    ray : module
+    placement : RayPlacement
+    work : ray.ObjectRef
+        The function that each worker calls.
+    n_workers : int
+    """
+
+    def __init__(self, ray: Any, placement: RayPlacement, work: Any, n_workers: int) -> None:
         self._ray = ray
-        self._placing = placing
+        self._placement = placement
         self._work = work
         self._n_placed = 0
+
         affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-        here = affinity(ray.get_runtime_context().get_node_id(), soft=False)
-        self._bell = ray.remote(_Bell).options(num_cpus=0, scheduling_strategy=here).remote()
+        this_node = affinity(ray.get_runtime_context().get_node_id(), soft=False)
+        self._stop_event = ray.remote(_StopEvent).options(num_cpus=0, scheduling_strategy=this_node).remote()
         worker = ray.remote(_Worker).options(
-            num_cpus=placing.wanted.num_cpus,
-            num_gpus=placing.wanted.num_gpus or None,
-            resources=placing.wanted.resources,
-            scheduling_strategy=here if placing.one_machine else "SPREAD",
-            max_restarts=RESTARTS,
+            num_cpus=placement.workers.num_cpus,
+            num_gpus=placement.workers.num_gpus or None,
+            resources=placement.workers.resources,
+            scheduling_strategy=this_node if placement.one_machine else "SPREAD",
+            max_restarts=MAX_RESTARTS,
             max_task_retries=-1,
         )
-        self._workers = [worker.remote() for _ in range(n)]
+        self._workers = [worker.remote() for _ in range(n_workers)]
 
-    async def result(self) -> T:
-        """See `on_ray`."""
-        tasks = [asyncio.create_task(self._one(number, worker)) for number, worker in enumerate(self._workers, 1)]
-        watching = asyncio.create_task(self._watch())
-        patience = self._placing.grace
+    async def run(self) -> T:
+        """Return the first result, and stop all workers."""
+        tasks = [
+            asyncio.create_task(self._run_worker(number, worker)) for number, worker in enumerate(self._workers, 1)
+        ]
+        monitor = asyncio.create_task(self._report_every_second())
+        stop_seconds = self._placement.grace
         try:
-            found = await self._first(tasks)
-            patience = min(patience, FOR_THE_REST)
+            result = await self._wait_for_first(tasks)
+            stop_seconds = min(stop_seconds, MAX_REMAINING_SECONDS)
         finally:
-            watching.cancel()
-            await self._end(tasks, patience)
-        return found
+            monitor.cancel()
+            await self._stop_workers(tasks, stop_seconds)
+        return result
 
-    async def _first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
-        """What the first that is not lost returns. Raises: the YoudenError that it raised, or [ray-workers]."""
-        lost: list[Exception] = []
-        for ending in asyncio.as_completed(tasks):
+    async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
+        """Return the result of the first worker that is not lost.
+
+        Raises: the YoudenError that this worker raised; ShortRunError [ray-workers] or ConfigError [ray-package], if
+        all are lost.
+        """
+        losses: list[Exception] = []
+        for task in asyncio.as_completed(tasks):
             try:
-                found = await ending
+                result = await task
             except self._ray.exceptions.RayError as error:
-                lost.append(error)
-                self._placing.say(f"a worker was lost ({type(error).__name__}); {len(tasks) - len(lost)} are left")
+                losses.append(error)
+                self._placement.on_status(
+                    f"a worker was lost ({type(error).__name__}); {len(tasks) - len(losses)} remain"
+                )
                 continue
-            if isinstance(found, YoudenError):
-                raise found
-            return found
-        if any(_NO_PACKAGE in str(error) for error in lost):
+            if isinstance(result, YoudenError):
+                raise result
+            return result
+
+        if any(_NO_PACKAGE in str(error) for error in losses):
             raise ConfigError(
-                "The nodes of the Ray cluster have no youden. Install there what is installed here: "
+                "The nodes of the Ray cluster have no youden. Install the same packages there as here: "
                 f"pip install 'youden[ray]=={__version__}', with the extra of the store.",
                 slug="ray-package",
             )
         raise ShortRunError(
-            f"All {len(lost)} workers were lost, the last one by {type(lost[-1]).__name__}: Ray's logs on their nodes say more. "
-            "What was answered is kept; run the same again.",
+            f"All {len(losses)} workers were lost, the last one by {type(losses[-1]).__name__}. See Ray's logs on their nodes. "
+            "All answers are stored; run the same command again to resume.",
             slug="ray-workers",
         )
 
-    async def _one(self, number: int, worker: Any) -> T | YoudenError:
-        where, going = worker.where.remote(), worker.go.remote(self._work, __version__, self._bell)
-        node = await asyncio.wrap_future(where.future())
+    async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
+        node_id = worker.node_id.remote()
+        outcome = worker.run.remote(self._work, __version__, self._stop_event)
+        node = await asyncio.wrap_future(node_id.future())
         self._n_placed += 1
-        self._placing.say(f"worker {number} is on node {node[:8]}")
-        found: T | YoudenError = await asyncio.wrap_future(going.future())
-        return found
+        self._placement.on_status(f"worker {number} is on node {node[:8]}")
+        result: T | YoudenError = await asyncio.wrap_future(outcome.future())
+        return result
 
-    async def _watch(self) -> None:
+    async def _report_every_second(self) -> None:
         for second in count(1):
             await asyncio.sleep(1)
-            self._placing.look()
-            if second == ROOM_AFTER and (n := len(self._workers) - self._n_placed):
-                self._placing.say(f"{n} workers wait for room on the cluster; each needs {self._placing.needs}")
+            self._placement.on_tick()
+            n_pending = len(self._workers) - self._n_placed
+            if second == PENDING_NOTICE_SECONDS and n_pending:
+                self._placement.on_status(
+                    f"{n_pending} workers wait for free resources on the cluster; each needs {self._placement.resources}"
+                )
 
-    async def _end(self, tasks: Sequence[asyncio.Task[Any]], patience: float) -> None:
-        """Let the workers store what is under way, then let them go."""
+    async def _stop_workers(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
+        """Give the workers some seconds to store the answers of calls in flight, then end them."""
         try:
-            self._bell.ring.remote()
-            await asyncio.wait(tasks, timeout=patience)
+            self._stop_event.set.remote()
+            await asyncio.wait(tasks, timeout=seconds)
         finally:
-            for worker in (*self._workers, self._bell):
-                self._ray.kill(worker, no_restart=True)
+            for actor in (*self._workers, self._stop_event):
+                self._ray.kill(actor, no_restart=True)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _library() -> Any:
+def _import_ray() -> Any:
     try:
         return import_module("ray")
     except ImportError:
@@ -232,34 +285,36 @@ def _library() -> Any:
 
 
 @contextmanager
-def _connected(ray: Any) -> Iterator[None]:
-    """A connection to the cluster; the one that there is already is left open."""
+def _connect(ray: Any) -> Iterator[None]:
+    """Connect to the cluster, and disconnect afterwards; a connection that exists already stays open."""
     if ray.is_initialized():
         yield
         return
+
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    before = signal.getsignal(signal.SIGTERM)
+    handler = signal.getsignal(signal.SIGTERM)
     try:
-        _knock(os.environ.get("RAY_ADDRESS", ""))
+        _check_reachable(os.environ.get("RAY_ADDRESS", ""))
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
-        where = os.environ.get("RAY_ADDRESS") or "this machine"
+        address = os.environ.get("RAY_ADDRESS") or "this machine"
         raise ConfigError(
-            f"There is no way to the Ray cluster at {where}: {' '.join(str(error).split())[:300]} "
-            "Check RAY_ADDRESS, and that Python and Ray are of the same versions there; without RAY_ADDRESS one of this machine "
-            "is started.",
+            f"The Ray cluster at {address} cannot be reached: {' '.join(str(error).split())[:300]} "
+            "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset "
+            "RAY_ADDRESS to start a cluster "
+            "on this machine.",
             slug="ray-away",
         ) from None
     try:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, handler)
         yield
     finally:
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Ray itself waits for minutes where nobody answers. Raises: OSError."""
+def _check_reachable(address: str) -> None:
+    """Raise OSError if nothing accepts a connection at `address`; Ray itself would wait for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=KNOCK).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_SECONDS).close()

@@ -1,9 +1,8 @@
-"""A run's trials in blocks of items: its rows are read once, in their order, and those of a large run written down by items
-beside it.
+"""Reads the trials of a run once and returns them in chunks of items, as often as a fit needs them.
 
-A fit then reads them block by block, as often as it needs to: a block holds all that its items need, and memory holds one
-block. The independent arm, which nothing needs by items, is summed on the way. Answers in memory are read the same way, and
-written nowhere.
+The trials of a large run are written to partition files by item, in a scratch directory; those of a small run stay in
+memory. Each chunk contains all trials on its items, and only one chunk is in memory at a time. The independent
+trials, which no step of a fit needs by item, are summed while the rows are read.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.data.atomic import workplace
+from youden.data.atomic import scratch_directory
 from youden.data.folder.table_columns import vote_column
 from youden.errors import RunFolderError
-from youden.stats.base.clusters import PairBlock
+from youden.stats.base.clusters import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
-from youden.stats.trials.false_positives import ApartSums, YesCounts
+from youden.stats.trials.false_positives import IndependentTotals, YesCounts
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Trials, Verdicts
 from youden.types.finding import Fact
 from youden.types.planning import Split
@@ -34,366 +33,537 @@ from youden.types.trials import FOLLOW_UP, PLAN, PROBE
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
-"""All rows of a run's answers, some at a time, by the names of verdicts.parquet; positions for ids."""
+"""Returns all rows of a run's answers, in chunks of columns. The columns have the names of verdicts.parquet, with
+positions in place of ids."""
 
-CELLS_AT_ONCE, TRIALS_AT_ONCE = 500_000, 500_000
-"""What a block of items holds at most, if it holds more than one shelf: cells of agents × items, and trials."""
-_SHELVES = 200
-"""Files of either arm: each holds the trials of some items that follow each other."""
+MAX_CELLS_PER_CHUNK, MAX_TRIALS_PER_CHUNK = 500_000, 500_000
+"""Largest number of cells (agents × items) and of trials in a chunk that consists of more than one partition."""
+
+_N_PARTITIONS = 200
+"""Partition files of each kind of trials; each file holds the trials of some consecutive items."""
+
 _NOT_ASKED = MISSING_REASONS.index("not_asked")
-_TRIAL = [("item", "i4"), ("first", "i4"), ("second", "i4"), ("answer", "f8")]
-_APART = np.dtype([*_TRIAL, ("other_item", "i4")])
-_OF_APART = ("first", "item", "second", "other_item", "answer")
+_TRIAL_FIELDS = [("item", "i4"), ("first", "i4"), ("second", "i4"), ("answer", "f8")]
+_INDEPENDENT_DTYPE = np.dtype([*_TRIAL_FIELDS, ("other_item", "i4")])
+_INDEPENDENT_COLUMNS = ("first", "item", "second", "other_item", "answer")
 
 
-class RateBlock(NamedTuple):
-    """Rates on the items from `start` on, renumbered from 0, with the run's split on these items. clean: the same rows, with FPRs
-    from only those independent trials that may be learned from."""
+class RateChunk(NamedTuple):
+    """Rates on consecutive items."""
 
     start: int
+    """Position of the first item in the run."""
     rates: Rates
+    """Rates, with items numbered from 0 and the run's split on these items."""
     clean: Rates
+    """The same rows; their FPRs use only the independent trials that training scores may use."""
 
     @property
     def items(self) -> slice:
+        """Positions of the chunk's items in the run."""
         return slice(self.start, self.start + self.rates.n_items)
 
     @property
-    def answers(self) -> PairBlock:
-        """As `paired_answers`."""
-        return paired_answers(self.rates)
+    def answers(self) -> PairChunk:
+        """Answers of pairs that touch no held-out cell, minus the pair's own FPR if it has one."""
+        return select_paired_answers(self.rates)
 
 
-class ItemBlock(NamedTuple):
-    """Paired trials on the items from `start` on, which are numbered from 0; no follow-ups.
-
-    item, first, second, slot, step, role: int[T], as `Trials` has them; tells_first, tells_second: bool[T], whether a trial
-    counts for that agent; answer: float[T], NaN where there is none; votes: float[T, M], of the judges of a jury, M = 0 of
-    another judge.
-    """
+class ItemChunk(NamedTuple):
+    """Paired trials on consecutive items, without follow-ups."""
 
     start: int
+    """Position of the first item in the run."""
     n_items: int
+    """Number of items; `item` counts them from 0."""
     item: Ids
+    """int (n_trials,)"""
     first: Ids
+    """int (n_trials,): agent whose response comes first."""
     second: Ids
+    """int (n_trials,): agent whose response comes second."""
     slot: Ids
+    """int (n_trials,): block of a cyclic plan, -1 without one."""
     step: Ids
+    """int (n_trials,): extension step that added the trial, 0 for the first plan."""
     role: Ids
-    tells_first: Bools
-    tells_second: Bools
+    """int (n_trials,): role code, see `youden.types.trials`."""
+    counts_for_first: Bools
+    """bool (n_trials,): whether the trial counts for its first agent."""
+    counts_for_second: Bools
+    """bool (n_trials,): whether the trial counts for its second agent."""
     answer: Floats
+    """float (n_trials,): answer in [0, 1], NaN if missing."""
     votes: Floats
+    """float (n_trials, n_judges): votes of the judges of a jury; no columns for other judges."""
 
     @property
     def answered(self) -> Bools:
-        """bool[T]."""
+        """bool (n_trials,): whether a trial has an answer."""
         return ~np.isnan(self.answer)
 
-    def of_agents(self, n_agents: int) -> Positions:
-        """How many of its trials each agent has part in: int64[K]."""
+    def count_by_agent(self, n_agents: int) -> Positions:
+        """Count the trials in which each agent takes part, as int (n_agents,)."""
         return np.bincount(np.append(self.first, self.second), minlength=n_agents)
 
-    def where(self, rows: Bools) -> ItemBlock:
-        """Some of its trials: bool[T]."""
+    def where(self, rows: Bools) -> ItemChunk:
+        """Select trials by a mask, bool (n_trials,)."""
         return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[2:]})
 
-    def cut(self, n: int) -> Iterator[ItemBlock]:
-        """In so many blocks of fewer items."""
-        for items in np.array_split(np.arange(self.n_items), min(n, self.n_items)):
-            part = self.where((self.item >= items[0]) & (self.item <= items[-1]))
+    def split(self, n_chunks: int) -> Iterator[ItemChunk]:
+        """Split into at most `n_chunks` chunks of consecutive items."""
+        for items in np.array_split(np.arange(self.n_items), min(n_chunks, self.n_items)):
             start = int(items[0])
-            yield part._replace(start=self.start + start, n_items=len(items), item=part.item - np.int32(start))
+            rows = self.where((self.item >= items[0]) & (self.item <= items[-1]))
+            yield rows._replace(start=self.start + start, n_items=len(items), item=rows.item - np.int32(start))
 
-    def pairs(self, *, less: float = 0.0, slots: bool = False, told: bool = False) -> PairBlock:
-        """As answers `less` a rate. slots: their levels are slots; told: a trial counts for those alone that it tells of."""
-        block = PairBlock.of(
+    def to_pairs(self, *, offset: float = 0.0, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
+        """Convert the trials to single answers of pairs.
+
+        Parameters
+        ----------
+        offset : float, default 0
+            False-positive rate to subtract from each answer.
+        by_block : bool, default False
+            Give each block of a cyclic plan an effect, instead of each item.
+        weight_by_agent : bool, default False
+            Count a trial only for the agents that `counts_for_first` and `counts_for_second` name.
+        """
+        pairs = PairChunk.from_trials(
             self.item,
             self.first,
             self.second,
-            self.answer - less,
+            self.answer - offset,
             n_items=self.n_items,
-            slot=self.slot if slots else None,
+            block=self.slot if by_block else None,
         )
-        return replace(block, first_weight=self.tells_first, second_weight=self.tells_second) if told else block
+        if weight_by_agent:
+            return replace(pairs, first_weight=self.counts_for_first, second_weight=self.counts_for_second)
+        return pairs
 
 
 class TrialsByItem:
-    """A run's trials, read once. n: how many; yeses, apart: of the independent arm, without probes in `apart`; asked_more:
-    whether suspected pairs were. independent: the answers that `apart` sums, as totals per item.
+    """The trials of a run, grouped by item.
 
-    rows: each time it is called, all of them; place: a folder for them where they are more than
-    `TRIALS_AT_ONCE`, None for memory; votes: whether those of a jury are kept.
+    Parameters
+    ----------
+    rows : callable
+        Returns an iterable over all rows of the run, in chunks of columns.
+    plan : Plan
+    directory : Path or None
+        Directory for partition files, which are written if there are more than `MAX_TRIALS_PER_CHUNK` trials. None
+        keeps all trials in memory.
+    votes : bool, default False
+        Whether to keep the votes of the judges of a jury.
+
+    Attributes
+    ----------
+    n : int
+        Number of trials.
+    n_votes : int
+        Number of judges whose votes are kept.
+    has_follow_ups : bool
+        Whether suspicious pairs were queried again.
+    yes_counts : YesCounts
+        Counts over the independent trials, probes included.
+    false_positives : IndependentTotals
+        Sums over the independent trials, without probes.
+    independent : ItemTotals
+        Totals by item of the independent trials that training scores may use, without probes.
     """
 
-    _place: Path | None = None
+    _partitions: Path | None = None
 
-    def __init__(self, rows: Rows, plan: Plan, place: Path | None, *, votes: bool = False) -> None:
+    def __init__(self, rows: Rows, plan: Plan, directory: Path | None, *, votes: bool = False) -> None:
         self.plan, self.n, self.n_votes = plan, 0, 0
-        self.yeses, self.apart = YesCounts(plan.n_agents), ApartSums(plan.n_agents)
+        self.yes_counts, self.false_positives = YesCounts(plan.n_agents), IndependentTotals(plan.n_agents)
         self.independent = ItemTotals(plan.n_items)
-        self._rows, self._beside, self._kept = rows, place, dict[str, list[NDArray[Any]]]()
-        n_shelves = _SHELVES if place else -(-plan.n_agents * plan.n_items // CELLS_AT_ONCE)
-        self._step = max(1, -(-plan.n_items // n_shelves))
-        self._repeated = self.asked_more = False
-        self._grew = plan.rounds is not None or plan.extensions is not None
-        for some in rows():
-            self.n += len(some["arm"])
+        self._rows, self._directory = rows, directory
+        self._in_memory = dict[str, list[NDArray[Any]]]()
+        n_partitions = _N_PARTITIONS if directory else -(-plan.n_agents * plan.n_items // MAX_CELLS_PER_CHUNK)
+        self._items_per_partition = max(1, -(-plan.n_items // n_partitions))
+        self._is_repeated = self.has_follow_ups = False
+        self._was_extended = plan.rounds is not None or plan.extensions is not None
+
+        for columns in rows():
+            self.n += len(columns["arm"])
             if votes:
-                self.n_votes = len(votes_of(some))
-            more, paired = some["role"] == FOLLOW_UP, some["arm"] == PAIRED
-            if more.any():
-                self.asked_more, paired = True, paired & ~more
-                self._shelve("more", some, more)
-            self._repeated |= "first_repeat" in some or bool((some["replicate"][paired] > 0).any())
-            self._shelve("paired", some, paired)
-            self._count_apart(some)
-            if place is not None and self._place is None and self.n > TRIALS_AT_ONCE:
-                self._move_to(place)
+                self.n_votes = len(get_votes_by_judge(columns))
+            is_follow_up = columns["role"] == FOLLOW_UP
+            is_paired = (columns["arm"] == PAIRED) & ~is_follow_up
+            if is_follow_up.any():
+                self.has_follow_ups = True
+                self._append_to_partitions("follow-up", columns, is_follow_up)
+            self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
+            self._append_to_partitions("paired", columns, is_paired)
+            self._add_independent(columns)
+            if directory is not None and self._partitions is None and self.n > MAX_TRIALS_PER_CHUNK:
+                self._move_to(directory)
 
     @classmethod
-    def of(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
-        """Of answers in memory."""
+    def from_verdicts(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
+        """Group answers that are in memory, without writing files.
+
+        Parameters
+        ----------
+        result : Verdicts
+        votes : bool, default False
+            Whether to keep the votes of the judges of a jury.
+        """
         columns = result.plan.trials.columns() | {name: getattr(result, name) for name in ("answer", "hard", "missing")}
         if votes and result.votes is not None:
             columns |= {vote_column(number).name: vote for number, vote in enumerate(result.votes, 1)}
         return cls(lambda: [columns], result.plan, None, votes=votes)
 
-    def part(self, plan: Plan, kept: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
-        """Some of its rows, whose plan is `plan`; in the same place."""
-        place = None
-        if self._beside is not None:
-            place = self._beside / f"part-{len(list(self._beside.glob('part-*')))}"
-            place.mkdir()
-        return TrialsByItem(lambda: (SomeRows(some, kept(some)) for some in self._rows()), plan, place)
+    def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
+        """Group some of the rows, without votes.
 
-    def asked(self) -> Iterator[ItemBlock]:
-        """Paired trials block by block, in the order of items."""
-        for start, stop in self._spans(("paired",)):
-            of = self._read("paired", start, stop)
-            n = len(of["answer"])
-            columns: Columns = {
+        Parameters
+        ----------
+        plan : Plan
+            Plan of the selected trials.
+        select_rows : callable
+            Takes a chunk of columns and returns a mask of its rows.
+
+        Returns
+        -------
+        TrialsByItem
+            Its partition files are in a directory below that of this object.
+        """
+        directory = None
+        if self._directory is not None:
+            directory = self._directory / f"part-{len(list(self._directory.glob('part-*')))}"
+            directory.mkdir()
+        return TrialsByItem(
+            lambda: (RowSubset(columns, select_rows(columns)) for columns in self._rows()), plan, directory
+        )
+
+    def iter_chunks(self) -> Iterator[ItemChunk]:
+        """Iterate over the paired trials in chunks, in the order of items."""
+        for start, stop in self._chunk_bounds(("paired",)):
+            columns = self._read("paired", start, stop)
+            n = len(columns["answer"])
+            defaults: Columns = {
                 "step": np.zeros(n, dtype=np.int32),
                 "role": np.full(n, PLAN, dtype=np.int8),
                 "votes": np.empty((n, 0)),
             }
-            columns |= dict.fromkeys(("tells_first", "tells_second"), np.ones(n, dtype=np.bool_))
-            yield ItemBlock(start, stop - start, **columns | of)
+            defaults |= dict.fromkeys(("counts_for_first", "counts_for_second"), np.ones(n, dtype=np.bool_))
+            yield ItemChunk(start, stop - start, **defaults | columns)
 
-    def answers(self) -> Iterator[ItemBlock]:
-        """Those that are answered and may be learned from."""
-        for block in self.asked():
-            train = self.plan.split.train[:, block.start : block.start + block.n_items]
-            used = block.answered & train[block.first, block.item] & train[block.second, block.item]
-            yield block if used.all() else block.where(used)
+    def iter_answered(self) -> Iterator[ItemChunk]:
+        """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
+        for chunk in self.iter_chunks():
+            train = self.plan.split.train[:, chunk.start : chunk.start + chunk.n_items]
+            is_usable = chunk.answered & train[chunk.first, chunk.item] & train[chunk.second, chunk.item]
+            yield chunk if is_usable.all() else chunk.where(is_usable)
 
-    def blocks(self, *, with_more: bool = False) -> Iterator[RateBlock]:
-        """Rates as `Verdicts.rates` has them, without `detail`, block by block, in the order of items. with_more: with the
-        follow-ups, which are left out otherwise."""
-        arms = ("paired", *(("apart",) if self.plan.independent == "twin" else ()), *(("more",) if with_more else ()))
-        for start, stop in self._spans(arms):
-            yield self._block(start, stop, arms)
+    def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
+        """Iterate over the rates of all pairs in chunks, in the order of items; the rates have no `detail`.
 
-    def alarms(self) -> list[Finding]:
-        """Agents and pairs whose texts on unrelated items look alike to the judge, as `YesCounts` finds them."""
-        found, way_on = [], "; one pooled rate ranks them too high (independent: twin gives each its own)."
-        for alarm in self.yeses.alarms():
+        Parameters
+        ----------
+        with_follow_ups : bool, default False
+            Whether to include follow-ups, the trials in which suspicious pairs were queried again.
+        """
+        kinds = ["paired"]
+        if self.plan.independent == "twin":
+            kinds.append("independent")
+        if with_follow_ups:
+            kinds.append("follow-up")
+        for start, stop in self._chunk_bounds(kinds):
+            yield self._read_rates(start, stop, kinds)
+
+    def find_alarms(self) -> list[Finding]:
+        """Find agents and pairs whose responses to unrelated items the judge calls the same source too often."""
+        findings = []
+        for alarm in self.yes_counts.find_alarms():
             agents = tuple(self.plan.agent_ids[i] for i in alarm.agents)
-            said = (
+            message = (
                 f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were called the same source "
-                f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
+                f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
             )
+            if self.plan.independent == "twin":
+                message += "."
+            else:
+                message += (
+                    "; with one pooled rate they rank too high (`independent: twin` gives each pair its own rate)."
+                )
             facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
-            said += "." if self.plan.independent == "twin" else way_on
-            found.append(Finding("alarm", said, agents=agents, facts=facts))
-        return found
+            findings.append(Finding("alarm", message, agents=agents, facts=facts))
+        return findings
 
-    def _spans(self, arms: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """The first and the last item of each block, which is not in it."""
-        J = self.plan.n_items
+    def _chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Iterate over the first item of each chunk and the first item after it."""
+        n_items = self.plan.n_items
         start, filled = 0, 0.0
-        for at in range(0, J, self._step):
-            items = min(self._step, J - at)
-            n = sum(self._n_on(arm, at) for arm in arms)
-            more = max(self.plan.n_agents * items / CELLS_AT_ONCE, n / TRIALS_AT_ONCE)
-            if filled and filled + more > 1:
-                yield start, at
-                start, filled = at, 0.0
-            filled += more
-        yield start, J
+        for item in range(0, n_items, self._items_per_partition):
+            n_cells = self.plan.n_agents * min(self._items_per_partition, n_items - item)
+            n_trials = sum(self._count_in_partition(kind, item) for kind in kinds)
+            share = max(n_cells / MAX_CELLS_PER_CHUNK, n_trials / MAX_TRIALS_PER_CHUNK)
+            if filled and filled + share > 1:
+                yield start, item
+                start, filled = item, 0.0
+            filled += share
+        yield start, n_items
 
-    def _block(self, start: int, stop: int, arms: Sequence[str]) -> RateBlock:
-        split, items, of = self.plan.split, slice(start, stop), {arm: self._read(arm, start, stop) for arm in arms}
-        apart, paired = of.pop("apart", None), of["paired"]
-        if "more" in of:
-            paired = {name: np.concatenate([column, of["more"][name]]) for name, column in paired.items()}
-        rates = clean = self._rates(paired, apart, items, repeated=self._repeated or "more" in of)
-        if apart is not None and split.n_holdout:
-            kept = _clean_independent(
-                split, apart["first"], apart["item"] + start, apart["second"], apart["other_item"]
+    def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
+        split, items = self.plan.split, slice(start, stop)
+        columns = {kind: self._read(kind, start, stop) for kind in kinds}
+        paired, independent = columns["paired"], columns.get("independent")
+        if "follow-up" in columns:
+            follow_up = columns["follow-up"]
+            paired = {name: np.concatenate([column, follow_up[name]]) for name, column in paired.items()}
+
+        is_repeated = self._is_repeated or "follow-up" in columns
+        rates = clean = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
+        if independent is not None and split.n_holdout:
+            is_clean = _is_clean_independent(
+                split,
+                independent["first"],
+                independent["item"] + start,
+                independent["second"],
+                independent["other_item"],
             )
-            clean = self._rates(paired, {name: column[kept] for name, column in apart.items()}, items, repeated=True)
-        return RateBlock(start, rates, clean)
+            clean_columns = {name: column[is_clean] for name, column in independent.items()}
+            clean = self._compute_rates(paired, clean_columns, items, is_repeated=True)
+        return RateChunk(start, rates, clean)
 
-    def _split(self, items: slice) -> Split:
+    def _split_of(self, items: slice) -> Split:
         split = self.plan.split
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
-    def _rates(self, paired: Columns, apart: Columns | None, items: slice, *, repeated: bool) -> Rates:
-        """repeated: whether a pair may have several paired trials on an item."""
+    def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
+        """Compute the rates on some items. is_repeated: whether a pair may have several paired trials on an item."""
         ids, answer = self.plan.item_ids[items], paired["answer"]
-        if repeated or apart is not None:
+        if is_repeated or independent is not None:
             trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
-            if apart is not None:
-                # which other item stands in a trial no longer matters once rates are of pairs
-                none = np.zeros_like(apart["item"])
-                trials.append(Trials.independent(apart["item"], apart["first"], apart["second"], none))
-                answer = np.append(answer, apart["answer"])
-            plan = replace(self.plan, trials=Trials.concat(trials), item_ids=ids, split=self._split(items), source=None)
+            if independent is not None:
+                # rates are computed by pair, so the second item of an independent trial no longer matters
+                no_item = np.zeros_like(independent["item"])
+                trials.append(
+                    Trials.independent(independent["item"], independent["first"], independent["second"], no_item)
+                )
+                answer = np.append(answer, independent["answer"])
+            plan = replace(
+                self.plan, trials=Trials.concat(trials), item_ids=ids, split=self._split_of(items), source=None
+            )
             missing = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
             return replace(Verdicts(plan, answer, answer, missing, {}).rates(), detail=None)
-        n = (~np.isnan(answer)).astype(np.int32)
+
+        n_answered = (~np.isnan(answer)).astype(np.int32)
         return Rates(
             item=paired["item"],
             first=paired["first"],
             second=paired["second"],
             tpr=answer,
             fpr=np.full(len(answer), np.nan),
-            n_paired=n,
-            n_independent=np.zeros(len(n), dtype=np.int32),
-            n_missing=1 - n,
+            n_paired=n_answered,
+            n_independent=np.zeros(len(n_answered), dtype=np.int32),
+            n_missing=1 - n_answered,
             independent=self.plan.independent,
             agent_ids=self.plan.agent_ids,
             item_ids=ids,
-            split=self._split(items),
+            split=self._split_of(items),
         )
 
-    def _count_apart(self, some: Mapping[str, NDArray[Any]]) -> None:
-        independent = some["arm"] == INDEPENDENT
-        if not independent.any():
+    def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Add the independent trials of some rows to the sums, and keep them if each pair has its own rate."""
+        is_independent = columns["arm"] == INDEPENDENT
+        if not is_independent.any():
             return
-        known, probe = independent & (some["missing"] == 0), some["role"] == PROBE
-        self.yeses.add(some["first"][known], some["second"][known], some["hard"][known] >= 0.5)
-        first, item, second, other, answer = (some[name][known & ~probe] for name in _OF_APART)
-        clean = _clean_independent(self.plan.split, first, item, second, other)
-        self.apart.add(first, second, answer, clean=clean)
-        self.independent.add(answer[clean], item[clean], other[clean])
+        is_answered = is_independent & (columns["missing"] == 0)
+        is_probe = columns["role"] == PROBE
+        self.yes_counts.add(
+            columns["first"][is_answered], columns["second"][is_answered], columns["hard"][is_answered] >= 0.5
+        )
+
+        used = is_answered & ~is_probe
+        first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
+        clean = _is_clean_independent(self.plan.split, first, item, second, other_item)
+        self.false_positives.add(first, second, answer, is_training=clean)
+        self.independent.add(answer[clean], item[clean], other_item[clean])
         if self.plan.independent == "twin":
-            self._shelve("apart", some, independent & ~probe)
+            self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
-    def _row(self, arm: str) -> np.dtype[Any]:
-        """What is kept of a trial: of a plan that grew also what for, of a jury its votes."""
-        if arm == "apart":
-            return _APART
-        grew = [("step", "i4"), ("role", "i1"), ("tells_first", "?"), ("tells_second", "?")] if self._grew else []
-        return np.dtype([*_TRIAL, ("slot", "i4"), *grew, *([("votes", "f8", (self.n_votes,))] if self.n_votes else [])])
+    def _dtype(self, kind: str) -> np.dtype[Any]:
+        """Return the fields that are kept of a trial; more for a plan that was extended and for a jury."""
+        if kind == "independent":
+            return _INDEPENDENT_DTYPE
+        fields: list[Any] = [*_TRIAL_FIELDS, ("slot", "i4")]
+        if self._was_extended:
+            fields += [("step", "i4"), ("role", "i1"), ("counts_for_first", "?"), ("counts_for_second", "?")]
+        if self.n_votes:
+            fields.append(("votes", "f8", (self.n_votes,)))
+        return np.dtype(fields)
 
-    def _shelve(self, arm: str, some: Mapping[str, NDArray[Any]], chosen: Bools) -> None:
-        rows = np.flatnonzero(chosen)
-        shelf = some["item"][rows] // self._step
-        order = np.argsort(shelf, kind="stable")
-        rows, shelf = rows[order], shelf[order]
-        made = np.empty(len(rows), dtype=self._row(arm))
-        for name in made.dtype.names or ():
-            made[name] = self._column(some, name)[rows]
-        cuts = np.flatnonzero(np.diff(shelf, prepend=-1, append=-1)).tolist()
-        for start, stop in pairwise(cuts):
-            self._keep(f"{arm}-{int(shelf[start]) * self._step}", made[start:stop])
+    def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
+        """Append the rows in `mask`, bool (n_rows,), to the partitions of their items."""
+        rows = np.flatnonzero(mask)
+        partition = columns["item"][rows] // self._items_per_partition
+        order = np.argsort(partition, kind="stable")
+        rows, partition = rows[order], partition[order]
 
-    def _column(self, some: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+        records = np.empty(len(rows), dtype=self._dtype(kind))
+        for name in records.dtype.names or ():
+            records[name] = self._column(columns, name)[rows]
+
+        edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
+        for start, stop in pairwise(edges):
+            first_item = int(partition[start]) * self._items_per_partition
+            self._append(f"{kind}-{first_item}", records[start:stop])
+
+    def _column(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         if name == "answer":
-            return np.where(some["missing"] == 0, some["answer"], np.nan)
+            return np.where(columns["missing"] == 0, columns["answer"], np.nan)
         if name == "votes":
-            return np.stack(votes_of(some), axis=1)
-        if name.startswith("tells_"):
-            return np.asarray(some[name.replace("tells", "weight")] > 0)
-        return some[name]
+            return np.stack(get_votes_by_judge(columns), axis=1)
+        if name.startswith("counts_for_"):
+            return np.asarray(columns[name.replace("counts_for", "weight")] > 0)
+        return columns[name]
 
-    def _move_to(self, place: Path) -> None:
-        """From memory to files."""
-        self._place, kept = place, self._kept
-        self._kept = {}
-        for shelf, parts in kept.items():
-            for rows in parts:
-                self._keep(shelf, rows)
+    def _move_to(self, directory: Path) -> None:
+        """Move all partitions from memory to files in `directory`."""
+        self._partitions, in_memory = directory, self._in_memory
+        self._in_memory = {}
+        for name, chunks in in_memory.items():
+            for records in chunks:
+                self._append(name, records)
 
-    def _keep(self, shelf: str, rows: NDArray[Any]) -> None:
-        if self._place is None:
-            self._kept.setdefault(shelf, []).append(rows)
+    def _append(self, partition: str, records: NDArray[Any]) -> None:
+        if self._partitions is None:
+            self._in_memory.setdefault(partition, []).append(records)
             return
-        with (self._place / shelf).open("ab") as file:
-            rows.tofile(file)
+        with (self._partitions / partition).open("ab") as file:
+            records.tofile(file)
 
-    def _n_on(self, arm: str, item: int) -> int:
-        if self._place is None:
-            return sum(map(len, self._kept.get(f"{arm}-{item}", ())))
-        shelf = self._place / f"{arm}-{item}"
-        return shelf.stat().st_size // self._row(arm).itemsize if shelf.exists() else 0
+    def _count_in_partition(self, kind: str, first_item: int) -> int:
+        name = f"{kind}-{first_item}"
+        if self._partitions is None:
+            return sum(map(len, self._in_memory.get(name, ())))
+        file = self._partitions / name
+        return file.stat().st_size // self._dtype(kind).itemsize if file.exists() else 0
 
-    def _read(self, arm: str, start: int, stop: int) -> Columns:
-        found, row = [np.empty(0, dtype=self._row(arm))], self._row(arm)
-        for item in range(start, stop, self._step):
-            name = f"{arm}-{item}"
-            if self._place is None:
-                found += self._kept.get(name, ())
-            elif (self._place / name).exists():
-                found.append(np.fromfile(self._place / name, dtype=row))
-        rows = np.concatenate(found)
-        columns = {name: np.ascontiguousarray(rows[name]) for name in row.names or ()}
+    def _read(self, kind: str, start: int, stop: int) -> Columns:
+        """Read the trials of items `start` to `stop` as columns, with items numbered from 0."""
+        dtype = self._dtype(kind)
+        chunks = [np.empty(0, dtype=dtype)]
+        for first_item in range(start, stop, self._items_per_partition):
+            name = f"{kind}-{first_item}"
+            if self._partitions is None:
+                chunks += self._in_memory.get(name, ())
+            elif (self._partitions / name).exists():
+                chunks.append(np.fromfile(self._partitions / name, dtype=dtype))
+        records = np.concatenate(chunks)
+
+        columns = {name: np.ascontiguousarray(records[name]) for name in dtype.names or ()}
         columns["item"] -= np.int32(start)
         return columns
 
 
-def votes_of(some: Mapping[str, NDArray[Any]]) -> list[Floats]:
-    """What each judge of a jury answered; of another judge none."""
+def get_votes_by_judge(columns: Mapping[str, NDArray[Any]]) -> list[Floats]:
+    """Return the votes of each judge of a jury.
+
+    Parameters
+    ----------
+    columns : mapping of str to array (n_rows,)
+        Columns with the names of verdicts.parquet.
+
+    Returns
+    -------
+    list of float array (n_rows,)
+        One array per judge; empty if the judge is not a jury.
+    """
     names = (vote_column(number).name for number in count(1))
-    return [some[name] for name in takewhile(some.__contains__, names)]
+    return [columns[name] for name in takewhile(columns.__contains__, names)]
 
 
-class SomeRows(dict[str, NDArray[Any]]):
-    """Some rows of columns, each taken when first asked for. own: columns of these rows in place of theirs."""
+class RowSubset(dict[str, NDArray[Any]]):
+    """Some rows of a mapping of columns; each column is selected when it is first used.
 
-    def __init__(self, of: Mapping[str, NDArray[Any]], rows: Bools | slice, **own: NDArray[Any]) -> None:
-        super().__init__(own)
-        self._of, self._rows = of, rows
+    Parameters
+    ----------
+    columns : mapping of str to array (n_rows,)
+    rows : bool array (n_rows,) or slice
+        The rows to select.
+    **replacements : array
+        Columns of the selected rows that replace those of `columns`.
+    """
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]], rows: Bools | slice, **replacements: NDArray[Any]) -> None:
+        super().__init__(replacements)
+        self._columns, self._rows = columns, rows
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or name in self._of
+        return super().__contains__(name) or name in self._columns
 
     def __missing__(self, name: str) -> NDArray[Any]:
-        self[name] = self._of[name][self._rows]
+        self[name] = self._columns[name][self._rows]
         return self[name]
 
 
 @contextmanager
-def trials_by_item(rows: Rows, plan: Plan, beside: Path, *, votes: bool = False) -> Iterator[TrialsByItem]:
-    """The trials of a run, in a folder of their own inside `beside` that is taken away at the end.
+def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool = False) -> Iterator[TrialsByItem]:
+    """Group the trials of a run by item, in a scratch directory that is deleted afterwards.
 
-    Raises: RunFolderError [engine-full] where the disk is full; nothing of the run has changed then.
+    Parameters
+    ----------
+    rows : callable
+        Returns an iterable over all rows of the run, in chunks of columns.
+    plan : Plan
+    directory : Path
+        Directory in which the scratch directory is made.
+    votes : bool, default False
+        Whether to keep the votes of the judges of a jury.
+
+    Yields
+    ------
+    TrialsByItem
+
+    Raises
+    ------
+    RunFolderError
+        [engine-full]: if the disk is full. The run is not changed.
     """
     try:
-        with workplace(beside) as place:
-            yield TrialsByItem(rows, plan, place, votes=votes)
+        with scratch_directory(directory) as scratch:
+            yield TrialsByItem(rows, plan, scratch, votes=votes)
     except OSError as error:
-        if error.errno not in (None, ENOSPC):  # numpy names none
+        if error.errno not in (None, ENOSPC):  # numpy sets no errno if a disk is full
             raise
         raise RunFolderError(
-            f"The fit could not go on in {beside}: {error}. It takes 24 bytes a trial there while it goes on. Make room on that "
-            "disk; the run is as it was.",
+            f"The fit cannot write its temporary files in {directory}: {error}. They take 24 bytes per "
+            "trial. Free space on that disk; "
+            "the run is unchanged.",
             slug="engine-full",
         ) from error
 
 
-def paired_answers(rates: Rates) -> PairBlock:
-    """Return answers of pairs minus their own FPR, if they have one, without rows that touch a held-out cell."""
+def select_paired_answers(rates: Rates) -> PairChunk:
+    """Return the answers of pairs that touch no held-out cell.
+
+    Parameters
+    ----------
+    rates : Rates
+
+    Returns
+    -------
+    PairChunk
+        TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of answered trials.
+    """
     train = rates.split.train
     used = (rates.n_paired > 0) & train[rates.first, rates.item] & train[rates.second, rates.item]
-    own = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
-    value, weight = rates.tpr[used] - own, rates.n_paired[used].astype(np.float64)
-    return PairBlock(rates.first[used], rates.second[used], rates.item[used], value, weight, own, rates.n_items)
+    fpr = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
+    value, weight = rates.tpr[used] - fpr, rates.n_paired[used].astype(np.float64)
+    return PairChunk(rates.first[used], rates.second[used], rates.item[used], value, weight, fpr, rates.n_items)
 
 
-def _clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other: Ids) -> Bools:
-    """Which independent trials a training score may read: bool[T]; under `own`, only the first text's cell matters."""
-    held = split.holdout
-    return np.asarray(~held[first, item] & ((split.rule == "own") | ~held[second, other]))
+def _is_clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
+    """Return which independent trials a training score may use, bool (n_trials,).
+
+    Under the rule "own", only the cell of the first text matters.
+
+    first, item, second, other_item : int array (n_trials,)
+    """
+    holdout = split.holdout
+    return np.asarray(~holdout[first, item] & ((split.rule == "own") | ~holdout[second, other_item]))

@@ -1,7 +1,7 @@
-"""The judges that can be named in a config, and what is known of each without loading it: one record a backend or provider.
+"""List the backends and providers that a judge's config can name, with one record of properties for each.
 
-A judge is made in one of two ways: from a `Connection` where it makes calls, from its parameters where it answers whole plans
-(`answer_many`). A provider is a backend at an address of its own.
+A judge that makes calls is made from a `Connection`; one that answers whole plans (`answer_many`) is made from its parameters. A
+provider is a backend with a fixed address.
 """
 
 from __future__ import annotations
@@ -23,38 +23,41 @@ REPLAY = "replay"
 
 @dataclass(frozen=True)
 class BackendRecord:
-    """What is known of a backend or a provider without loading its class, for its library may take seconds.
+    """Properties of a backend or a provider, known without importing its class, whose library may take seconds to load."""
 
-    place: where its class is, as "module:Class", which speaks its wire format; a replay has none. makes_calls: it answers
-    requests one by one; else it answers whole plans. address: where it asks when a config gives no base_url; empty where its
-    library, or its user alone, knows. key_variable: the environment variable of its key when a config names none. batches:
-    whose Batch API works off its batches. installed: the package that it needs beside youden's own. title: what people call
-    it. refuses: parameters that it turns a request down for, each with what to write instead. own: a pattern of the models
-    that it is asked for when nothing says where they are. thinks: a pattern of its models that think before they answer;
-    room: the keys of a judge's config that such a model needs. hosts: for a library that reaches many, the host's name before
-    the model's, with the variables that hold its keys. priced_as: its name in litellm's table of prices, where that is another.
-    """
-
-    place: str
+    class_path: str
+    """Its class, which converts to its wire format, as "module:Class"; empty for a replay."""
     makes_calls: bool
+    """Whether it answers single requests; else it answers whole plans."""
     address: str = ""
+    """Default base URL; empty if only its library, or its user, knows the address."""
     key_variable: str | None = None
+    """Default environment variable of its API key."""
     batches: str | None = None
-    installed: str | None = None
+    """Key of the class that sends its batches; None if it has no Batch API."""
+    package: str | None = None
+    """Package that it needs in addition to those of youden."""
     title: str = ""
-    refuses: Mapping[str, str] = field(default_factory=dict)
-    own: str | None = None
-    thinks: str | None = None
-    room: Mapping[str, Json] = field(default_factory=lambda: {"max_tokens": 2048})
+    """Name for display."""
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    """Parameters for which it rejects a request → what to write instead."""
+    model_pattern: str | None = None
+    """Regular expression of the models that imply this backend if a config names no backend."""
+    reasoning_pattern: str | None = None
+    """Regular expression of its reasoning models."""
+    reasoning_keys: Mapping[str, Json] = field(default_factory=lambda: {"max_tokens": 2048})
+    """Keys of a judge's config that such a model needs."""
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For a library that reaches several hosts: prefix of the model's name → environment variables of the keys."""
     priced_as: str = ""
+    """Its name in litellm's table of prices, if that differs."""
 
 
 _OPENAI = "https://api.openai.com/v1"
 _LITELLM = "youden.judging.backends.litellm:LitellmJudge"
 _SDK = "youden.judging.backends.openai:OpenAIJudge"
-_OPEN = ".*(gpt-oss|deepseek-r1|qwq|thinking)"
-_NO_ODDS = "decision: text or json; its answers have no log-probabilities"
+_OPEN_REASONING_MODELS = ".*(gpt-oss|deepseek-r1|qwq|thinking)"
+_NO_LOGPROBS = "decision: text or json; its answers have no log-probabilities"
 
 BACKENDS = {
     JURY: BackendRecord("youden.judging.backends.several:Jury", makes_calls=False),
@@ -62,7 +65,7 @@ BACKENDS = {
     "litellm": BackendRecord(
         _LITELLM,
         makes_calls=True,
-        installed="litellm",
+        package="litellm",
         hosts={
             "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
             "vertex_ai": ("GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_PROJECT", "VERTEXAI_LOCATION"),
@@ -75,14 +78,14 @@ BACKENDS = {
         "OPENAI_API_KEY",
         batches="openai",
         title="OpenAI",
-        own=r"gpt-|chatgpt-|o\d",
-        thinks=r"o\d|gpt-[5-9](?!.*chat)",
-        room={"temperature": None, "max_tokens": None, "parameters": {"max_completion_tokens": 2048}},
+        model_pattern=r"gpt-|chatgpt-|o\d",
+        reasoning_pattern=r"o\d|gpt-[5-9](?!.*chat)",
+        reasoning_keys={"temperature": None, "max_tokens": None, "parameters": {"max_completion_tokens": 2048}},
     ),
     REPLAY: BackendRecord("", makes_calls=False),
     "wire": BackendRecord("youden.judging.backends.wire:WireJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
 }
-"""One record a backend. A test holds it against the classes; tests of all backends take their names from here."""
+"""Backends by name. A test compares the records with the classes, and tests of all backends take the names from here."""
 
 PROVIDERS = {
     "anthropic": BackendRecord(
@@ -92,14 +95,14 @@ PROVIDERS = {
         "ANTHROPIC_API_KEY",
         batches="anthropic",
         title="Anthropic",
-        refuses={"seed": "no seed", "logprobs": _NO_ODDS},
-        own="claude-",
-        thinks=r"claude-(opus-4-[7-9]|[a-z]+-[5-9])",
-        room={"temperature": None, "max_tokens": 2048},
+        unsupported={"seed": "no seed", "logprobs": _NO_LOGPROBS},
+        model_pattern="claude-",
+        reasoning_pattern=r"claude-(opus-4-[7-9]|[a-z]+-[5-9])",
+        reasoning_keys={"temperature": None, "max_tokens": 2048},
     ),
     "azure": BackendRecord(_SDK, True, "", "AZURE_OPENAI_API_KEY", title="Azure OpenAI"),
     "deepseek": BackendRecord(
-        _SDK, True, "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", title="DeepSeek", own="deepseek-"
+        _SDK, True, "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", title="DeepSeek", model_pattern="deepseek-"
     ),
     "fireworks": BackendRecord(
         _SDK,
@@ -107,7 +110,7 @@ PROVIDERS = {
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
         title="Fireworks",
-        thinks=_OPEN,
+        reasoning_pattern=_OPEN_REASONING_MODELS,
         priced_as="fireworks_ai",
     ),
     "gemini": BackendRecord(
@@ -116,9 +119,9 @@ PROVIDERS = {
         "https://generativelanguage.googleapis.com/v1beta/openai",
         "GEMINI_API_KEY",
         title="Google Gemini",
-        own="gemini-",
-        thinks=r"gemini-([3-9]|2\.5-pro|2\.5-flash(?!-lite))",
-        room={"temperature": None, "max_tokens": 2048},
+        model_pattern="gemini-",
+        reasoning_pattern=r"gemini-([3-9]|2\.5-pro|2\.5-flash(?!-lite))",
+        reasoning_keys={"temperature": None, "max_tokens": 2048},
     ),
     "groq": BackendRecord(
         _SDK,
@@ -126,8 +129,8 @@ PROVIDERS = {
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
         title="Groq",
-        thinks=_OPEN,
-        refuses={"logprobs": _NO_ODDS, "logit_bias": "no logit_bias"},
+        reasoning_pattern=_OPEN_REASONING_MODELS,
+        unsupported={"logprobs": _NO_LOGPROBS, "logit_bias": "no logit_bias"},
     ),
     "mistral": BackendRecord(
         _SDK,
@@ -135,11 +138,16 @@ PROVIDERS = {
         "https://api.mistral.ai/v1",
         "MISTRAL_API_KEY",
         title="Mistral",
-        refuses={"seed": "parameters: {random_seed: 0}", "logprobs": _NO_ODDS},
-        own="(mi|mini|magi|code|pix)stral-|mistral-",
+        unsupported={"seed": "parameters: {random_seed: 0}", "logprobs": _NO_LOGPROBS},
+        model_pattern="(mi|mini|magi|code|pix)stral-|mistral-",
     ),
     "openrouter": BackendRecord(
-        _SDK, True, "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", title="OpenRouter", thinks=_OPEN
+        _SDK,
+        True,
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_KEY",
+        title="OpenRouter",
+        reasoning_pattern=_OPEN_REASONING_MODELS,
     ),
     "together": BackendRecord(
         _SDK,
@@ -147,31 +155,59 @@ PROVIDERS = {
         "https://api.together.xyz/v1",
         "TOGETHER_API_KEY",
         title="Together",
-        thinks=_OPEN,
+        reasoning_pattern=_OPEN_REASONING_MODELS,
         priced_as="together_ai",
     ),
 }
-"""Providers by the name that stands in `backend`, or before a model's, as in `--judge groq/openai/gpt-oss-20b`. What is written
-here of addresses, keys and refusals was read in the providers' documentation, as stored on 24 November 2026."""
+"""Providers by the name in `backend`, or before a model's name, as in `--judge groq/openai/gpt-oss-20b`. Addresses, keys and
+unsupported parameters are those of the providers' documentation on 24 November 2026."""
 
 _RECORDS = BACKENDS | PROVIDERS
 
-JUDGES: Registry[type] = Registry("youden.judges", "judge", {name: one.place for name, one in _RECORDS.items()})
+JUDGES: Registry[type] = Registry(
+    "youden.judges", "judge", {name: record.class_path for name, record in _RECORDS.items()}
+)
 
 
-def backend_of(name: str) -> BackendRecord:
-    """The record of a backend; of another package's it is made from its class. Raises: ConfigError [unknown-judge]."""
+def get_backend_record(name: str) -> BackendRecord:
+    """Return the record of a backend or provider; that of a plugin is made from its class.
+
+    Parameters
+    ----------
+    name : str
+        Name of the backend.
+
+    Returns
+    -------
+    BackendRecord
+        Its properties.
+
+    Raises
+    ------
+    ConfigError
+        [unknown-judge] if there is no such backend.
+    """
     return _RECORDS.get(name) or BackendRecord("", makes_calls=not hasattr(JUDGES.load(name), "answer_many"))
 
 
-def judge_of_model(name: str) -> dict[str, Json] | None:
-    """The keys of the judge that asks a model by its name alone: `gpt-4o`, `anthropic/claude-haiku-4-5`, `bedrock/…`.
+def infer_judge_keys(name: str) -> dict[str, Json] | None:
+    """Infer the keys of a judge's config from the name of a model.
 
-    A model that thinks first gets the room for it. None where it is not known who has the model.
+    Parameters
+    ----------
+    name : str
+        Name of a model, with or without its provider: ``gpt-4o``, ``anthropic/claude-haiku-4-5``, ``bedrock/…``.
 
-    >>> judge_of_model("groq/openai/gpt-oss-20b")
+    Returns
+    -------
+    dict or None
+        `name`, `backend`, `model`, and what a reasoning model needs; None if the provider of the model is not known.
+
+    Examples
+    --------
+    >>> infer_judge_keys("groq/openai/gpt-oss-20b")
     {'name': 'gpt-oss-20b', 'backend': 'groq', 'model': 'openai/gpt-oss-20b', 'max_tokens': 2048}
-    >>> judge_of_model("o4-mini")["parameters"], judge_of_model("llama")
+    >>> infer_judge_keys("o4-mini")["parameters"], infer_judge_keys("llama")
     ({'max_completion_tokens': 2048}, None)
     """
     host, _, model = name.partition("/")
@@ -180,31 +216,66 @@ def judge_of_model(name: str) -> dict[str, Json] | None:
     elif model and host in _RECORDS and _RECORDS[host].makes_calls:
         backend = host
     else:
-        backend = next((one for one, of in _RECORDS.items() if of.own and re.match(of.own, name)), "")
-        model = name
+        backend, model = _find_backend(name), name
     if not backend:
         return None
     keys: dict[str, Json] = {"name": model.rpartition("/")[2][:100], "backend": backend, "model": model}
     record = _RECORDS[backend]
-    if record.thinks and re.match(record.thinks, model):
-        keys |= record.room
+    if record.reasoning_pattern and re.match(record.reasoning_pattern, model):
+        keys |= record.reasoning_keys
     return keys
 
 
-def calling_judge(backend: str, connection: Connection) -> Judge:
-    """The judge that makes calls through `connection`."""
+def _find_backend(model: str) -> str:
+    """Return the first backend whose pattern matches a model's name; empty if there is none."""
+    for name, record in _RECORDS.items():
+        if record.model_pattern and re.match(record.model_pattern, model):
+            return name
+    return ""
+
+
+def make_calling_judge(backend: str, connection: Connection) -> Judge:
+    """Make a judge that makes calls.
+
+    Parameters
+    ----------
+    backend : str
+        Name of the backend.
+    connection : Connection
+        Address, timeout and API key.
+
+    Returns
+    -------
+    Judge
+        The judge; no request is sent yet.
+    """
     return cast(Judge, JUDGES.load(backend)(connection))
 
 
-def plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
-    """The judge that answers whole plans, made with `parameters`.
+def make_plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
+    """Make a judge that answers whole plans.
 
-    Raises: ConfigError [judge-parameters] where it does not know one of them.
+    Parameters
+    ----------
+    backend : str
+        Name of the backend.
+    parameters : mapping
+        Keyword arguments of its class.
+
+    Returns
+    -------
+    PlanJudge
+        The judge.
+
+    Raises
+    ------
+    ConfigError
+        [judge-parameters] if the class does not accept them.
     """
     try:
         return cast(PlanJudge, JUDGES.load(backend)(**parameters))
     except TypeError as error:
         raise ConfigError(
-            f"The judge '{backend}' does not take these parameters: {dict(parameters)} ({error}). Correct or remove them.",
+            f"The judge '{backend}' does not accept these parameters: got {dict(parameters)} ({error}). Correct or remove them.",
             slug="judge-parameters",
         ) from None

@@ -1,7 +1,7 @@
-"""From a plan to verdicts: the judge is connected, what the store lacks is asked, answers become verdicts.
+"""Judge a plan: connect the judge, send the requests that the store has no answer to, and convert answers to verdicts.
 
-It is the same way for a judge that is asked call by call or in batches, a replay, a jury, and a judge that answers whole plans.
-Backends are made here and nowhere else: the judge that a config names, behind the cassette that is inserted, if one is.
+All kinds of judges take this path: single calls, batches, replays, juries, and judges that answer whole plans. Only this module
+makes backends, so that an active cassette applies to all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal, cast
 import numpy as np
 
 from youden.errors import BudgetError, ConfigError, JudgeError, ReplayMissError, TooManyMissingError
-from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, calling_judge, plan_judge
+from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, make_calling_judge, make_plan_judge
 from youden.judging.backends.several import Jury, RoundRobin
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
@@ -25,22 +25,28 @@ from youden.judging.call.failures import Failure
 from youden.judging.call.retries import RetryPolicy
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.offline.batch_providers import BatchProvider, FolderBatches
-from youden.judging.offline.in_batches import InBatches
-from youden.judging.offline.tape import only_plays, with_cassette
-from youden.judging.question.questions import Keyed, Questions, trial_name
+from youden.judging.offline.in_batches import BatchRunner
+from youden.judging.offline.tape import is_replay_only, with_cassette
+from youden.judging.question.questions import Questions, RowKey, describe_trial
 from youden.judging.scheduler.calling import Caller
-from youden.judging.scheduler.loop import Loop, ask_all
-from youden.judging.scheduler.options import Asking, Batching, calibration_account
+from youden.judging.scheduler.loop import RequestLoop, run_loops
+from youden.judging.scheduler.options import Batching, JudgingOptions, calibration_account
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.progress_log import ProgressLog
-from youden.judging.scheduler.shutdown import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
-from youden.judging.store.answers import Store, payment_of
-from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
+from youden.judging.scheduler.shutdown import (
+    AnswersMissingError,
+    StopReason,
+    exceeds_max_missing,
+    make_budget_error,
+    make_too_many_missing_error,
+)
+from youden.judging.store.answers import Store, make_payment
+from youden.judging.store.plan_answers import Costs, PlanAnswers, format_missing_reasons, read_answers
 from youden.registry import Registry
-from youden.text.printable import is_file
+from youden.text.printable import is_local_file
 from youden.types import Completion, Finding, Judge, Plan, Request, Verdicts
 
-_WORKED_OFF = {
+_BATCH_CLASSES = {
     "anthropic": "youden.judging.offline.http_batches:AnthropicBatches",
     "openai": "youden.judging.offline.http_batches:OpenAIBatches",
 }
@@ -48,65 +54,80 @@ _WORKED_OFF = {
 BATCHES: Registry[type] = Registry(
     "youden.batches",
     "batch-provider",
-    {name: _WORKED_OFF[one.batches] for name, one in (BACKENDS | PROVIDERS).items() if one.batches},
+    {name: _BATCH_CLASSES[record.batches] for name, record in (BACKENDS | PROVIDERS).items() if record.batches},
 )
 
 FOLDER = "folder"
-"""`batch_provider: folder` leaves files to whoever works them off; it needs no connection."""
+"""Value of `batch_provider` that exchanges files with an external engine through a folder, without a connection."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """What all judges of one run share."""
+    """Arguments of `judge_plan` that all judges of a jury share."""
 
     plan: Plan
     store: Store | None
-    asking: Asking
+    asking: JudgingOptions
     budget: Budget
     log: ProgressLog
     environment: Mapping[str, str]
 
 
 class JudgedTrials:
-    """All trials of a run's plan as work for who asks, one row each.
+    """The trials of a plan as work for the scheduler, one row per trial.
 
-    first: the share of the plan that comes last, so that several who ask one plan begin in different places. stop: why the run
-    has to end. costs: what was paid.
+    Parameters
+    ----------
+    run : _Run
+        Plan, options and log.
+    questions : Questions
+        Prompt and parser of the judge.
+    start_fraction : float, default 0
+        Position in the plan to start at, as a fraction in [0, 1). Workers on one plan start at different positions.
+
+    Attributes
+    ----------
+    stop : StopReason
+        Why the run has to stop.
+    costs : Costs
+        Costs of the calls of this invocation.
     """
 
-    def __init__(self, run: _Run, questions: Questions, *, first: float = 0.0) -> None:
+    def __init__(self, run: _Run, questions: Questions, *, start_fraction: float = 0.0) -> None:
         self.stop = StopReason()
         self.costs = Costs(len(run.plan))
         self._asking = run.asking
         self._log = run.log
         self._plan = run.plan
         self._questions = questions
-        self._first = int(first * len(run.plan))
+        self._start = int(start_fraction * len(run.plan))
         self._key = np.zeros(len(run.plan), dtype="S64")
         self._counts: Counter[str] = Counter()
 
     def outcomes(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
-        """How the calls for them end."""
-        account, again = self._asking.account, self._asking.retry_failed
-        return Outcomes(self, config, backend, store, self.stop, self._log, account, again)
+        """Return the handler of the outcomes of calls for these trials."""
+        account, retry_failed = self._asking.account, self._asking.retry_failed
+        return Outcomes(self, config, backend, store, self.stop, self._log, account, retry_failed)
 
     def __len__(self) -> int:
         return len(self._plan)
 
-    def keys(self) -> Iterator[Keyed]:
-        of = self._questions, self._plan
-        keys = self._asking.keys
-        for row, key in chain(keys(*of, start=self._first), islice(keys(*of), self._first)):
+    def keys(self) -> Iterator[RowKey]:
+        """Yield row and request hash of every trial, beginning at the start position."""
+        questions, plan, keys = self._questions, self._plan, self._asking.keys
+        from_start = keys(questions, plan, start=self._start)
+        before_start = islice(keys(questions, plan), self._start)
+        for row, key in chain(from_start, before_start):
             self._key[row] = key
             yield row, key
 
     def answers(self, store: Store) -> PlanAnswers:
-        """What `store` holds of them once they were asked."""
-        seen = ((row, self._key.item(row).decode()) for row in range(len(self)))
-        return read_answers(self._questions, self._plan, store, seen, fresh=self.costs.fresh)
+        """Read the answers to all trials from the store, after `keys` has been exhausted."""
+        keys = ((row, self._key.item(row).decode()) for row in range(len(self)))
+        return read_answers(self._questions, self._plan, store, keys, is_new=self.costs.is_new)
 
     def request(self, row: int, key: str) -> Request:
-        return self._questions.request_under(key, self._plan, row)
+        return self._questions.request_with_key(key, self._plan, row)
 
     def fits(self, request: Request) -> bool:
         return self._questions.fits(request)
@@ -117,52 +138,88 @@ class JudgedTrials:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
+        """Record the outcome of a call for `rows`, and return "answered" or the reason why there is no answer.
+
+        Stops the run if too many trials have no answer. outcome: None if the request cannot be sent.
+        """
         completion = outcome if isinstance(outcome, Completion) else None
         reason: str = "not_asked" if outcome is None else "failed"
         if completion is not None:
             reason = self._questions.read(completion).missing
         if not stored:
-            self.costs.add(rows, payment_of(usd, completion))
+            self.costs.add(rows, make_payment(usd, completion))
         self._counts[reason] += len(rows)
-        if too_many(self._n_missing, self._counts.total(), max_missing=self._asking.max_missing):
+        if exceeds_max_missing(self._n_missing, self._counts.total(), max_missing=self._asking.max_missing):
             self.stop.stop(self._too_many_missing)
         return reason
 
-    def out_of_money(self, budget: Budget) -> BudgetError:
-        return out_of_money(budget, n_done=self._counts.total(), n=len(self))
+    def make_budget_error(self, budget: Budget) -> BudgetError:
+        return make_budget_error(budget, n_done=self._counts.total(), n=len(self))
 
     @property
     def _n_missing(self) -> int:
         return self._counts.total() - self._counts["answered"]
 
     def _too_many_missing(self) -> TooManyMissingError:
-        return too_many_missing(
-            self._n_missing, self._counts.total(), why=in_words(self._counts), max_missing=self._asking.max_missing
+        return make_too_many_missing_error(
+            self._n_missing,
+            self._counts.total(),
+            reasons=format_missing_reasons(self._counts),
+            max_missing=self._asking.max_missing,
         )
 
 
-def connect(config: JudgeConfig, environment: Mapping[str, str], *, of: Literal["judge", "model"] = "judge") -> Backend:
-    """The backend that `config` names, several servers in turn; its key is looked up in `environment` once it is first needed.
+def connect(
+    config: JudgeConfig, environment: Mapping[str, str], *, kind: Literal["judge", "model"] = "judge"
+) -> Backend:
+    """Make the backend of a judge or of a model that generates responses.
 
-    of: a judge, whose config a cassette keeps beside its answers, or a model that writes texts.
+    Parameters
+    ----------
+    config : JudgeConfig
+        Backend, model and servers; several servers are used in turn.
+    environment : mapping
+        Environment variables, in which the API key is looked up when it is first needed.
+    kind : {"judge", "model"}, default "judge"
+        What the config describes; a cassette records the config of a judge only.
+
+    Returns
+    -------
+    Backend
+        Inside the active cassette, if there is one.
     """
     return with_cassette(
-        Backend(lambda: _judge(config, environment)),
+        Backend(lambda: _make_judge(config, environment)),
         address=config.address,
-        who=f"the {of} '{config.name}'",
-        judge=config.public() if of == "judge" else None,
+        description=f"the {kind} '{config.name}'",
+        judge=config.public() if kind == "judge" else None,
     )
 
 
 def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) -> None:
-    """Check that each key of these judges may be sent to its hosts, unless a cassette answers. Raises: ConfigError."""
-    if not only_plays():
+    """Check that the API keys of judges may be sent to their servers, unless a cassette answers all requests.
+
+    Parameters
+    ----------
+    configs : iterable of JudgeConfig
+        The judges.
+    environment : mapping
+        Environment variables with the keys.
+
+    Raises
+    ------
+    ConfigError
+        If a key may not be sent.
+    """
+    if not is_replay_only():
         for config in configs:
             config.check_trust(environment)
 
 
-def _judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
-    servers = {one.address: calling_judge(one.backend, one.connection(environment)) for one in config.servers}
+def _make_judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
+    servers = {
+        server.address: make_calling_judge(server.backend, server.connection(environment)) for server in config.servers
+    }
     return RoundRobin(servers) if len(servers) > 1 else servers[config.address]
 
 
@@ -170,46 +227,70 @@ async def judge_plan(
     plan: Plan,
     *,
     config: JudgeConfig,
-    asking: Asking | None = None,
+    asking: JudgingOptions | None = None,
     store: Store | None = None,
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
     budget: Budget | None = None,
 ) -> Verdicts:
-    """The judge's answer to every trial of `plan`; what `store` knows is not asked again.
+    """Run a judge on every trial of a plan and return its verdicts. Stored answers are reused.
 
-    asking: the terms, whose cap has been checked (`check_cap`); missing answers are looked at from 200 trials on, and a
-    cassette answers at once even where batches are asked for. judge: asked instead of the one that `config` names.
-    environment: where the key is looked up; None for the process's. budget: of several plans under one cap; None for this one's.
-    In the verdicts `usd` is NaN for calls whose price is unknown; it holds what this call of the function cost, and with the
-    terms' `account` what all invocations cost.
+    Parameters
+    ----------
+    plan : Plan
+        The plan, with its pool.
+    config : JudgeConfig
+        The judge.
+    asking : Asking, optional
+        Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies from 200
+        trials on. A cassette answers single calls even if batches are set.
+    store : Store, optional
+        Store of the answers; required for judges that make calls.
+    judge : Judge, optional
+        Judge to use instead of the one that `config` describes.
+    environment : mapping, optional
+        Environment variables with the API key. Default: those of the process.
+    budget : Budget, optional
+        Budget that several plans share. Default: one of this plan, with the cap of `asking`.
 
-    Raises: ConfigError and JudgeError before any call where something cannot work; later JudgeError, BudgetError,
-    TooManyMissingError, with all answers stored, so that the same call goes on from there; ReplayMissError.
+    Returns
+    -------
+    Verdicts
+        One row per trial. Its costs are those of this invocation, or, if `asking` has an account, of all invocations; NaN if a
+        price is unknown.
+
+    Raises
+    ------
+    ConfigError, JudgeError
+        Before any call, if judge, store and options do not fit.
+    JudgeError, BudgetError, TooManyMissingError
+        If the run has to stop. All answers are stored, so that the same call resumes it.
+    ReplayMissError
+        If a replay lacks an answer.
     """
-    asking = asking or Asking()
+    asking = asking or JudgingOptions()
     if asking.batching is not None:
-        config = config.at_batch_prices()
+        config = config.with_batch_prices()
     with ProgressLog(asking.progress, asking.log) as log:
         environment = os.environ if environment is None else environment
         run = _Run(plan, store, asking, budget or Budget(asking.max_cost), log, environment)
         if config.backend == JURY:
             if judge is None and not asking.stored_only:
                 check_trust(config.judges, environment)  # before the first of them is asked
-            ballots = [await _verdicts(run, one, judge) for one in config.judges]
+            ballots = [await _run_judge(run, member, judge) for member in config.judges]
             return Jury(ballots, vote=config.vote, name=config.name).answer_many(plan)
-        return await _verdicts(run, config, judge)
+        return await _run_judge(run, config, judge)
 
 
-async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
+async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
     run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
         if config.backend == REPLAY or (run.asking.stored_only and config.makes_calls):
-            return _from_store(run, config)
+            return _read_stored(run, config)
         if judge is not None:
-            return await _asked(run, config, Backend(lambda: judge))
+            return await _run_calls(run, config, Backend(lambda: judge))
         if not config.makes_calls:
-            result = plan_judge(config.backend, config.parameters).answer_many(run.plan)
+            result = make_plan_judge(config.backend, config.parameters).answer_many(run.plan)
             if result.plan is not run.plan:
                 raise JudgeError(
                     f"The judge '{config.name}' returned verdicts on another plan than the one passed to it. "
@@ -220,83 +301,87 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
             return result
         backend = connect(config, run.environment)
         if run.asking.batching is not None and backend.batches:
-            return await _in_batches(run, config, backend, run.asking.batching)
+            return await _run_batches(run, config, backend, run.asking.batching)
         try:
-            return await _asked(run, config, backend)
+            return await _run_calls(run, config, backend)
         finally:
             await backend.aclose()
     finally:
         run.log.stop()
 
 
-def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
-    """The verdicts of a judge that is not to be asked: a replay of one, without its costs, or what was answered elsewhere.
+def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
+    """Return the verdicts of a replay, without costs, or those of answers that were imported.
 
-    Raises: ReplayMissError [replay-miss], naming the first trial that was never asked; AnswersMissingError, TooManyMissingError.
+    Raises: ReplayMissError [replay-miss] for the first trial without an answer; AnswersMissingError, TooManyMissingError.
     """
-    store, replays = _needed(run.store, config), config.backend == REPLAY
-    judge = (config.of or only_judge(store)) if replays else config
+    store, is_replay = _require_store(run.store, config), config.backend == REPLAY
+    judge = (config.of or load_only_judge(store)) if is_replay else config
     questions = judge.questions()
 
-    def missed(key: str, row: int) -> None:
-        if replays:
+    def on_not_stored(key: str, row: int) -> None:
+        if is_replay:
             raise ReplayMissError(
-                f"The store {store.name} has no answer under {key} to {trial_name(run.plan, row)}. "
+                f"The store {store.name} has no answer with the key {key} to {describe_trial(run.plan, row)}. "
                 "Replay the plan, pool and judge that were judged, or judge this plan first.",
                 slug="replay-miss",
             )
 
     keys = run.asking.keys(questions, run.plan)
-    found = read_answers(questions, run.plan, store, keys, advance=run.log.advance, missed=missed)
-    if replays:
-        return found.verdicts(judge.describe(), warnings=_about_cuts(questions, run))
-    if n_missed := len(run.plan) - found.n_done:
-        raise AnswersMissingError(run.plan, n_missing=n_missed)
-    return _finished(run, config, store, found, Costs(len(run.plan)))
+    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance, on_not_stored=on_not_stored)
+    if is_replay:
+        return answers.to_verdicts(judge.describe(), warnings=_warn_shortened(questions, run))
+    if n_not_stored := len(run.plan) - answers.n_done:
+        raise AnswersMissingError(run.plan, n_missing=n_not_stored)
+    return _make_verdicts(run, config, store, answers, Costs(len(run.plan)))
 
 
-async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
-    store = _needed(run.store, config)
-    backend.open()  # what it lacks, such as a key, is known before anything is asked
+async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
+    """Send single calls and return the verdicts."""
+    store = _require_store(run.store, config)
+    backend.open()  # reports a missing API key before any request is sent
     team = run.asking.team
-    trials = JudgedTrials(run, config.questions(), first=0.0 if team is None else team.part)
+    start_fraction = 0.0 if team is None else team.start_fraction
+    trials = JudgedTrials(run, config.questions(), start_fraction=start_fraction)
     outcomes = trials.outcomes(config, backend, store)
     caller = Caller(backend, config, run.budget)
     try:
         store.remember_judge(config.public())
-        await ask_all([Loop(outcomes, caller=caller, team=team)], outcomes.stop, grace=run.asking.grace)
+        await run_loops([RequestLoop(outcomes, caller=caller, team=team)], outcomes.stop, grace=run.asking.grace)
     finally:
         store.flush()
-    return _finished(run, config, store, trials.answers(store), trials.costs, warnings=backend.warnings())
+    answers = trials.answers(store)
+    return _make_verdicts(run, config, store, answers, trials.costs, warnings=backend.warnings())
 
 
-async def _in_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
-    store = _needed(run.store, config)
+async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
+    """Send batches, wait for their results, and return the verdicts."""
+    store = _require_store(run.store, config)
     if len(config.servers) > 1:
         raise ConfigError(
-            f"The judge '{config.name}' has {len(config.servers)} servers, and a batch is fetched where it was sent. Name one of "
-            "them as base_url, or ask without --mode batch.",
+            f"The judge '{config.name}' has {len(config.servers)} servers, but a batch is fetched from the server that it was "
+            "sent to. Set base_url to one of them, or run without --mode batch.",
             slug="judge-servers",
         )
     trials = JudgedTrials(run, config.questions())
-    provider = _provider(run, config, store, batching)
+    provider = _make_provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
         outcomes = trials.outcomes(config, backend, store)
-        batches = InBatches(outcomes, provider=provider, budget=run.budget, batching=batching)
-        await batches.go()
+        batches = BatchRunner(outcomes, provider=provider, budget=run.budget, batching=batching)
+        await batches.run()
     finally:
         try:
             store.flush()
         finally:
             await provider.aclose()
-    return _finished(run, config, store, trials.answers(store), trials.costs)
+    return _make_verdicts(run, config, store, trials.answers(store), trials.costs)
 
 
-def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
+def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     name = config.batch_provider or config.backend
     if name == FOLDER:
-        folder = _folder_of(store, batching)
+        folder = _batch_folder(store, batching)
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
     policy = RetryPolicy(config.max_tries, config.backoff)
@@ -304,59 +389,62 @@ def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) 
 
 
 def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:
-    """The Batch API behind `connection`. Raises: ConfigError [unknown-batch-provider]."""
+    """Make the provider of batches of a backend. Raises: ConfigError [unknown-batch-provider]."""
     return cast(BatchProvider, BATCHES.load(backend)(connection, policy=policy))
 
 
-def _finished(
+def _make_verdicts(
     run: _Run,
     config: JudgeConfig,
     store: Store,
-    found: PlanAnswers,
+    answers: PlanAnswers,
     costs: Costs,
     *,
     warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
-    """Return the verdicts, with the costs of the account if any, and findings on costs, served models and shortened texts."""
-    whose = config.public()
-    drift = found.served.since(store.served(whose))
-    store.remember_served(whose, found.served.fresh())
+    """Make the verdicts, with the costs of the run's account, and findings on costs, served models and shortened texts."""
+    judge = config.public()
+    model_changes = answers.served.changes_since(store.served(judge))
+    store.remember_served(judge, answers.served.new_names())
+
     usd_tried = 0.0
     if (account := run.asking.account) is not None:
-        costs = costs.by_account(found.key, store.paid(account))
-        tried = store.paid(calibration_account(account))
-        asked = set(found.key.tolist()) if tried else set()
-        usd_tried = sum(one.usd for key, one in tried.items() if key.encode() in asked)
-    costs_uncertain = run.budget.uncertain[config.name].findings(config.name)
-    warnings = (*costs_uncertain, *warnings, *drift, *_about_cuts(config.questions(), run))
-    return found.verdicts(config.describe(), costs, usd_tried=usd_tried, warnings=warnings)
+        costs = costs.from_ledger(answers.key, store.paid(account))
+        calibration_payments = store.paid(calibration_account(account))
+        keys = set(answers.key.tolist()) if calibration_payments else set()
+        usd_tried = sum(payment.usd for key, payment in calibration_payments.items() if key.encode() in keys)
+
+    uncertain_costs = run.budget.uncertain[config.name].findings(config.name)
+    warnings = (*uncertain_costs, *warnings, *model_changes, *_warn_shortened(config.questions(), run))
+    return answers.to_verdicts(config.describe(), costs, usd_tried=usd_tried, warnings=warnings)
 
 
-def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
-    n = int(questions.cut(run.plan).sum())
+def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
+    """Return a finding if texts were shortened to fit the context window."""
+    n = int(questions.truncated_rows(run.plan).sum())
     if not n:
         return ()
-    said = (
+    message = (
         f"{n:,} of {len(run.plan):,} trials {'was' if n == 1 else 'were'} judged on shortened texts "
         f"(truncate: {questions.truncate}; the model's context is {questions.context:,} tokens)."
     )
-    return (Finding("shortened", said, facts={"n": n, "of": len(run.plan)}),)
+    return (Finding("shortened", message, facts={"n": n, "of": len(run.plan)}),)
 
 
-def _folder_of(store: Store, batching: Batching) -> Path:
-    """Where files of requests are left: beside a store that is a file, else where the run says."""
-    if is_file(store.name):
+def _batch_folder(store: Store, batching: Batching) -> Path:
+    """Return the folder of batch files: next to a store that is a file, else that of the options."""
+    if is_local_file(store.name):
         return Path(store.name).with_name("batches")
     if batching.folder is None:
         raise ConfigError(
-            f"The judge leaves its batches in a folder, and {store.name} is not a file next to which it could be "
+            f"The judge exchanges its batches through a folder, and {store.name} is not a file next to which it could be "
             "created. Pass batch_folder.",
             slug="batch-place",
         )
     return batching.folder
 
 
-def _needed(store: Store | None, config: JudgeConfig) -> Store:
+def _require_store(store: Store | None, config: JudgeConfig) -> Store:
     if store is None:
         raise ConfigError(
             f"The judge '{config.name}' needs a store, because answers are paid for. Pass a path, such as .youden/answers.db.",
@@ -365,14 +453,30 @@ def _needed(store: Store | None, config: JudgeConfig) -> Store:
     return store
 
 
-def only_judge(store: Store) -> JudgeConfig:
-    """The one judge whose answers `store` keeps. Raises: ConfigError [replay-whom]."""
+def load_only_judge(store: Store) -> JudgeConfig:
+    """Load the config of the only judge whose answers a store has.
+
+    Parameters
+    ----------
+    store : Store
+        Store of the answers.
+
+    Returns
+    -------
+    JudgeConfig
+        Its config.
+
+    Raises
+    ------
+    ConfigError
+        [replay-whom] if the store has answers of several judges or of none.
+    """
     judges = store.judges()
     if len(judges) != 1:
-        names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "nobody"
+        names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "no judge"
         raise ConfigError(
-            f"The store {store.name} holds answers of {names}, so it is not clear whom to replay. "
-            "Say it in the judge's config: {backend: replay, of: NAME}.",
+            f"The store {store.name} has answers of {names}, so it is not clear which judge to replay. "
+            "Set it in the judge's config: {backend: replay, of: NAME}.",
             slug="replay-whom",
         )
     return load_judge_config(judges[0])

@@ -1,7 +1,7 @@
-"""What every estimator gives: abilities of a plan's agents, and how sure their distances from the average agent are.
+"""Define the abilities that every estimator returns, and estimate them by means of trials.
 
-Means of trials in slots, less the rate of false positives, are the plainest of them. Abilities become a table here, with the
-places that their differences allow.
+Abilities carry the covariance of their distances from the average agent. The pairwise differences, the selection of the best
+agents and the ranking table follow from it, so all estimators share them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from youden.errors import StatisticsError
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.trials.best_selection import Choice, choice
-from youden.stats.trials.comparisons import Differences, agent_components, differences
-from youden.stats.trials.false_positives import OwnRates, own_rates
-from youden.stats.trials.trial_errors import TrialMeans, nothing_known, trial_means
+from youden.stats.trials.best_selection import Choice, select_best
+from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
+from youden.stats.trials.false_positives import AgentRates, estimate_agent_rates
+from youden.stats.trials.trial_errors import TrialMeans, trial_means, unknown_covariance
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.cells import CellIndex
 from youden.types.facts import ChoiceFacts
@@ -29,83 +29,139 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class ByItem(NamedTuple):
-    """What items do to abilities: U_ij and the item's share in i's weight of the cells seen, float[N] each."""
+class ItemInfluence(NamedTuple):
+    """Influence of each item on each ability, by observed cell (agent, item).
+
+    Attributes
+    ----------
+    cells : CellIndex
+        The n_cells observed cells.
+    contribution : float array (n_cells,)
+        Influence U_ij of item j on ability i.
+    share : float array (n_cells,)
+        Fraction of the trials of agent i that are on item j.
+    """
 
     cells: CellIndex
     contribution: Floats
     share: Floats
 
-    def matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Of some items and so many agents, which may be more: 0 where unseen."""
+    def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
+        """Return the influence of a range of items as matrices of `n_agents` rows, 0 for cells that were not observed."""
         rows = slice(*np.searchsorted(self.cells.item, [items.start, items.stop]))
-        at = CellIndex(
-            self.cells.agent[rows], self.cells.item[rows] - np.int32(items.start), n_agents, items.stop - items.start
+        item = self.cells.item[rows] - np.int32(items.start)
+        cells = CellIndex(self.cells.agent[rows], item, n_agents, items.stop - items.start)
+        return ItemMatrices(
+            cells.to_matrix(self.contribution[rows], empty=0.0),
+            cells.to_matrix(self.share[rows], empty=0.0),
         )
-        return ItemMatrices(*(at.matrix(column[rows], empty=0.0) for column in (self.contribution, self.share)))
 
     @classmethod
-    def of(cls, found: TrialFit | TrialMeans) -> ByItem:
-        """Of an agent's own trials, as if the others were known."""
-        parts, start = [], 0
-        for move in found.moves():
-            cells = CellIndex.of(move.weight > 0)
-            at = cells.agent, cells.item
-            parts.append((cells.agent, cells.item + np.int32(start), move.alone[at], move.weight[at]))
-            start += move.weight.shape[1]
-        agent, item, alone, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return cls(CellIndex(agent, item, len(found.weight), start), alone, weight / found.weight[agent])
+    def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
+        """Collect the influence of items through an agent's own trials, as if the other agents' effects were known."""
+        columns, first_item = [], 0
+        for influence in fit.influence_chunks():
+            cells = CellIndex.from_mask(influence.weight > 0)
+            observed = cells.agent, cells.item
+            item = cells.item + np.int32(first_item)
+            columns.append((cells.agent, item, influence.direct_influence[observed], influence.weight[observed]))
+            first_item += influence.weight.shape[1]
+        agent, item, alone, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
+        cells = CellIndex(agent, item, len(fit.weight), first_item)
+        return cls(cells, alone, weight / fit.weight[agent])
 
 
 class ItemMatrices(NamedTuple):
-    """`ByItem` of every cell of some items: float[K, B] each."""
+    """`contribution` and `share` of an `ItemInfluence` for a range of items, float arrays (n_agents, n_items)."""
 
     contribution: Floats
     share: Floats
 
 
 LEVEL = 0.95
-TRIALS = "mean of trials"
-FITTED = "additive fit of trials"
-CELLS = "clipped-linear ability"
-MOST = 0.7
-"""What a look has of the error that is left where it may be the last one."""
+"""Confidence level of all intervals."""
+TRIAL_MEAN = "mean of trials"
+ADDITIVE_FIT = "additive fit of trials"
+CELL_FIT = "clipped-linear ability"
+FINAL_ALPHA_FRACTION = 0.7
+"""Fraction of the remaining alpha that an interim analysis spends if it may be the last one."""
 
 
-class Look(NamedTuple):
-    """spent: how much of the error that all looks may have together is spent, this look included, which had `share` of it;
-    next_share: what the next look has. end: float[K, K], the lowest upper ends of all looks so far, see `upper_ends`.
-    luck: float[K], see there, of those whose turn it was; carried: float[K], what those chosen so far had of it, on average."""
+class InterimAnalysis(NamedTuple):
+    """One interim analysis of a search for the best agents.
 
-    spent: float
-    share: float
-    next_share: float
-    end: Floats
-    luck: Floats
-    carried: Floats
+    Attributes
+    ----------
+    alpha_spent : float
+        Fraction of alpha = 1 − level that is spent, this analysis included.
+    alpha_fraction : float
+        Fraction of alpha that this analysis spends.
+    next_alpha_fraction : float
+        Fraction of alpha that the next analysis spends.
+    upper_bounds : float array (n_agents, n_agents)
+        Minimum over all analyses so far of the upper confidence bounds on θ_k − θ_i.
+    bias : float array (n_agents,)
+        Expected selection bias of the agents that the round sampled.
+    cumulative_bias : float array (n_agents,)
+        Mean selection bias that the agents accumulated when they were selected for earlier rounds.
+    """
+
+    alpha_spent: float
+    alpha_fraction: float
+    next_alpha_fraction: float
+    upper_bounds: Floats
+    bias: Floats
+    cumulative_bias: Floats
 
     @property
-    def hoped_share(self) -> float:
-        """What a look may have that is to be the last one. It says who has to be asked more: the looks before are stricter."""
-        return max(self.next_share, MOST * (1 - self.spent))
+    def final_alpha_fraction(self) -> float:
+        """Fraction of alpha that the next analysis may spend if it is the last; decides which agents need more trials."""
+        return max(self.next_alpha_fraction, FINAL_ALPHA_FRACTION * (1 - self.alpha_spent))
 
 
-class Search(NamedTuple):
-    """top: how many agents are to be named; within: how far from the best they may be, None for not at all; looks: from the first
-    to the last."""
+class SearchState(NamedTuple):
+    """State of a search for the best agents.
+
+    Attributes
+    ----------
+    top : int
+        Number of agents to select.
+    max_regret : float or None
+        Maximum regret of the selection; None to require that it is significantly better than all others.
+    analyses : tuple of InterimAnalysis
+        Interim analyses, from first to last.
+    """
 
     top: int
-    within: float | None
-    looks: tuple[Look, ...]
+    max_regret: float | None
+    analyses: tuple[InterimAnalysis, ...]
 
 
 class Abilities(NamedTuple):
-    """Abilities of a plan's agents, and how sure their distances from the average agent are.
+    """Abilities of the agents of a plan, in units of the answers.
 
-    ability: float[K]; covariance: of the θ_i − θ̄; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the
-    estimator's name; method: the interval's. target: what it speaks of. component: int32[K], which agents are linked, as
-    `agent_components`: others are not compared. by_item: what items contribute, for items like
-    these, where it was asked for. search: what the plan looks for, None where it ranks everybody, or partners are weighted.
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Estimates θ_i; NaN for agents without one.
+    covariance : CentredCovariance
+        Of the distances θ_i − θ̄ from the average agent.
+    n_trials : int32 array (n_agents,)
+        Answered paired trials of each agent.
+    fpr : float
+        False-positive rate that was subtracted from the answers.
+    ranking : str
+        Name of the estimator.
+    method : str
+        Method of the intervals.
+    target : {"items-like-these", "these-items", "items-and-judges"}
+        Population that the intervals refer to.
+    component : int32 array (n_agents,)
+        Component of each agent in the graph of compared agents; agents of different components cannot be compared.
+    item_influence : ItemInfluence or None
+        Influence of the items for the target "items-like-these"; None if it was not requested.
+    search : SearchState or None
+        State of the search for the best agents; None for other plans, and if partners are weighted.
     """
 
     ability: Floats
@@ -116,190 +172,271 @@ class Abilities(NamedTuple):
     method: str
     target: Target
     component: Ids
-    by_item: ByItem | None = None
-    search: Search | None = None
+    item_influence: ItemInfluence | None = None
+    search: SearchState | None = None
 
     @property
     def low(self) -> Floats:
-        """The lower end of the interval for an agent's distance from the average one, put around its ability: float[K]."""
+        """Lower bounds, float array (n_agents,), of the 95 % intervals of distances from the average, put around `ability`."""
         return np.asarray(self.ability - self.covariance.half_width(LEVEL))
 
     @property
     def high(self) -> Floats:
-        """The upper end: float[K]."""
+        """Upper bounds of the same intervals, float array (n_agents,)."""
         return np.asarray(self.ability + self.covariance.half_width(LEVEL))
 
 
-class Aim(NamedTuple):
-    """What is wanted of an estimator. target: what intervals speak of; before: the search as the look before found it, whose
-    bounds need not be made again; with_items: whether `by_item` is made."""
+class EstimationRequest(NamedTuple):
+    """Options of an estimator.
+
+    Attributes
+    ----------
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
+        Population that the intervals refer to.
+    previous_search : SearchState, optional
+        State of the search after an earlier analysis of the same plan, which is continued.
+    with_items : bool, default False
+        Whether to compute `Abilities.item_influence`.
+    """
 
     target: Target = "items-like-these"
-    before: Search | None = None
+    previous_search: SearchState | None = None
     with_items: bool = False
 
 
 _NO_FPR = "; FPR taken as 0: no independent trial answered"
 
 
-def mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate abilities of any plan as mean answers of paired trials, less the false-positive rate.
+def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
+    """Estimate abilities of any plan as mean answers of paired trials minus the FPR.
 
-    θ_i = mean answer of the answered paired trials with i on either side − FPR_i. FPR_i is the mean answer of all answered
-    independent trials but probes (0 if there are none), or the agent's own rate if it has many (`own_rates`). Trials of held-out
-    cells are left out of both. If a trial belongs to no slot, the covariance is NaN.
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to the plan. Trials of held-out cells, probes and follow-ups are left out.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
 
-    Raises: StatisticsError [trial-none] if no paired trial of training cells was answered.
+    Returns
+    -------
+    Abilities
+        The covariance is NaN if a paired trial belongs to no block.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-none] if no paired trial of training cells was answered.
+
+    Notes
+    -----
+    θ_i = mean answer of the paired trials with agent i on either side − FPR_i. FPR_i is the mean answer of all independent trials
+    (0 if there are none), or the agent's own rate if it has many.
     """
-    plan, is_paired = verdicts.plan, verdicts.plan.arm == PAIRED
+    plan = verdicts.plan
+    is_paired = plan.arm == PAIRED
     used = plan.teaches & verdicts.answered
     paired, independent = used & is_paired, used & ~is_paired
     if not paired.any():
-        raise none_answered(int((plan.teaches & is_paired).sum()))
-    rates = own_rates(
+        raise no_answers_error(int((plan.teaches & is_paired).sum()))
+
+    fpr = estimate_agent_rates(
         plan.first[independent], plan.second[independent], verdicts.answer[independent], n_agents=plan.n_agents
     )
-    no_rate = not independent.any()
-    abilities = means_of(TrialsByItem.of(verdicts), rates, target, no_rate=no_rate)
+    lacks_fpr = not independent.any()
+    abilities = subtract_own_rates(TrialsByItem.from_verdicts(verdicts), fpr, target, lacks_fpr=lacks_fpr)
     if (plan.slot[paired] >= 0).all():
         return abilities
-    method = "none: there are trials without a slot" + (_NO_FPR if no_rate else "")
-    return abilities._replace(covariance=nothing_known(plan.n_agents), method=method)
+    method = "none: there are trials without a slot" + (_NO_FPR if lacks_fpr else "")
+    return abilities._replace(covariance=unknown_covariance(plan.n_agents), method=method)
 
 
-def none_answered(n_paired: int) -> StatisticsError:
-    """What is raised where so many paired trials have no answer that may be learned from."""
+def no_answers_error(n_paired: int) -> StatisticsError:
+    """Return the error for a plan of which none of the `n_paired` paired training trials was answered."""
     return StatisticsError(
-        f"Abilities need answered paired trials; of {n_paired} that may be learned from none was answered. "
-        "Run the judge, or look at why its answers are missing.",
+        f"No paired trial that can be used for abilities was answered: got 0 of {n_paired}. Run the judge, or check why its "
+        "answers are missing.",
         slug="trial-none",
     )
 
 
-def means_of(
-    trials: TrialsByItem, own: OwnRates, target: Target, *, no_rate: bool, with_items: bool = False
+def subtract_own_rates(
+    trials: TrialsByItem, fpr: AgentRates, target: Target, *, lacks_fpr: bool, with_items: bool = False
 ) -> Abilities:
-    """Mean answers of trials that may be learned from, less each agent's rate of false positives. no_rate: whether no independent
-    trial was answered; with_items: whether `by_item` is made, for items like these."""
-    these = target == "these-items"
-    found = trial_means(
-        lambda: (block.pairs(slots=these) for block in trials.answers()),
+    """Estimate abilities as mean answers of paired training trials minus each agent's false-positive rate.
+
+    `lacks_fpr` states that no independent trial was answered; `with_items` requests the influence of the items, which only the
+    target "items-like-these" has.
+    """
+    for_these_items = target == "these-items"
+    means = trial_means(
+        lambda: (chunk.to_pairs(by_block=for_these_items) for chunk in trials.iter_answered()),
         n_agents=trials.plan.n_agents,
         target=target,
     )
+    item_influence = None
+    if with_items and not for_these_items:
+        item_influence = ItemInfluence.from_fit(means)
     return Abilities(
-        found.ability - own.rate,
-        CentredCovariance(found.covariance.covariance + own.covariance, found.covariance.freedom),
-        found.weight.astype(np.int32),
-        own.pooled,
-        TRIALS,
-        found.method + (_NO_FPR if no_rate else ""),
+        means.ability - fpr.rate,
+        CentredCovariance(means.covariance.covariance + fpr.covariance, means.covariance.df),
+        means.weight.astype(np.int32),
+        fpr.pooled,
+        TRIAL_MEAN,
+        means.method + (_NO_FPR if lacks_fpr else ""),
         target,
-        components_of(trials),
-        ByItem.of(found) if with_items and not these else None,
+        find_components(trials),
+        item_influence,
     )
 
 
-MOST_LOST = 0.05
-"""Share of an agent's paired trials that may lack an answer where plain means rank."""
+MAX_UNANSWERED_FRACTION = 0.05
+"""Maximum fraction of an agent's paired trials without an answer for which plain means are used."""
 
 
-def of_slots(trials: TrialsByItem, aim: Aim) -> Abilities | None:
-    """By means of trials in slots; None where one has no slot, or too many lack an answer. Where every cell may teach, such means
-    are fair: see `balanced`."""
-    plan, n_paired = trials.plan, 0
-    asked, answered = np.zeros((2, plan.n_agents), dtype=np.int64)
-    for block in trials.asked():
-        if (block.slot < 0).any():
+def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
+    """Estimate abilities by means of trials in blocks.
+
+    None if a paired trial belongs to no block, or if too many answers are missing. The means are fair only if every cell is a
+    training cell, because then each block contains all agents.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-none] if no paired trial was answered.
+    """
+    n_agents, n_paired = trials.plan.n_agents, 0
+    n_planned, n_answered = np.zeros((2, n_agents), dtype=np.int64)
+    for chunk in trials.iter_chunks():
+        if (chunk.slot < 0).any():
             return None
-        n_paired += len(block.slot)
-        known = block.where(block.answered)
-        asked += block.where(np.isin(block.slot, known.slot)).of_agents(plan.n_agents)
-        answered += known.of_agents(plan.n_agents)
-    if not n_paired or not few_lost(asked, answered):
+        n_paired += len(chunk.slot)
+        answered = chunk.where(chunk.answered)
+        n_answered += answered.count_by_agent(n_agents)
+        n_planned += chunk.where(np.isin(chunk.slot, answered.slot)).count_by_agent(n_agents)
+    if not n_paired or not has_enough_answers(n_planned, n_answered):
         return None
-    if not answered.any():
-        raise none_answered(n_paired)
-    no_rate = not trials.apart.n_trials
-    return means_of(trials, trials.apart.own_rates, aim.target, no_rate=no_rate, with_items=aim.with_items)
+    if not n_answered.any():
+        raise no_answers_error(n_paired)
+
+    fpr = trials.false_positives
+    return subtract_own_rates(
+        trials, fpr.agent_rates, request.target, lacks_fpr=not fpr.n_trials, with_items=request.with_items
+    )
 
 
-def components_of(trials: TrialsByItem) -> Ids:
-    """Which agents the answered trials link: int32[K], as `agent_components`."""
-    seen = np.zeros((trials.plan.n_agents, trials.plan.n_items), dtype=np.bool_)
-    for block in trials.answers():
-        seen[block.first, block.start + block.item] = seen[block.second, block.start + block.item] = True
-    return agent_components(*np.nonzero(seen), n_agents=seen.shape[0], n_items=seen.shape[1])
+def find_components(trials: TrialsByItem) -> Ids:
+    """Find which agents the answered trials link by chains of cells: component numbers, int32 array (n_agents,)."""
+    plan = trials.plan
+    observed = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
+    for chunk in trials.iter_answered():
+        item = chunk.start + chunk.item
+        observed[chunk.first, item] = observed[chunk.second, item] = True
+    return agent_components(*np.nonzero(observed), n_agents=plan.n_agents, n_items=plan.n_items)
 
 
-def balanced(plan: Plan) -> bool:
-    """Whether trials in slots compare every agent on the same items, so that plain means are fair.
+def is_balanced(plan: Plan) -> bool:
+    """Return whether all paired trials are in blocks and all cells are training cells, so that plain means are fair.
 
-    With gaps or a holdout each agent is seen on items of its own, and a mean mixes its ability with their difficulty: the
-    slot intervals then cover .79–.93 of the time on the paper's data where the additive fit's cover .945–.97
-    (`benchmarks/cyclic.py`), at the same rank correlation.
+    With gaps or a holdout, each agent is compared on other items, and a mean mixes its ability with their difficulty. On the
+    paper's data (`benchmarks/cyclic.py`), intervals by blocks then cover .79 to .93 of the time, and those of the additive fit
+    .945 to .97, at the same rank correlation.
     """
     slot = plan.slot[plan.arm == PAIRED]
     return bool(len(slot) and (slot >= 0).all() and plan.split.train.all())
 
 
-def few_lost(asked: Positions, answered: Positions) -> bool:
-    """Whether no agent lacks the answers to more than `MOST_LOST` of its paired trials in slots that hold an answer: int[K] each.
+def has_enough_answers(n_planned: Positions, n_answered: Positions) -> bool:
+    """Return whether each agent has answers to all but `MAX_UNANSWERED_FRACTION` of its trials in answered blocks.
 
-    Answers that fail are not spread evenly. Where an agent lacks those on hard items, its mean is too high, and where it lacks
-    a tenth of them its slot interval covers .82 of the time; the fit's covers .97.
+    Missing answers are not spread evenly. If an agent lacks those on hard items, its mean is too high; if it lacks a tenth of
+    them, its interval by blocks covers .82 of the time, that of the additive fit .97.
+
+    n_planned, n_answered : int arrays (n_agents,)
     """
-    return bool((asked - answered <= MOST_LOST * asked).all())
+    return bool((n_planned - n_answered <= MAX_UNANSWERED_FRACTION * n_planned).all())
 
 
 Groups = Mapping[str, str | None]
+"""Group of each agent id, for display; None for an agent without one."""
 
 
-def told_apart(found: Abilities) -> Differences:
-    """All differences of abilities, and who is told apart by them; agents of two components are not compared."""
-    same = found.component[:, None] == found.component
-    covariance = np.where(same, found.covariance.covariance, np.nan)
-    return differences(found.ability, CentredCovariance(covariance, found.covariance.freedom), level=LEVEL)
+def agent_differences(abilities: Abilities) -> Differences:
+    """Return the pairwise differences of abilities, NaN between agents of different components."""
+    is_comparable = abilities.component[:, None] == abilities.component
+    covariance = np.where(is_comparable, abilities.covariance.covariance, np.nan)
+    return pairwise_differences(abilities.ability, CentredCovariance(covariance, abilities.covariance.df), level=LEVEL)
 
 
-def choice_among(found: Abilities, apart: Differences) -> Choice | None:
-    """`choice` of as many as the plan looks for, by the bounds of all looks at it."""
-    if found.search is None:
-        return choice(found.ability, found.covariance, apart)
-    last = found.search.looks[-1]
-    return choice(found.ability, found.covariance, apart, top=found.search.top, share=last.share, end=last.end)
+def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
+    """Select as many agents as the plan searches for, and bound their regret over all interim analyses.
+
+    Parameters
+    ----------
+    abilities : Abilities
+        Abilities of a ranking.
+    differences : Differences
+        Pairwise differences of `abilities`.
+
+    Returns
+    -------
+    Choice or None
+        None if some agents cannot be compared. A plan that is not a search selects one agent.
+    """
+    search = abilities.search
+    if search is None:
+        return select_best(abilities.ability, abilities.covariance, differences)
+    last = search.analyses[-1]
+    return select_best(
+        abilities.ability,
+        abilities.covariance,
+        differences,
+        top=search.top,
+        alpha_fraction=last.alpha_fraction,
+        upper_bounds=last.upper_bounds,
+    )
 
 
-def choice_of(found: Abilities, agent_ids: Sequence[str], *, apart: Differences) -> ChoiceFacts | None:
-    """Which agents to take, and how much better another may be; None where some cannot be compared."""
-    made = choice_among(found, apart)
-    if made is None:
+def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
+    """Select the best agents, and return the selection with ids in place of positions; None if some cannot be compared."""
+    selection = select_best_agents(abilities, differences)
+    if selection is None:
         return None
-    named, as_good = (tuple(agent_ids[k] for k in agents) for agents in (made.agents, made.as_good))
-    chances = {agent_ids[k]: float(made.chance[k]) for k in np.argsort(-made.chance, kind="stable").tolist()}
-    return ChoiceFacts(named, made.within, made.level, as_good, made.low, made.high, chances, made.regret)
+    by_probability = np.argsort(-selection.chance, kind="stable").tolist()
+    return ChoiceFacts(
+        tuple(agent_ids[k] for k in selection.agents),
+        selection.within,
+        selection.level,
+        tuple(agent_ids[k] for k in selection.as_good),
+        selection.low,
+        selection.high,
+        {agent_ids[k]: float(selection.chance[k]) for k in by_probability},
+        selection.regret,
+    )
 
 
-def ranking_table(
-    found: Abilities, agent_ids: Sequence[str], *, apart: Differences, groups: Groups | None = None
+def build_ranking_table(
+    abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences, groups: Groups | None = None
 ) -> pd.DataFrame:
-    """Abilities and the places their differences allow, best first."""
+    """Build the table of abilities, intervals and ranks, one row per agent, best first.
+
+    `differences` are the pairwise differences of `abilities`; `groups` fills the column `group`.
+    """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 
-    places, at_once = apart.places, apart.places_at_once
+    ranks, simultaneous_ranks = differences.marginal_ranks, differences.simultaneous_ranks
     return pd.DataFrame(
         {
             "agent": list(agent_ids),
             "group": [(groups or {}).get(agent) for agent in agent_ids],
-            "ability": found.ability,
-            "low": found.low,
-            "high": found.high,
-            "rank_low": at_once.low,
-            "rank_high": at_once.high,
-            "n_trials": found.n_trials,
-            "error": found.covariance.error,
-            "place_low": places.low,
-            "place_high": places.high,
-            "target": found.target,
+            "ability": abilities.ability,
+            "low": abilities.low,
+            "high": abilities.high,
+            "rank_low": simultaneous_ranks.low,
+            "rank_high": simultaneous_ranks.high,
+            "n_trials": abilities.n_trials,
+            "error": abilities.covariance.std_error,
+            "place_low": ranks.low,
+            "place_high": ranks.high,
+            "target": abilities.target,
         }
     ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

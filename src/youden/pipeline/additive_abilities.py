@@ -1,4 +1,7 @@
-"""Abilities where a fit ranks: of trials, or of cells where these do not link all agents."""
+"""Estimate abilities by additive fits: of trials, or of cells if the trials do not link all agents.
+
+A fit of trials knows which agents were compared with each other, so it is preferred. A fit of cells needs no such links.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.block_sums import symmetric_scores
-from youden.engines.trial_blocks import RateBlock, TrialsByItem
-from youden.pipeline.abilities import CELLS, FITTED, Abilities, ByItem
-from youden.protocol.scores import pooled_fpr, train_differences
+from youden.engines.block_sums import compute_symmetric_scores
+from youden.engines.trial_blocks import RateChunk, TrialsByItem
+from youden.pipeline.abilities import ADDITIVE_FIT, CELL_FIT, Abilities, ItemInfluence
+from youden.protocol.scores import pooled_fpr, training_differences
 from youden.run_keys import Target
-from youden.stats.additive.trial_fit import TrialFit, trial_fit
-from youden.stats.base.clusters import Blocks, PairBlock
+from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
+from youden.stats.base.clusters import ChunkSource, PairChunk
 from youden.types import Scores
 from youden.types.pool import Ids
 from youden.types.results import Rates
@@ -23,111 +26,176 @@ from youden.types.results import Rates
 if TYPE_CHECKING:
     from youden.stats.additive.clipped_linear import ClippedLinear
 
-AT_ONCE = 2_000_000
-"""What a block of answers holds at most, if it holds more than one item: cells of agents × items, and answers on average."""
+MAX_CHUNK_SIZE = 2_000_000
+"""Maximum size of a chunk of answers with more than one item: cells (agents × items), and answers on average."""
 
 
-class Fitted(NamedTuple):
-    """Training scores, what was fitted to them, and the abilities that rank."""
+class AdditiveFit(NamedTuple):
+    """Additive fit of a run.
+
+    Attributes
+    ----------
+    scores : Scores
+        Training scores.
+    model : ClippedLinear
+        Model fitted to `scores`.
+    abilities : Abilities
+        Abilities for a ranking.
+    """
 
     scores: Scores
     model: ClippedLinear
-    found: Abilities
+    abilities: Abilities
 
 
-def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> Fitted:
-    """Of rates in memory, as `fitted_abilities`. Raises: as `Rates.training_scores` and `ClippedLinear.fit`."""
+def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> AdditiveFit:
+    """Fit abilities to rates in memory.
+
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+
+    Returns
+    -------
+    AdditiveFit
+
+    Raises
+    ------
+    StatisticsError
+        If the training scores cannot be fitted, for example [scores-empty].
+    """
     from youden.stats.additive.clipped_linear import ClippedLinear
 
     scores = rates.training_scores()
-    model, answers = ClippedLinear().fit(scores), answers_of(rates)
-    return Fitted(scores, model, fitted_abilities(model, scores, answers, fpr=pooled_fpr(rates), target=target))
+    model = ClippedLinear().fit(scores)
+    abilities = fit_abilities(model, scores, pair_answers(rates), fpr=pooled_fpr(rates), target=target)
+    return AdditiveFit(scores, model, abilities)
 
 
-def fitted_abilities(
+def fit_abilities(
     model: ClippedLinear,
     scores: Scores,
-    answers: Blocks,
+    answers: ChunkSource,
     *,
     fpr: float | None,
     target: Target = "items-like-these",
     with_items: bool = False,
     n_first: int | None = None,
 ) -> Abilities:
-    """By `trial_fit` of `answers`; by `cell_abilities` of `model`, fitted to `scores`, where it gives None.
+    """Fit abilities to answers; take those of the cells if the answers do not link all agents.
 
-    Their mean is what the average agent scores on the average item, of the first `n_first` items or of all.
-    fpr: the rate that was taken off the answers, None where unknown. with_items: whether `by_item` is made.
+    Parameters
+    ----------
+    model : ClippedLinear
+        Model fitted to `scores`, used if the fit of the answers fails.
+    scores : Scores
+        Training scores of the same answers.
+    answers : callable
+        Returns all answers in chunks of items (`PairChunk`), each time it is called.
+    fpr : float or None
+        False-positive rate that was subtracted from the answers; None if it is unknown.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+    with_items : bool, default False
+        Whether to compute the influence of the items.
+    n_first : int, optional
+        Number of items whose mean score sets the level of the abilities; all items if None.
+
+    Returns
+    -------
+    Abilities
+        Their mean is the score of the average agent on the average one of these items.
     """
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
-    found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
-    if found is None:
-        return cell_abilities(model, scores, fpr=fpr, target=target, n_first=n_first)
-    level = float(np.nanmean(found.item_level[:n_first]))
-    return abilities_of_fit(found, level, fpr or 0.0, target, component=model.component_, with_items=with_items)
+    fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
+    if fit is None:
+        return estimate_cell_abilities(model, scores, fpr=fpr, target=target, n_first=n_first)
+    mean_score = float(np.nanmean(fit.item_mean[:n_first]))
+    return abilities_from_fit(fit, mean_score, fpr or 0.0, target, component=model.component_, with_items=with_items)
 
 
-def abilities_of_fit(
-    found: TrialFit, level: float, fpr: float, target: Target, *, component: Ids, with_items: bool
+def abilities_from_fit(
+    fit: TrialFit, mean_score: float, fpr: float, target: Target, *, component: Ids, with_items: bool
 ) -> Abilities:
-    """level: what the average agent scores."""
-    covariance, method = found.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
+    """Return the abilities of a fit of trials; `mean_score` is that of the average agent, component : int32 array (n_agents,)."""
+    covariance, method = fit.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
-        covariance, method = covariance.scaled_apart(found.left), f"{method}, finite population"
+        covariance, method = covariance.with_scaled_ability_variances(fit.fpc), f"{method}, finite population"
+    item_influence = None
+    if with_items and target == "items-like-these":
+        item_influence = ItemInfluence.from_fit(fit)
     return Abilities(
-        np.clip(found.ability + level, -1, 1),
+        np.clip(fit.ability + mean_score, -1, 1),
         covariance,
-        found.weight.astype(np.int32),
+        fit.weight.astype(np.int32),
         fpr,
-        FITTED,
+        ADDITIVE_FIT,
         method,
         target,
         component,
-        ByItem.of(found) if with_items and target == "items-like-these" else None,
+        item_influence,
     )
 
 
-def answers_of(rates: Rates, *, drawn: bool | None = None) -> Blocks:
-    """Answers less their false-positive rate, of pairs that may be learned from, by items.
+def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSource:
+    """Prepare the training answers of pairs, minus their false-positive rate, for a fit.
 
-    drawn: whether each pair's rate was drawn for it; by default as `rates` has it, where its independent arm is known.
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    has_own_rates : bool, optional
+        Whether each pair's FPR was estimated from independent trials of this pair. By default, it is taken from `rates`.
+
+    Returns
+    -------
+    callable
+        Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D, `weight` the number of
+        paired trials, and `rate` the FPR of the pair, 0 if only a pooled rate is known.
     """
-    value = train_differences(rates)
-    kept = np.flatnonzero(~np.isnan(value))
-    kept = kept[np.argsort(rates.item[kept], kind="stable")]
-    first, second, item, value = rates.first[kept], rates.second[kept], rates.item[kept], value[kept]
-    weight = rates.n_paired[kept].astype(np.float64)
-    if drawn is None:
-        drawn = rates.independent == "twin" and rates.detail is not None
-    rate = rates.tpr[kept] - value if drawn else np.zeros(len(kept))
-    step = max(1, AT_ONCE * rates.n_items // max(rates.n_agents * rates.n_items, len(kept), 1))
-    starts = range(0, rates.n_items, step)
-    cuts = np.searchsorted(item, [*starts, rates.n_items]).tolist()
+    value = training_differences(rates)
+    rows = np.flatnonzero(~np.isnan(value))
+    rows = rows[np.argsort(rates.item[rows], kind="stable")]
+    first, second, item, value = rates.first[rows], rates.second[rows], rates.item[rows], value[rows]
+    weight = rates.n_paired[rows].astype(np.float64)
+    if has_own_rates is None:
+        has_own_rates = rates.independent == "twin" and rates.detail is not None
+    fpr = rates.tpr[rows] - value if has_own_rates else np.zeros(len(rows))
 
-    def blocks() -> Iterator[PairBlock]:
-        for start, low, high in zip(starts, cuts[:-1], cuts[1:], strict=True):
-            rows = slice(low, high)
-            yield PairBlock(
-                first=first[rows],
-                second=second[rows],
-                item=item[rows] - np.int32(start),
-                value=value[rows],
-                weight=weight[rows],
-                rate=rate[rows],
+    n_largest = max(rates.n_agents * rates.n_items, len(rows), 1)
+    step = max(1, MAX_CHUNK_SIZE * rates.n_items // n_largest)
+    starts = range(0, rates.n_items, step)
+    edges = np.searchsorted(item, [*starts, rates.n_items]).tolist()
+
+    def iter_chunks() -> Iterator[PairChunk]:
+        for start, low, high in zip(starts, edges[:-1], edges[1:], strict=True):
+            chunk = slice(low, high)
+            yield PairChunk(
+                first=first[chunk],
+                second=second[chunk],
+                item=item[chunk] - np.int32(start),
+                value=value[chunk],
+                weight=weight[chunk],
+                rate=fpr[chunk],
                 n_items=min(step, rates.n_items - start),
             )
 
-    return blocks
+    return iter_chunks
 
 
-def answers_in_blocks(blocks: Callable[[], Iterable[RateBlock]], *, drawn: bool, less: float) -> Iterator[PairBlock]:
-    """What `answers_of` gives, block by block. less: the rate that is taken off where pairs have none of their own."""
+def iter_pair_answers(
+    blocks: Callable[[], Iterable[RateChunk]], *, has_own_rates: bool, fpr: float
+) -> Iterator[PairChunk]:
+    """Yield the training answers of pairs, chunk by chunk, minus their own FPR or minus the pooled rate `fpr`."""
     for block in blocks():
-        for one in answers_of(block.clean, drawn=drawn)():
-            yield replace(one, value=one.value - less) if less else one
+        for answers in pair_answers(block.clean, has_own_rates=has_own_rates)():
+            yield replace(answers, value=answers.value - fpr) if fpr else answers
 
 
-def cell_abilities(
+def estimate_cell_abilities(
     model: ClippedLinear,
     scores: Scores,
     *,
@@ -135,50 +203,99 @@ def cell_abilities(
     target: Target = "items-like-these",
     n_first: int | None = None,
 ) -> Abilities:
-    """Abilities where cells rank, from `model` fitted to `scores`. fpr: the rate that was taken off them, None where unknown.
+    """Estimate abilities from a fit of cells.
 
-    The model's abilities may lie beyond ±1, for a prediction may overshoot a score of ±1. Agents that trials link stand around
-    the mean of their clipped predictions, on their items among the first `n_first`.
-    On these items: the covariance over items × 1 − T_i/(PJ + 1), T_i answered trials of i, P = 2(K−1). That is too wide where
-    most cells were asked: what an agent has of its own on an item then falls out.
+    Each component of agents is centred on the mean of its clipped predictions for its items among the first `n_first`, because
+    the model's own abilities may lie beyond ±1.
+
+    `model` is fitted to `scores`; `fpr` is the rate that was subtracted from them, None if it is unknown.
+
+    Notes
+    -----
+    For the target "these-items", the covariance over items is multiplied by 1 − T_i/(PJ + 1), with T_i the answered trials of
+    agent i and P = 2(K − 1). The intervals are conservative if most cells are complete, because the agent × item variance then
+    vanishes.
     """
-    at, _, weight = scores.cells
-    n_trials = np.bincount(at.agent, weight, at.n_agents)
-    found, method = model.centred_covariance, "additive fit, residuals by item, HC2, shrunk variances, Student t"
+    cells, _, weight = scores.cells
+    n_agents, n_items = cells.n_agents, cells.n_items
+    n_trials = np.bincount(cells.agent, weight, n_agents)
+    covariance, method = model.centred_covariance, "additive fit, residuals by item, HC2, shrunk variances, Student t"
+    item_influence = None
     if target == "these-items":
-        found = found.scaled_apart(np.maximum(0.0, 1 - n_trials / (2 * (at.n_agents - 1) * at.n_items + 1)))
+        fpc = np.maximum(0.0, 1 - n_trials / (2 * (n_agents - 1) * n_items + 1))
+        covariance = covariance.with_scaled_ability_variances(fpc)
         method += ", finite population"
-    by_item = None
-    if target != "these-items":
-        kept = weight > 0
-        share = (weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[at.agent])[kept]
+    else:
+        share = weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[cells.agent]
+        share = share[weight > 0]
         residual = model.residual_cells_
-        by_item = ByItem(residual.at, residual.value * share, share)
+        item_influence = ItemInfluence(residual.cell_index, residual.value * share, share)
+
     ability, predicted = model.ability_.copy(), model.predict()[:, :n_first]
-    for one in range(model.n_components_):
-        agents = model.component_ == one
-        items = np.isin(np.arange(at.n_items), at.item[agents[at.agent]])[:n_first]
-        if items.any():
-            ability[agents] += predicted[np.ix_(agents, items)].mean() - ability[agents].mean()
-    ability = np.clip(ability, -1, 1)
-    n, component = n_trials.astype(np.int32), model.component_
-    return Abilities(ability, found, n, fpr or 0.0, CELLS, method, target, component, by_item)
+    for number in range(model.n_components_):
+        is_member = model.component_ == number
+        item_of_members = cells.item[is_member[cells.agent]]
+        has_item = np.isin(np.arange(n_items), item_of_members)[:n_first]
+        if has_item.any():
+            mean_prediction = predicted[np.ix_(is_member, has_item)].mean()
+            ability[is_member] += mean_prediction - ability[is_member].mean()
+    return Abilities(
+        np.clip(ability, -1, 1),
+        covariance,
+        n_trials.astype(np.int32),
+        fpr or 0.0,
+        CELL_FIT,
+        method,
+        target,
+        model.component_,
+        item_influence,
+    )
 
 
-def fitted(
+def fit_trials(
     trials: TrialsByItem,
     *,
     target: Target = "items-like-these",
     with_items: bool = False,
     n_first: int | None = None,
-    known: tuple[Scores, ClippedLinear] | None = None,
-) -> Fitted:
-    """Of trials, as `fitted_abilities`. known: scores and what was fitted to them. Raises: as `ClippedLinear.fit`."""
+    cell_fit: tuple[Scores, ClippedLinear] | None = None,
+) -> AdditiveFit:
+    """Fit abilities to the trials of a run.
+
+    Parameters
+    ----------
+    trials : TrialsByItem
+        Trials of the run.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+    with_items : bool, default False
+        Whether to compute the influence of the items.
+    n_first : int, optional
+        Number of items whose mean score sets the level of the abilities; all items if None.
+    cell_fit : tuple of (Scores, ClippedLinear), optional
+        Training scores and the model fitted to them; computed if None.
+
+    Returns
+    -------
+    AdditiveFit
+
+    Raises
+    ------
+    StatisticsError
+        If the training scores cannot be fitted, for example [scores-empty].
+    """
     from youden.stats.additive.clipped_linear import ClippedLinear
 
-    scores, model = known or (made := symmetric_scores(trials), ClippedLinear().fit(made))
-    of, rule = trials.apart, trials.plan.independent
-    less = of.clean_rate if rule == "pooled" else 0.0
-    answers = partial(answers_in_blocks, trials.blocks, drawn=rule == "twin", less=less)
-    found = fitted_abilities(model, scores, answers, fpr=of.rate, target=target, with_items=with_items, n_first=n_first)
-    return Fitted(scores, model, found)
+    if cell_fit is None:
+        scores = compute_symmetric_scores(trials)
+        model = ClippedLinear().fit(scores)
+    else:
+        scores, model = cell_fit
+
+    independent, rule = trials.false_positives, trials.plan.independent
+    pooled_rate = independent.training_rate if rule == "pooled" else 0.0
+    answers = partial(iter_pair_answers, trials.iter_rates, has_own_rates=rule == "twin", fpr=pooled_rate)
+    abilities = fit_abilities(
+        model, scores, answers, fpr=independent.rate, target=target, with_items=with_items, n_first=n_first
+    )
+    return AdditiveFit(scores, model, abilities)

@@ -1,9 +1,8 @@
-"""Rankings beside the plain one: pairs that agree too much count once, families weigh alike, or a trusted panel scores
-everybody.
+"""Rank agents again with weighted partners: robust to collusion, balanced over families, or scored by a trusted panel.
 
-Each moves the plain abilities by what changed weights of partners move a fit of all answers, so that where nothing is
-linked it is the plain ranking, whatever estimator made that. Suspected pairs are asked more before they are linked:
-further trials behind a plan's own, which no ranking but the links reads.
+Each alternative ranking shifts the plain abilities by the amount by which reweighting the partners shifts an additive fit of all
+answers. It therefore equals the plain ranking if all weights are equal, whatever estimator made that one. Pairs of agents that
+agree suspiciously often get follow-up trials, which only the search for linked pairs uses.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.trial_blocks import RateBlock, TrialsByItem, paired_answers
+from youden.engines.trial_blocks import RateChunk, TrialsByItem, select_paired_answers
 from youden.errors import StatisticsError
-from youden.pipeline.abilities import Abilities, ranking_table, told_apart
-from youden.protocol.blocks import without_follow_ups
-from youden.protocol.independent import with_more
-from youden.stats.base.clusters import Blocks, CentredCovariance, PairBlock
+from youden.pipeline.abilities import Abilities, agent_differences, build_ranking_table
+from youden.protocol.blocks import verdicts_without_follow_ups
+from youden.protocol.independent import with_added_trials
+from youden.stats.base.clusters import CentredCovariance, ChunkSource, PairChunk
 from youden.stats.partners import (
-    LinkedPairs,
+    FlaggedPairs,
     PairTotals,
-    Partners,
-    all_partners,
-    group_balanced,
-    linked_pairs,
-    panel,
-    reweighted,
+    PartnerWeights,
+    fit_weighted_abilities,
+    flag_pairs,
+    group_balanced_weights,
+    panel_weights,
+    uniform_weights,
 )
-from youden.stats.trials.comparisons import Differences, tied_places
+from youden.stats.trials.comparisons import Differences, rank_with_ties
 from youden.streams import stream
-from youden.text.sentences import counted
+from youden.text.sentences import format_count
 from youden.types import PAIRED, Finding, Plan, Trials, Verdicts
 from youden.types.facts import STANDING, PartnerRules, StandingFacts, StandingMove, StandingName
 from youden.types.pool import Ids, Positions
@@ -41,9 +40,10 @@ from youden.types.trials import FOLLOW_UP
 if TYPE_CHECKING:
     import pandas as pd
 
-MOVES_NAMED = 5
-FAR = 2
-"""Places that a leader falls and that are said, though no two rankings tell those before it apart."""
+MAX_NAMED_MOVES = 5
+"""Maximum number of agents that a sentence names."""
+MIN_RANK_DROP = 2
+"""Number of ranks by which a leader must drop to be reported, if no agent that overtakes it differs significantly."""
 TITLES: Mapping[StandingName, str] = {
     "robust": "robust",
     "family": "family-balanced",
@@ -51,291 +51,435 @@ TITLES: Mapping[StandingName, str] = {
 }
 
 
-def standing_findings(made: Mapping[StandingName, StandingFacts]) -> list[Finding]:
-    """What a reader of the plain ranking has to know: agents that agree too much, a leader that falls, what could not be made."""
-    said = []
-    for name, facts in made.items():
+def alternative_ranking_findings(rankings: Mapping[StandingName, StandingFacts]) -> list[Finding]:
+    """List findings: groups of linked agents, rankings that could not be made, and rankings in which the plain leader falls."""
+    findings = []
+    for name, facts in rankings.items():
         if name == "robust":
-            said += [
+            findings += [
                 Finding(
                     "pairs",
-                    f"{', '.join(group)} are alike in their texts, or agree far beyond their abilities, so in the robust ranking "
-                    "they count as one partner and do not score each other.",
+                    f"{', '.join(group)} have similar texts, or agree far beyond their abilities. Therefore, in the robust "
+                    "ranking, they count as one partner and do not score each other.",
                     agents=group,
                 )
                 for group in facts.groups
             ]
         if facts.message:
-            said.append(Finding("no-standing", f"No {TITLES[name]} ranking: {facts.message}", facts={"ranking": name}))
+            message = f"The {TITLES[name]} ranking could not be made: {facts.message}"
+            findings.append(Finding("no-standing", message, facts={"ranking": name}))
         if facts.leader:
-            said.append(Finding("leader", facts.leader, facts={"ranking": name}))
-    return said
+            findings.append(Finding("leader", facts.leader, facts={"ranking": name}))
+    return findings
 
 
-def standing_line(name: StandingName, facts: StandingFacts, *, heads: bool) -> str:
-    """One ranking beside the plain one in a sentence: who moves, and by how much."""
-    title = f"By the {TITLES[name]} ranking{', which heads this one,' if heads else ''}"
+def describe_alternative_ranking(name: StandingName, facts: StandingFacts, *, heads: bool) -> str:
+    """Describe in one sentence how an alternative ranking differs from the plain one.
+
+    Parameters
+    ----------
+    name : {"robust", "family", "trusted"}
+        Name of the alternative ranking.
+    facts : StandingFacts
+        Facts of it.
+    heads : bool
+        Whether it is the main ranking of the run.
+
+    Returns
+    -------
+    str
+        The agents with the largest changes of rank, and how many others change.
+    """
+    title = f"In the {TITLES[name]} ranking{', the main one of this run' if heads else ''}"
     if not facts.moves:
-        return f"{title} every agent holds its place."
-    named = ", ".join(f"{move.agent} {move.plain} → {move.place}" for move in facts.moves[:MOVES_NAMED])
-    rest = len(facts.moves) - MOVES_NAMED
-    more = f" and {rest} more" if rest > 0 else ""
-    return f"{title} {counted(len(facts.moves), 'agent', 'holds', 'hold')} another place: {named}{more}."
+        return f"{title}, no agent changes its rank."
+    changes = ", ".join(f"{move.agent} {move.plain} → {move.place}" for move in facts.moves[:MAX_NAMED_MOVES])
+    n_unnamed = len(facts.moves) - MAX_NAMED_MOVES
+    suffix = f" and {n_unnamed} more" if n_unnamed > 0 else ""
+    return f"{title}, {format_count(len(facts.moves), 'agent', 'has', 'have')} another rank: {changes}{suffix}."
 
 
-def _leader_words(name: StandingName, plain: Differences, other: Differences, ids: Sequence[str]) -> str:
-    """That the leader of the plain ranking falls in another; empty where it holds.
+def _describe_leader_change(
+    name: StandingName, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
+) -> str:
+    """Describe how the leader of the plain ranking falls in an alternative one; empty if it does not.
 
-    It falls where the other puts somebody above it and one of the two tells them apart, or puts it `FAR` places down, or no
-    longer tells it apart from everybody.
+    It falls if an agent ranks above it that differs significantly from it in one of the two rankings, if it drops by
+    `MIN_RANK_DROP` ranks or more, or if it was significantly better than all other agents, but is not any more.
     """
     leader = int(np.argmax(np.nansum(plain.value > 0, axis=1)))
-    ahead = other.value[:, leader] > 0
-    if (ahead & (plain.above[leader] | other.above[:, leader])).any() or ahead.sum() >= FAR:
-        behind = ", ".join(ids[k] for k in np.flatnonzero(ahead)[:MOVES_NAMED].tolist())
+    overtakes = alternative.value[:, leader] > 0
+    is_significant = overtakes & (plain.significantly_better[leader] | alternative.significantly_better[:, leader])
+
+    if is_significant.any() or overtakes.sum() >= MIN_RANK_DROP:
+        names = ", ".join(agent_ids[k] for k in np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist())
+        rank = int(overtakes.sum()) + 1
         return (
-            f"The leader {ids[leader]} falls to place {int(ahead.sum()) + 1} in the {TITLES[name]} ranking, behind {behind}: "
-            "it owes its first place to who else is in the pool."
+            f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind {names}: "
+            "its first rank depends on the other agents in the pool."
         )
-    if plain.best == leader and other.best != leader:
+    if plain.unique_best == leader and alternative.unique_best != leader:
         return (
-            f"The leader {ids[leader]} is told apart from everybody in the plain ranking, and no longer in the {TITLES[name]} "
-            "one: it owes part of its lead to who else is in the pool."
+            f"The leader {agent_ids[leader]} is significantly better than all others in the plain ranking, but not in the "
+            f"{TITLES[name]} ranking: part of its lead depends on the other agents in the pool."
         )
     return ""
 
 
-class MadeStanding:
-    """An alternative ranking with its facts; `found` and `apart` are None if it cannot be made."""
+class WeightedRanking:
+    """An alternative ranking by weighted partners, and the changes of rank against the plain ranking.
+
+    Attributes
+    ----------
+    name : {"robust", "family", "trusted"}
+    abilities : Abilities or None
+        Abilities by the weighted partners; None if they cannot be estimated.
+    differences : Differences or None
+        Pairwise differences of `abilities`.
+    facts : StandingFacts
+        Changes of rank, or the reason why the ranking could not be made.
+    """
 
     def __init__(
         self,
         name: StandingName,
         groups: tuple[tuple[str, ...], ...],
-        partners: Callable[[], Partners],
+        make_partners: Callable[[], PartnerWeights],
         *,
-        answers: AllAnswers,
+        answers: PairedAnswers,
         plain: Abilities,
-        differences: Differences,
-        ids: Sequence[str],
+        plain_differences: Differences,
+        agent_ids: Sequence[str],
     ) -> None:
-        """Rank by weighted partners. groups: agents that count as one; plain, differences: of the plain ranking."""
+        """Rank by weighted partners.
+
+        `groups` holds the ids of the agents that are weighted together (linked agents, families, or the panel). `make_partners`
+        returns the weights; a StatisticsError that it raises becomes the message of `facts`. `plain` and `plain_differences` are
+        the abilities of the plain ranking and their pairwise differences.
+        """
         self.name = name
-        self.found: Abilities | None = None
-        self.apart: Differences | None = None
+        self.abilities: Abilities | None = None
+        self.differences: Differences | None = None
         try:
-            found = moved_abilities(answers, plain, partners())
+            abilities = reweight_abilities(answers, plain, make_partners())
         except StatisticsError as error:
             self.facts = StandingFacts(groups, None, 0, (), message=str(error))
             return
-        apart = differences if found is plain else told_apart(found)
-        before, after = tied_places(plain.ability), tied_places(found.ability)
-        order = np.argsort(-np.abs(after - before), kind="stable")
-        moves = tuple(StandingMove(ids[i], int(before[i]), int(after[i])) for i in order if after[i] != before[i])
-        best = None if apart.best is None else ids[apart.best]
-        leader = _leader_words(name, differences, apart, ids)
-        self.found, self.apart = found, apart
-        self.facts = StandingFacts(groups, best, int(apart.above.sum()), moves, leader)
+
+        differences = plain_differences if abilities is plain else agent_differences(abilities)
+        plain_rank, rank = rank_with_ties(plain.ability), rank_with_ties(abilities.ability)
+        by_change = np.argsort(-np.abs(rank - plain_rank), kind="stable")
+        moves = tuple(
+            StandingMove(agent_ids[i], int(plain_rank[i]), int(rank[i])) for i in by_change if rank[i] != plain_rank[i]
+        )
+        best = None if differences.unique_best is None else agent_ids[differences.unique_best]
+        leader_change = _describe_leader_change(name, plain_differences, differences, agent_ids)
+
+        self.abilities, self.differences = abilities, differences
+        self.facts = StandingFacts(groups, best, int(differences.significantly_better.sum()), moves, leader_change)
 
 
-def links_of(of: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> LinkedPairs:
-    """Pairs that agree far beyond their abilities. clones: agents that are linked whatever the answers say."""
-    known = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
-    at = {agent: n for n, agent in enumerate(agent_ids)}
-    for cluster in clones:
-        members = [at[agent] for agent in cluster if agent in at]
-        known[np.ix_(members, members)] = True
-    return linked_pairs(of.means, known=known)
+def find_linked_pairs(
+    totals: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()
+) -> FlaggedPairs:
+    """Find pairs of agents that agree far beyond their abilities.
 
+    Parameters
+    ----------
+    totals : PairTotals
+        Sums of the answers of each pair of agents.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+    clones : sequence of sequence of str, default ()
+        Groups of agents that are linked whatever their answers are; ids that are not in `agent_ids` are ignored.
 
-def check_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
-    """Refuse rules that speak of agents that are not there, or leave nobody to score.
-
-    Raises: StatisticsError [families-unknown], [one-family], [trusted-unknown], [panel-small].
+    Returns
+    -------
+    FlaggedPairs
+        Linked and suspected pairs, and the clusters that the links form.
     """
-    _known("families", rules.families, agent_ids)
-    _known("trusted", rules.trusted, agent_ids)
+    is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
+    position = {agent: n for n, agent in enumerate(agent_ids)}
+    for cluster in clones:
+        members = [position[agent] for agent in cluster if agent in position]
+        is_clone_pair[np.ix_(members, members)] = True
+    return flag_pairs(totals.means, prior_flags=is_clone_pair)
+
+
+def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
+    """Check that the rules of alternative rankings fit the agents of a run.
+
+    Raises
+    ------
+    StatisticsError
+        [families-unknown], [trusted-unknown]: if the rules name an agent that is not in `agent_ids`; [panel-small]: if the panel
+        has fewer than 2 agents; [one-family]: if all agents belong to one family.
+    """
+    _check_agents_exist("families", rules.families, agent_ids)
+    _check_agents_exist("trusted", rules.trusted, agent_ids)
     if len(set(rules.trusted)) == 1 or (rules.ranked_by == "trusted" and not rules.trusted):
         raise StatisticsError(
-            f"A trusted panel of {len(set(rules.trusted))} cannot score its own members. Name 2 agents or more.",
+            f"A trusted panel needs at least 2 agents, which score each other: got {len(set(rules.trusted))}. Set trusted to 2 "
+            "agents or more.",
             slug="panel-small",
         )
-    if rules.families and len(np.unique(family_labels(rules.families, agent_ids))) < 2:
+    if rules.families and len(np.unique(label_families(rules.families, agent_ids))) < 2:
         raise StatisticsError(
-            f"All {len(agent_ids)} agents are of the family {next(iter(rules.families.values()))!r}, so no other family can "
-            "score them. Name two families or more, or leave families out.",
+            f"All {len(agent_ids)} agents belong to one family, so no other family can score them: got "
+            f"{next(iter(rules.families.values()))!r}. Set two families or more, or remove families.",
             slug="one-family",
         )
 
 
-def family_labels(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids:
-    """A number for each agent's family: int32[K]; an agent without one is a family of its own."""
-    names = [("family", families[agent]) if agent in families else ("agent", agent) for agent in agent_ids]
-    order = {name: n for n, name in enumerate(dict.fromkeys(names))}
-    return np.array([order[name] for name in names], dtype=np.int32)
+def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids:
+    """Number the families of agents.
+
+    Parameters
+    ----------
+    families : mapping of str to str
+        Family of each agent id; an agent without an entry is the only one of its family.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+
+    Returns
+    -------
+    int32 array (n_agents,)
+        Number of each agent's family, from 0 in order of first appearance.
+    """
+    # a family may have the name of an agent, so both kinds of names are kept apart
+    number_of: dict[tuple[str, str], int] = {}
+    numbers = []
+    for agent in agent_ids:
+        family = ("family", families[agent]) if agent in families else ("agent", agent)
+        numbers.append(number_of.setdefault(family, len(number_of)))
+    return np.array(numbers, dtype=np.int32)
 
 
-def _known(what: str, said: Mapping[str, str] | Sequence[str], ids: Sequence[str]) -> None:
-    if unknown := [agent for agent in said if agent not in set(ids)]:
+def _check_agents_exist(field: str, agents: Iterable[str], agent_ids: Sequence[str]) -> None:
+    """Raise StatisticsError [families-unknown] or [trusted-unknown] if a rule names an unknown agent."""
+    if unknown := [agent for agent in agents if agent not in set(agent_ids)]:
         raise StatisticsError(
-            f"{what} names agents that are not in this run: {', '.join(unknown[:5])}. It has: {', '.join(ids[:10])}"
-            f"{' …' if len(ids) > 10 else ''}.",
-            slug=f"{what}-unknown",
+            f"{field} names agents that are not in this run: got {', '.join(unknown[:5])}. Set agents of this run: "
+            f"{', '.join(agent_ids[:10])}{' …' if len(agent_ids) > 10 else ''}.",
+            slug=f"{field}-unknown",
         )
 
 
-class AllAnswers(NamedTuple):
-    """A run's answers, block by block, each time `blocks` is called, and their sums. more: the sums with those of pairs that were
-    asked more, which links are told from; None where none was."""
+class PairedAnswers(NamedTuple):
+    """Answers of a run to its paired trials, and their sums by pair of agents.
 
-    blocks: Blocks
+    Attributes
+    ----------
+    blocks : callable
+        Returns the answers in chunks of items, each time it is called.
+    totals : PairTotals
+        Sums of the answers.
+    totals_with_follow_ups : PairTotals or None
+        Sums that include the follow-up trials of suspected pairs; None if there are no follow-ups.
+    """
+
+    blocks: ChunkSource
     totals: PairTotals
-    more: PairTotals | None = None
+    totals_with_follow_ups: PairTotals | None = None
 
     @classmethod
-    def of(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> AllAnswers:
-        """Of a run's trials. totals: their sums, where they are known."""
-        blocks, K = partial(answers_of_pairs, trials.blocks), trials.plan.n_agents
-        more = partial(answers_of_pairs, partial(trials.blocks, with_more=True))
-        return cls(
-            blocks, totals or PairTotals.of(blocks(), K), PairTotals.of(more(), K) if trials.asked_more else None
-        )
+    def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
+        """Read the answers of a run's trials; `totals` are their sums, computed if None."""
+        n_agents = trials.plan.n_agents
+        blocks = partial(iter_answers, trials.iter_rates)
+        totals = totals or PairTotals.from_chunks(blocks(), n_agents)
+        if not trials.has_follow_ups:
+            return cls(blocks, totals)
+        with_follow_ups = iter_answers(partial(trials.iter_rates, with_follow_ups=True))
+        return cls(blocks, totals, PairTotals.from_chunks(with_follow_ups, n_agents))
 
 
-def answers_of_pairs(blocks: Callable[[], Iterable[RateBlock]]) -> Iterator[PairBlock]:
-    """Of each block."""
+def iter_answers(blocks: Callable[[], Iterable[RateChunk]]) -> Iterator[PairChunk]:
+    """Yield the answers of each chunk of items."""
     return (block.answers for block in blocks())
 
 
-def standings_of(
-    answers: AllAnswers,
-    found: Abilities,
-    apart: Differences,
-    ids: Sequence[str],
+def rank_alternatives(
+    answers: PairedAnswers,
+    abilities: Abilities,
+    differences: Differences,
+    agent_ids: Sequence[str],
     *,
     rules: PartnerRules,
-) -> tuple[MadeStanding, ...]:
-    """The robust ranking always, the family-balanced and the trusted one where the rules name families or a panel.
+) -> tuple[WeightedRanking, ...]:
+    """Make the alternative rankings: robust, family-balanced and by the trusted panel.
 
-    One that cannot be made says why; `check_rules` refuses beforehand what the rules alone show to be impossible.
+    The robust ranking is always made, the other two only if the rules name families or a panel. The facts of a ranking that
+    cannot be made state the reason.
 
-    Raises: StatisticsError where the ranking that the rules put at the head cannot be made: [everything-linked], [partners-none].
+    Parameters
+    ----------
+    answers : PairedAnswers
+        Answers of the run.
+    abilities, differences : Abilities, Differences
+        Abilities of the plain ranking, and their pairwise differences.
+    agent_ids : sequence of str
+        Ids of the agents, by position.
+    rules : PartnerRules
+        Families, trusted panel and clones, and which ranking is the main one; accepted by `check_partner_rules`.
+
+    Raises
+    ------
+    StatisticsError
+        [everything-linked], [partners-none]: if the main ranking of the run cannot be made.
     """
-    rank = partial(MadeStanding, answers=answers, plain=found, differences=apart, ids=ids)
-    linked = links_of(answers.more or answers.totals, ids, clones=rules.clones)
-    made = [rank("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
+    make_ranking = partial(
+        WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids
+    )
+    totals = answers.totals_with_follow_ups or answers.totals
+    cluster = find_linked_pairs(totals, agent_ids, clones=rules.clones).cluster
+    rankings = [make_ranking("robust", _group_ids(cluster, agent_ids), lambda: _robust_partners(cluster))]
     if rules.families:
-        label = family_labels(rules.families, ids)
-        made.append(rank("family", _names(label, ids), lambda: group_balanced(label)))
+        family = label_families(rules.families, agent_ids)
+        rankings.append(make_ranking("family", _group_ids(family, agent_ids), lambda: group_balanced_weights(family)))
     if rules.trusted:
-        made.append(rank("trusted", (rules.trusted,), lambda: panel(np.isin(ids, rules.trusted))))
-    for one in made:
-        if one.found is None and one.name == rules.ranked_by:
-            message, _, slug = one.facts.message.rpartition(" [")
+        is_trusted = np.isin(agent_ids, rules.trusted)
+        rankings.append(make_ranking("trusted", (rules.trusted,), lambda: panel_weights(is_trusted)))
+
+    for ranking in rankings:
+        if ranking.abilities is None and ranking.name == rules.ranked_by:
+            message, _, slug = ranking.facts.message.rpartition(" [")
             raise StatisticsError(message, slug=slug.rstrip("]"))
-    return tuple(made)
+    return tuple(rankings)
 
 
-def _robust_partners(cluster: Ids) -> Partners:
+def _robust_partners(cluster: Ids) -> PartnerWeights:
+    """Weight linked agents as one partner; cluster : int32 array (n_agents,)."""
     if len(np.unique(cluster)) == 1:
         raise StatisticsError(
-            f"All {len(cluster)} agents agree far beyond their abilities, so nobody is left to score them. Add agents that "
-            "answer on their own, or read the plain ranking with this in mind.",
+            f"All {len(cluster)} agents agree far beyond their abilities, so no agent is left to score them. Add agents that "
+            "respond independently, or use the plain ranking with caution.",
             slug="everything-linked",
         )
-    return group_balanced(cluster)
+    return group_balanced_weights(cluster)
 
 
-def moved_abilities(of: AllAnswers, found: Abilities, partners: Partners) -> Abilities:
-    """`found`, moved by what the weights of `partners` change in an additive fit; errors grow as they do there.
+def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
+    """Shift abilities, by any estimator, by the effect of weighting the partners.
 
-    Raises: StatisticsError [partners-none], [cluster-agents].
+    Returns `abilities` itself if all weights are equal.
+
+    Raises
+    ------
+    StatisticsError
+        [partners-none], [cluster-agents]: if the weighted answers do not determine abilities or their errors.
+
+    Notes
+    -----
+    With t the additive fit of all answers, the ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that of
+    t(weighted), with standard errors multiplied by the ratio of those of θ_i and t_i(equal).
     """
-    n_agents = len(found.ability)
-    everybody = all_partners(n_agents)
-    if np.array_equal(partners.weight, everybody.weight):
-        return found
-    plain, other = (reweighted(of.blocks, of.totals, counted) for counted in (everybody, partners))
-    was = np.sqrt(np.diag(found.covariance.covariance) / np.diag(plain.covariance.covariance))
-    scaled = CentredCovariance(
-        other.covariance.covariance * was[:, None] * was, np.fmin(other.covariance.freedom, found.covariance.freedom)
-    )
-    return found._replace(
-        ability=found.ability + (other.ability - plain.ability),
-        covariance=scaled,
-        method=f"{found.method}; partners weighted, errors in proportion",
-        by_item=None,
+    equal_partners = uniform_weights(len(abilities.ability))
+    if np.array_equal(partners.weight, equal_partners.weight):
+        return abilities
+    equal = fit_weighted_abilities(answers.blocks, answers.totals, equal_partners)
+    weighted = fit_weighted_abilities(answers.blocks, answers.totals, partners)
+
+    # C_ik = C_ik(weighted) · r_i · r_k, r_i = se(θ_i) / se(t_i(equal))
+    ratio = np.sqrt(np.diag(abilities.covariance.covariance) / np.diag(equal.covariance.covariance))
+    covariance = weighted.covariance.covariance * ratio[:, None] * ratio
+    df = np.fmin(weighted.covariance.df, abilities.covariance.df)
+    return abilities._replace(
+        ability=abilities.ability + (weighted.ability - equal.ability),
+        covariance=CentredCovariance(covariance, df),
+        method=f"{abilities.method}; partners weighted, errors in proportion",
+        item_influence=None,
         search=None,
     )
 
 
-def with_standings(table: pd.DataFrame, made: Sequence[MadeStanding], agent_ids: Sequence[str]) -> pd.DataFrame:
-    """The ranking with the columns of each standing after its own, in its order; one that could not be made is empty."""
-    for one in made:
-        if one.found is None or one.apart is None:
-            columns = {f"{one.name}_{name}": np.nan for name in STANDING}
-            table = table.assign(**columns)
+def with_alternative_columns(
+    table: pd.DataFrame, rankings: Sequence[WeightedRanking], agent_ids: Sequence[str]
+) -> pd.DataFrame:
+    """Add the columns of alternative rankings to a ranking table, without changing the order of its rows.
+
+    Each column is prefixed with the name of its ranking, and NaN if that could not be made.
+    """
+    for ranking in rankings:
+        if ranking.abilities is None or ranking.differences is None:
+            empty = {f"{ranking.name}_{column}": np.nan for column in STANDING}
+            table = table.assign(**empty)
             continue
-        other = ranking_table(one.found, agent_ids, apart=one.apart).set_index("agent")[list(STANDING)]
-        table = table.join(other.add_prefix(f"{one.name}_"), on="agent")
+        columns = build_ranking_table(ranking.abilities, agent_ids, differences=ranking.differences)
+        columns = columns.set_index("agent")[list(STANDING)]
+        table = table.join(columns.add_prefix(f"{ranking.name}_"), on="agent")
     return table
 
 
-def ordered_by(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Best first by the standing `name`."""
+def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Sort a ranking table by the abilities of the alternative ranking `name`, best first."""
     return table.sort_values(f"{name}_ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
 
 
-def _names(label: Ids, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    groups = [tuple(ids[i] for i in np.flatnonzero(label == c).tolist()) for c in dict.fromkeys(label.tolist())]
-    return tuple(sorted((group for group in groups if len(group) > 1), key=lambda group: -len(group)))
+def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """List the ids of each group of two or more agents, the largest group first; label : int32 array (n_agents,)."""
+    members: dict[int, list[str]] = {}
+    for agent, number in zip(agent_ids, label.tolist(), strict=True):
+        members.setdefault(number, []).append(agent)
+    groups = [tuple(group) for group in members.values() if len(group) > 1]
+    return tuple(sorted(groups, key=lambda group: -len(group)))
 
 
-EACH = 16
-"""Trials a suspected pair gets in a round: with as many as 2 % of the calls give it, its error goes down by a third."""
+FOLLOW_UPS_PER_PAIR = 16
+"""Follow-up trials of each suspected pair per round: a third less standard error if 2 % of the calls judged the pair before."""
 
-Ask = Callable[[Plan], Verdicts]
-
-
-def most_suspected(found: LinkedPairs, n: int) -> Positions:
-    """Up to n pairs to ask more, int[M, 2], the largest residual first; pairs whose agents are in one cluster are settled."""
-    open_ = np.triu(found.suspected, 1) & (found.cluster[:, None] != found.cluster)
-    one, other = np.nonzero(open_)
-    order = np.argsort(-found.residual[one, other], kind="stable")[:n]
-    return np.stack([one[order], other[order]], axis=1)
+JudgePlan = Callable[[Plan], Verdicts]
 
 
-def follow_up(result: Verdicts, ask: Ask, *, share: float) -> Verdicts:
-    """Ask suspected pairs again and again, on other items, until none is open or `share` of the plan's calls is spent.
+def select_suspected_pairs(links: FlaggedPairs, n: int) -> Positions:
+    """Select up to n suspected pairs for follow-up trials: int array (n_pairs, 2), the largest residual first.
 
-    The same answers make the same trials, so that an interrupted run goes on where it was.
+    Pairs within one cluster are left out, because they are linked already.
     """
-    result = without_follow_ups(result)
-    rng, left = stream("follow-ups", result.plan.seed), int(share * len(result.plan))
-    while left >= EACH:
+    is_open = np.triu(links.borderline, 1) & (links.cluster[:, None] != links.cluster)
+    low, high = np.nonzero(is_open)
+    order = np.argsort(-links.residual[low, high], kind="stable")[:n]
+    return np.stack([low[order], high[order]], axis=1)
+
+
+def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
+    """Judge follow-up trials of suspected pairs, until none is left or the budget is spent.
+
+    `judge_plan` returns the verdicts of a plan; `share` is the maximum number of follow-ups as a fraction of the plan's calls.
+    The follow-ups depend only on the verdicts so far, so an interrupted run draws the same trials when it resumes.
+    """
+    result = verdicts_without_follow_ups(result)
+    rng = stream("follow-ups", result.plan.seed)
+    n_left = int(share * len(result.plan))
+    while n_left >= FOLLOW_UPS_PER_PAIR:
         plan = result.plan
-        so_far = [paired_answers(result.rates())]
-        found = links_of(PairTotals.of(so_far, plan.n_agents), plan.agent_ids)
-        trials = _trials(plan, most_suspected(found, left // EACH), rng)
+        totals = PairTotals.from_chunks([select_paired_answers(result.rates())], plan.n_agents)
+        links = find_linked_pairs(totals, plan.agent_ids)
+        pairs = select_suspected_pairs(links, n_left // FOLLOW_UPS_PER_PAIR)
+        trials = _draw_follow_ups(plan, pairs, rng)
         if not len(trials):
             break
-        result = ask(with_more(plan, trials))
-        left -= len(trials)
+        result = judge_plan(with_added_trials(plan, trials))
+        n_left -= len(trials)
     return result
 
 
-def _trials(plan: Plan, pairs: Positions, rng: np.random.Generator) -> Trials:
-    """`EACH` paired trials a pair, half of them in either order, on random items that were not asked yet."""
+def _draw_follow_ups(plan: Plan, pairs: Positions, rng: np.random.Generator) -> Trials:
+    """Draw paired trials of each pair on random items that it was not compared on, half of them in each order.
+
+    pairs : int array (n_pairs, 2)
+    """
     rows = []
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
-    for one, other in pairs.tolist():
-        asked_already = plan.item[(low == one) & (high == other) & (plan.arm == PAIRED)]
-        both = plan.split.train[one] & plan.split.train[other]
-        items = np.setdiff1d(np.flatnonzero(both), asked_already)
+    for agent, partner in pairs.tolist():
+        judged_items = plan.item[(low == agent) & (high == partner) & (plan.arm == PAIRED)]
+        is_eligible = plan.split.train[agent] & plan.split.train[partner]
+        items = np.setdiff1d(np.flatnonzero(is_eligible), judged_items)
         if not len(items):
             continue
-        asked = rng.choice(items, size=min(EACH, len(items)), replace=False)
-        for number, item in enumerate(asked.tolist()):
-            rows.append((item, one, other) if number % 2 else (item, other, one))
+        chosen = rng.choice(items, size=min(FOLLOW_UPS_PER_PAIR, len(items)), replace=False)
+        for number, item in enumerate(chosen.tolist()):
+            first, second = (agent, partner) if number % 2 else (partner, agent)
+            rows.append((item, first, second))
     trials = Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)
     return trials.marked(FOLLOW_UP, first=0.0, second=0.0)

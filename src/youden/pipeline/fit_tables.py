@@ -1,222 +1,332 @@
-"""A run's folder fitted: everything that follows from its answers, rates → scores → fit → ranking, and how far to trust it.
+"""Compute all tables of a fit from the answers of a run: rates, scores, additive fit, ranking and the facts about them.
 
-A run is summed in blocks of items, whatever its design, its size, its rounds, its extensions and its judges.
+Answers are summed in chunks of items, whatever the design, size, rounds, extensions and judges of the run, so that its trials
+need not fit into memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import nan
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from youden import __version__
 from youden.data.folder.run_config import FitTerms
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
-from youden.data.folder.trial_tables import verdict_blocks
-from youden.engines.block_sums import CallCounts, Tallied
-from youden.engines.trial_blocks import RateBlock, Rows, trials_by_item
+from youden.data.folder.trial_tables import open_verdict_chunks
+from youden.engines.block_sums import CallCounts, ChunkSums
+from youden.engines.trial_blocks import RateChunk, Rows, open_trials_by_item
 from youden.errors import StatisticsError
-from youden.pipeline.abilities import Abilities, Aim, Groups, choice_of, ranking_table, told_apart
-from youden.pipeline.additive_abilities import answers_in_blocks, fitted, fitted_abilities
-from youden.pipeline.alternative_rankings import (
-    AllAnswers,
-    answers_of_pairs,
-    ordered_by,
-    standing_findings,
-    standings_of,
-    with_standings,
+from youden.pipeline.abilities import (
+    Abilities,
+    EstimationRequest,
+    Groups,
+    agent_differences,
+    build_ranking_table,
+    summarize_choice,
 )
-from youden.pipeline.extension_facts import extension_facts
-from youden.pipeline.multi_judge import JUDGES, answers_for, as_asked, rows_for
-from youden.pipeline.ranking import trial_abilities
+from youden.pipeline.additive_abilities import fit_abilities, fit_trials, iter_pair_answers
+from youden.pipeline.alternative_rankings import (
+    PairedAnswers,
+    alternative_ranking_findings,
+    iter_answers,
+    rank_alternatives,
+    sort_by_ranking,
+    with_alternative_columns,
+)
+from youden.pipeline.extension_facts import compute_extension_facts
+from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judge_rows, average_judges, with_judge_variance
+from youden.pipeline.ranking import estimate_trial_abilities
 from youden.pipeline.recommendation import (
     JudgeRates,
-    judge_rates,
-    judge_rates_of_differences,
-    recommendation_of,
-    signal_facts,
+    assess_signal,
+    measure_judge_from_differences,
+    measure_judge_rates,
+    recommend_from_abilities,
 )
 from youden.pipeline.text_length import length_warnings
-from youden.pipeline.variance_components import says_moves, write_moves
+from youden.pipeline.variance_components import can_decompose_variance, write_variance_components
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.partners import PairTotals
-from youden.stats.trials.false_positives import ApartSums
-from youden.stats.trials.partner_halves import partner_halves
-from youden.streams import own_stream
+from youden.stats.trials.false_positives import IndependentTotals
+from youden.stats.trials.partner_halves import partner_split_half
+from youden.streams import standalone_stream
 from youden.types import Finding, Plan, Scores
 from youden.types.facts import CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, PartnerRules, RunFacts
 from youden.types.pool import Json, or_none
 from youden.types.results import CurlCurve, ScoreKind, Signature
 
 FACTS_VERSION = 1
-TRIALS_WITH_RATES = 10_000_000
-"""Judged trials from which on rates.parquet, which nothing of a judged run needs, is written only where it is asked for."""
-N_DEPENDENT = 3
-"""Agents named that depend most on who else was in the pool."""
+MAX_TRIALS_WITH_RATES = 10_000_000
+"""Number of trials from which on rates.parquet is written only on request. Nothing in a judged run reads it."""
+MAX_NAMED_DEPENDENT = 3
+"""Maximum number of agents that are named because their ranks depend on the pool."""
 
 
 def fit_judged(
     folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitTerms, *, rates: bool = False
-) -> Analysis:
-    """Write every table of a judged run, from the files of its answers; its trials need not fit into memory.
+) -> FitResult:
+    """Fit a judged run, and write all its tables.
 
-    rates: write rates.parquet of a run of `TRIALS_WITH_RATES` trials and more, too.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    pool : PoolSummary
+        Summary of its pool.
+    judged : JudgedFiles
+        Plan without trials, and table of the verdicts.
+    terms : FitTerms
+        Target of the intervals, and rules of the alternative rankings.
+    rates : bool, default False
+        Whether to write rates.parquet if the run has `MAX_TRIALS_WITH_RATES` trials or more.
 
-    Raises: RunFolderError, [engine-full] where the disk is full; StatisticsError, as `Analysis`.
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    RunFolderError
+        If a file is damaged; [engine-full] if the disk is full.
+    StatisticsError
+        If the scores cannot be fitted, or the ranking that heads the run cannot be made.
     """
-    (plan, of), target = judged, terms.target
+    plan, verdicts = judged
+    target, metadata = terms.target, verdicts.metadata
     run = folder.path.resolve().name
-    parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
-    rows, judges, votes = lambda: (part.again() for part in parts), target == JUDGES, target != "items-like-these"
-    told: Rows = rows_for(rows) if judges else rows
-    counts.add_all(told)
-    with trials_by_item(told, plan, folder.path, votes=votes) as trials:
-        sums = Tallied(trials.blocks(), plan, trials.apart)
+    over_judges = target == ITEMS_AND_JUDGES
+    parts = open_verdict_chunks(verdicts, plan)
+
+    def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
+        return (part.unread_copy() for part in parts)
+
+    rows: Rows = average_judge_rows(read_rows) if over_judges else read_rows
+    counts = CallCounts(plan, metadata.measured)
+    counts.add_rows(rows)
+    with open_trials_by_item(rows, plan, folder.path, votes=target != "items-like-these") as trials:
+        sums = ChunkSums(trials.iter_rates(), plan, trials.false_positives)
         model = ClippedLinear().fit(sums.symmetric)
-        found = trial_abilities(trials, Aim(target))
-        if found is None:
-            found = fitted(trials, target=target, known=(sums.symmetric, model)).found
-        found = as_asked(found, trials)
-        usd = nan if of.said.usd_tried is None else of.said.usd_tried
-        tables = Analysis(
+        abilities = estimate_trial_abilities(trials, EstimationRequest(target))
+        if abilities is None:
+            abilities = fit_trials(trials, target=target, cell_fit=(sums.symmetric, model)).abilities
+        abilities = with_judge_variance(abilities, trials)
+
+        usd_calibration = nan if metadata.usd_tried is None else metadata.usd_tried
+        fit = FitResult(
             sums,
-            AllAnswers.of(trials, sums.pairs.totals),
+            PairedAnswers.from_trials(trials, sums.pairs.totals),
             model,
-            found,
-            judge_rates(trials),
-            calls=counts.facts(models=of.said.models, usd_tried=usd),
+            abilities,
+            measure_judge_rates(trials),
+            calls=counts.to_facts(models=metadata.models, usd_tried=usd_calibration),
             warnings=[
-                *of.said.warnings,
-                *trials.alarms(),
-                *length_warnings(folder, pool, told, found.ability, n_trials=len(of)),
+                *metadata.warnings,
+                *trials.find_alarms(),
+                *length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),
             ],
             rules=terms.rules,
             groups=pool.groups,
-            growth=extension_facts(trials, found, answered_anew="key" not in of.said.measured),
+            extension=compute_extension_facts(trials, abilities, answered_anew="key" not in metadata.measured),
         )
-        with folder.fitting() as fresh:
-            if rates or len(of) < TRIALS_WITH_RATES:
-                fresh.write_rates_of_items(((block.start, block.rates) for block in trials.blocks()), plan)
-            if says_moves(plan, len(of)):
+
+        with folder.replace_fit_files() as fit_folder:
+            if rates or len(verdicts) < MAX_TRIALS_WITH_RATES:
+                fit_folder.write_rate_chunks(((block.start, block.rates) for block in trials.iter_rates()), plan)
+            if can_decompose_variance(plan, len(verdicts)):
                 result = folder.read_verdicts(folder.read_plan())
-                write_moves(fresh, answers_for(result) if judges else result, run)
-            signed = judged_parts(plan, of.said.judge, of.said.models, digest=of.said.plan_digest, n_trials=len(of))
-            tables.write(fresh, sign(tables.facts, signed), run=run)
-    return tables
+                if over_judges:
+                    result = average_judges(result)
+                write_variance_components(fit_folder, result, run)
+            description = describe_judged_run(
+                plan, metadata.judge, metadata.models, digest=metadata.plan_digest, n_trials=len(verdicts)
+            )
+            fit.write(fit_folder, sign_fit(fit.facts, description), run=run)
+    return fit
 
 
-def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> Analysis:
-    """The same of a run of which only rates are known. Raises: as `fit_judged`."""
+def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitResult:
+    """Fit an imported run, of which only rates are known, and write all its tables.
+
+    Raises
+    ------
+    RunFolderError
+        If a file is damaged; [engine-full] if the disk is full.
+    StatisticsError
+        If the scores cannot be fitted, or the ranking that heads the run cannot be made.
+    """
     rates = folder.read_rates()
-    blocks = [RateBlock(0, rates, rates)]
-    # rates are less what they are less already: no arm is known
-    sums = Tallied(blocks, rates, ApartSums(rates.n_agents))
+    blocks = [RateChunk(0, rates, rates)]
+    # imported values are D = TPR − FPR already, so there are no independent trials to subtract
+    sums = ChunkSums(blocks, rates, IndependentTotals(rates.n_agents))
     model = ClippedLinear().fit(sums.symmetric)
-    answers = partial(answers_in_blocks, lambda: blocks, drawn=False, less=0.0)
-    found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=terms.target)
-    tables = Analysis(
+    answers = partial(iter_pair_answers, lambda: blocks, has_own_rates=False, fpr=0.0)
+    abilities = fit_abilities(model, sums.symmetric, answers, fpr=sums.false_positives.rate, target=terms.target)
+    fit = FitResult(
         sums,
-        AllAnswers(partial(answers_of_pairs, lambda: blocks), sums.pairs.totals),
+        PairedAnswers(partial(iter_answers, lambda: blocks), sums.pairs.totals),
         model,
-        found,
-        judge_rates_of_differences(blocks, n_items=rates.n_items),
+        abilities,
+        measure_judge_from_differences(blocks, n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=terms.rules,
         groups=pool.groups,
     )
-    with folder.fitting() as fresh:
-        fresh.write_rates(rates)
-        tables.write(fresh, sign(tables.facts, {"imported_rates": rates.digest[:12]}), run=folder.path.resolve().name)
-    return tables
+    with folder.replace_fit_files() as fit_folder:
+        fit_folder.write_rates(rates)
+        signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
+        fit.write(fit_folder, signature, run=folder.path.resolve().name)
+    return fit
 
 
-class Analysis:
-    """The tables of a run's folder that follow from its answers: scores, ranking, items, curl, pairs, and facts."""
+class FitResult:
+    """Tables of a fit.
+
+    Attributes
+    ----------
+    symmetric, row : Scores
+        Training scores.
+    holdout : Scores or None
+        Scores of the held-out cells; None if nothing is held out.
+    ranking : DataFrame
+        Ranking table, one row per agent, in the order of the ranking that heads the run.
+    items : DataFrame
+        Difficulties, one row per item.
+    pairs : DataFrame
+        Scores and differences, one row per pair of agents.
+    curl : tuple of CurlCurve
+        Curl of the symmetric scores by link.
+    facts : RunFacts
+        Facts about the fit, as in `fit.json`.
+    """
 
     def __init__(
         self,
-        sums: Tallied,
-        answers: AllAnswers,
+        sums: ChunkSums,
+        answers: PairedAnswers,
         model: ClippedLinear,
-        found: Abilities,
+        abilities: Abilities,
         judge: JudgeRates,
         *,
         calls: CallFacts | None,
         warnings: Sequence[Finding],
         rules: PartnerRules,
         groups: Groups,
-        growth: ExtensionFacts | None = None,
+        extension: ExtensionFacts | None = None,
     ) -> None:
-        """Make all tables, once for all kinds of runs.
+        """Compute all tables, in the same way for all kinds of runs.
 
-        model: fitted to the symmetric scores; found: abilities that rank; judge: how well it discriminates; groups: of agents,
-        shown and never used in a fit; rules: of the alternative rankings, and which ranking heads the run.
+        Parameters
+        ----------
+        sums : Tallied
+            Sums of the run's rates.
+        answers : PairedAnswers
+            Answers to the paired trials.
+        model : ClippedLinear
+            Model fitted to the symmetric scores.
+        abilities : Abilities
+            Abilities of the plain ranking.
+        judge : JudgeRates
+            TPR, FPR and Youden's J of the judge.
+        calls : CallFacts or None
+            Numbers of calls and their cost; None for an imported run.
+        warnings : sequence of Finding
+            Findings so far.
+        rules : PartnerRules
+            Rules of the alternative rankings, and which ranking heads the run.
+        groups : mapping of str to (str or None)
+            Group of each agent; only displayed, never used in a fit.
+        extension : ExtensionFacts, optional
+            Changes by the last extension.
 
-        Raises: StatisticsError if the ranking that heads the run cannot be made.
+        Raises
+        ------
+        StatisticsError
+            If the ranking that heads the run cannot be made.
         """
-        scores, ids = sums.symmetric, sums.symmetric.agent_ids
+        scores, agent_ids = sums.symmetric, sums.symmetric.agent_ids
         self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout
-        apart = told_apart(found)
-        made = standings_of(answers, found, apart, ids, rules=rules)
-        standings = {one.name: one.facts for one in made}
-        heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)
-        leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, apart))
-        ranking = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
-        self.ranking = ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by)
+
+        differences = agent_differences(abilities)
+        alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
+        alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}
+        main_abilities, main_differences = abilities, differences
+        for ranking in alternatives:
+            if ranking.name == rules.ranked_by and ranking.abilities and ranking.differences:
+                main_abilities, main_differences = ranking.abilities, ranking.differences
+        table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
+        table = with_alternative_columns(table, alternatives, agent_ids)
+        self.ranking = table if rules.ranked_by == "plain" else sort_by_ranking(table, rules.ranked_by)
+
         cells = scores.cells
         self.items = pd.DataFrame(
             {
                 "item": list(scores.item_ids),
                 "difficulty": model.difficulty_,
-                "n_agents": np.bincount(cells.at.item[cells.weight > 0], minlength=cells.at.n_items),
-                "n_trials": sums.item_trials,
+                "n_agents": np.bincount(cells.cell_index.item[cells.weight > 0], minlength=cells.cell_index.n_items),
+                "n_trials": sums.n_trials_by_item,
             }
         )
-        tables, missing, self.curl = link_facts({"row": sums.row, "symmetric": scores})
-        self.pairs = sums.pairs.pairs(apart, model.ability_)
-        choice, signal = choice_of(leading, ids, apart=head), signal_facts(judge, leading)
-        unfit = [Finding("fit", model.message_)] if model.message_ else []
+        links, links_missing, self.curl = compare_links_of_scores({"row": sums.row, "symmetric": scores})
+        self.pairs = sums.pairs.to_pairs(differences, model.ability_)
+
+        choice = summarize_choice(main_abilities, agent_ids, differences=main_differences)
+        signal = assess_signal(judge, main_abilities)
+        fit_findings = [Finding("fit", model.message_)] if model.message_ else []
+        best = main_differences.unique_best
         self.facts = RunFacts(
             version=FACTS_VERSION,
-            ranking=found.ranking,
-            interval=found.method,
-            level=apart.level,
+            ranking=abilities.ranking,
+            interval=abilities.method,
+            level=differences.level,
             estimator="clipped-linear",
             status=model.status_,
             message=model.message_,
             kkt=model.kkt_,
             n_components=model.n_components_,
             r2=or_none(model.r2_),
-            fpr=sums.apart.rate,
+            fpr=sums.false_positives.rate,
             calls=calls,
-            holdout=holdout_facts(model, sums.holdout, sums.split.rule),
-            links=tables,
-            links_missing=missing,
-            warnings=(*warnings, *unfit, *standing_findings(standings)),
-            growth=growth,
-            partners=partner_facts(answers.totals, ids),
-            target=found.target,
-            best=None if head.best is None else ids[head.best],
-            told_apart=int(head.above.sum()),
+            holdout=evaluate_holdout(model, sums.holdout, sums.split.rule),
+            links=links,
+            links_missing=links_missing,
+            warnings=(*warnings, *fit_findings, *alternative_ranking_findings(alternative_facts)),
+            growth=extension,
+            partners=measure_partner_dependence(answers.totals, agent_ids),
+            target=abilities.target,
+            best=None if best is None else agent_ids[best],
+            told_apart=int(main_differences.significantly_better.sum()),
             choice=choice,
             signal=signal,
-            recommendation=recommendation_of(choice, signal, leading),
+            recommendation=recommend_from_abilities(choice, signal, main_abilities),
             ranked_by=rules.ranked_by,
-            standings=standings,
+            standings=alternative_facts,
             families=dict(rules.families),
             trusted=rules.trusted,
         )
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
-        """Write all of them into the folder of a fit. run: its name."""
+        """Write all tables into the folder of a fit.
+
+        Parameters
+        ----------
+        folder : RunFolder
+            Folder to write into.
+        signature : Signature
+            Signature of the run's numbers.
+        run : str
+            Name of the run.
+        """
         folder.write_scores("symmetric", self.symmetric)
         folder.write_scores("row", self.row)
         if self.holdout is not None:
@@ -230,26 +340,28 @@ class Analysis:
         folder.write_ranking_json(run)
 
 
-def partner_facts(of: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents, and where
-    halves could not be correlated."""
+def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
+    """Measure how far the rankings by two random halves of the partners agree.
+
+    None for fewer than 5 agents, or if the two rankings cannot be correlated.
+    """
     try:
-        found = partner_halves(of.total, of.times, rng=own_stream(0))
+        halves = partner_split_half(totals.total, totals.weight, rng=standalone_stream(0))
     except StatisticsError:
         return None
-    if np.isnan(found.correlation):
+    if np.isnan(halves.rho):
         return None
-    order = np.argsort(-np.nan_to_num(found.moved), kind="stable")[:N_DEPENDENT]
-    agents = tuple((agent_ids[i], float(found.moved[i])) for i in order if found.moved[i] > 0)
-    return PartnerFacts(found.correlation, found.n_splits, agents)
+    most_dependent = np.argsort(-np.nan_to_num(halves.rank_change), kind="stable")[:MAX_NAMED_DEPENDENT]
+    agents = tuple((agent_ids[i], float(halves.rank_change[i])) for i in most_dependent if halves.rank_change[i] > 0)
+    return PartnerFacts(halves.rho, halves.n_splits, agents)
 
 
-def sign(facts: RunFacts, parts: Mapping[str, Json]) -> Signature:
-    """Everything a run's numbers depend on. parts: what they were made from."""
+def sign_fit(facts: RunFacts, source: Mapping[str, Json]) -> Signature:
+    """Sign a fit with all that its numbers depend on; `source` describes the answers."""
     return Signature(
         {
             "youden": __version__,
-            **parts,
+            **source,
             "ranking": facts.ranking,
             "interval": facts.interval,
             "target": facts.target,
@@ -257,10 +369,13 @@ def sign(facts: RunFacts, parts: Mapping[str, Json]) -> Signature:
     )
 
 
-def judged_parts(
+def describe_judged_run(
     plan: Plan, judge: Mapping[str, Json], models: tuple[str, ...], *, digest: str, n_trials: int
 ) -> dict[str, Json]:
-    """Pool, plan and judge of a judged run. digest, n_trials: the plan's, whose trials are not looked at."""
+    """Describe the pool, plan and judge of a judged run for its signature.
+
+    The trials of `plan` need not be loaded: `digest` and `n_trials` are those of the whole plan.
+    """
     return {
         "pool": plan.pool_digest[:12],
         "plan": digest[:12],
@@ -277,36 +392,43 @@ def judged_parts(
     }
 
 
-def link_facts(
+def compare_links_of_scores(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Return the link table of each kind of scores, why there is none, and the curves of the symmetric ones."""
+    """Compare links by their curl.
+
+    Returns
+    -------
+    tuple
+        Link table of each kind of scores; reason why a kind has none; curl curves of the symmetric scores.
+    """
     tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
-    missing: dict[ScoreKind, str] = {}
+    reasons: dict[ScoreKind, str] = {}
     curves: tuple[CurlCurve, ...] = ()
-    for kind, of_kind in scores.items():
+    for kind, scores_of_kind in scores.items():
         try:
-            curl = measure_curl(of_kind)
+            curl = measure_curl(scores_of_kind)
         except StatisticsError as error:
-            missing[kind] = str(error)
+            reasons[kind] = str(error)
             continue
         tables[kind] = curl.table()
-        curves = curl.curves() if kind == "symmetric" else curves
-    return tables, missing, curves
+        if kind == "symmetric":
+            curves = curl.curves()
+    return tables, reasons, curves
 
 
-def holdout_facts(model: ClippedLinear, held: Scores | None, rule: SplitRule) -> HoldoutFacts | None:
-    """RMSE of clipped predictions over held-out cells whose agent and item were both seen in training."""
-    if held is None:
+def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRule) -> HoldoutFacts | None:
+    """Compute the RMSE of clipped predictions for held-out cells; None without a cell whose agent and item are in training."""
+    if holdout is None:
         return None
-    at, observed, _ = held.cells
-    predicted = model.predict_at(at.agent, at.item)
-    known = ~np.isnan(predicted)
-    if not known.any():
+    cells, observed, _ = holdout.cells
+    predicted = model.predict_at(cells.agent, cells.item)
+    is_predicted = ~np.isnan(predicted)
+    if not is_predicted.any():
         return None
-    metric = rmse(predicted[known], observed[known])
+    metric = rmse(predicted[is_predicted], observed[is_predicted])
     return HoldoutFacts(
-        n_cells=int(known.sum()),
+        n_cells=int(is_predicted.sum()),
         rule=rule,
         rmse=metric.value,
         low=or_none(metric.low),

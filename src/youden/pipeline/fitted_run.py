@@ -1,4 +1,4 @@
-"""Fits a run's folder: reads what it holds, settles the terms of the fit, and writes every table that follows."""
+"""Fit the run in a folder: resolve the settings of the fit once, and write every table that follows."""
 
 from __future__ import annotations
 
@@ -8,38 +8,57 @@ from typing import TYPE_CHECKING
 from youden.data.folder.run_config import FitTerms
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.pipeline.alternative_rankings import check_rules
+from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.telemetry import trace_step
 from youden.run_keys import Target
 from youden.types.facts import PartnerRules
 
 if TYPE_CHECKING:
-    from youden.pipeline.fit_tables import Analysis
+    from youden.pipeline.fit_tables import FitResult
 
 
 @trace_step("fit")
 def fit_run(
     folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
-) -> Analysis:
-    """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
+) -> FitResult:
+    """Fit and rank the answers in a run's folder, and write all tables of the fit.
 
-    target: what intervals are about, remembered in config.yaml; None for what the folder says, and else items like these.
-    rules: whose word counts in the rankings beside the plain one, remembered likewise; None for what the folder says.
-    rates: write rates.parquet however large the run is.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a judged or imported run.
+    target : {"items-like-these", "these-items", "items-and-judges"}, optional
+        Population that the intervals refer to; stored in config.yaml. Default: the stored one, else "items-like-these".
+    rules : PartnerRules, optional
+        Families, trusted panel and clones of the alternative rankings, and which ranking is the main one; stored in
+        config.yaml. Default: the stored ones.
+    rates : bool, default False
+        Whether to write rates.parquet even if the run is very large.
 
-    Raises: StatisticsError where the rules cannot be kept, before anything is written;
-    RunFolderError where neither verdicts.parquet nor rates.parquet is there.
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    StatisticsError
+        If the rules do not fit the run, before anything is written; if its answers cannot be fitted.
+    ConfigError
+        [judges-few] if a ranking over judges is requested for a single judge.
+    RunFolderError
+        If the folder has neither verdicts.parquet nor rates.parquet.
     """
     from youden.pipeline.fit_tables import fit_imported, fit_judged
 
-    pool, kept = folder.read_pool(), folder.terms
-    terms = FitTerms(target or kept.target, rules or kept.rules)
-    check_rules(terms.rules, pool.agent_ids)
-    judged = folder.judged_files() if folder.has("plan.parquet") or folder.has("verdicts.parquet") else None
-    judge = {} if judged is None else judged.verdicts.said.judge
-    check_judges(terms.target, judge.get("judges"), str(judge.get("name", "nobody")))
-    if terms != kept and folder.has("config.yaml"):
-        folder.write_config(folder.read_config().fitted_by(terms))
+    pool, stored = folder.read_pool(), folder.terms
+    terms = FitTerms(target or stored.target, rules or stored.rules)
+    check_partner_rules(terms.rules, pool.agent_ids)
+    is_judged = folder.has("plan.parquet") or folder.has("verdicts.parquet")
+    judged = folder.open_judged_files() if is_judged else None
+    judge = {} if judged is None else judged.verdicts.metadata.judge
+    check_target(terms.target, judge.get("judges"), str(judge.get("name", "nobody")))
+    if terms != stored and folder.has("config.yaml"):
+        folder.write_config(folder.read_config().with_terms(terms))
     if not terms.rules.families:
         terms = terms._replace(rules=replace(terms.rules, families=pool.families))
     if judged is None:
@@ -47,11 +66,11 @@ def fit_run(
     return fit_judged(folder, pool, judged, terms, rates=rates)
 
 
-def check_judges(target: Target, judges: object, name: str) -> None:
-    """Raises: ConfigError [judges-few] where a ranking over judges is wanted of one."""
+def check_target(target: Target, judges: object, name: str) -> None:
+    """Raise ConfigError [judges-few] if a ranking over judges is requested for the single judge `name`."""
     if target == "items-and-judges" and not judges:
         raise ConfigError(
-            f"target: {target} is for a jury, and '{name}' is one judge. Give a judge with `backend: jury`; or judge the run "
-            f"again (`youden rejudge`) and put both side by side: `youden compare RUN OTHER --target {target}`.",
+            f"The target {target} needs several judges: got '{name}'. Set a judge with `backend: jury`, or judge the run again "
+            f"(`youden rejudge`) and compare both runs: `youden compare RUN OTHER --target {target}`.",
             slug="judges-few",
         )

@@ -1,4 +1,7 @@
-"""Plans a run, queries its judge, and writes both into the run's folder."""
+"""Plan a run, query its judge, and write plan and verdicts into the run's folder.
+
+Planning sends no request. Only one process at a time judges a run; workers on other machines send requests for it.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,43 @@ from youden.data.folder.run_folder import RunFolder
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import Asking, calibration_account
+from youden.judging.scheduler.options import JudgingOptions, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
-from youden.judging.store.worker_group import SharedBudget, Team, lead_run
-from youden.pipeline.alternative_rankings import check_rules, follow_up
-from youden.pipeline.fitted_run import check_judges
-from youden.pipeline.planned_run import as_drawn, find_run_plan, refuse_another_run
-from youden.pipeline.recovered_answers import with_kept_answers
-from youden.pipeline.request_hashes import keep_keys, kept_keys
+from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
+from youden.pipeline.alternative_rankings import check_partner_rules, judge_follow_ups
+from youden.pipeline.fitted_run import check_target
+from youden.pipeline.planned_run import check_same_run, find_run_plan, with_resolved_defaults
+from youden.pipeline.recovered_answers import reuse_saved_answers
+from youden.pipeline.request_hashes import get_key_reader, write_missing_keys
 from youden.pipeline.rounds import run_rounds
-from youden.pipeline.run_store import refuse_another_store, run_lock
+from youden.pipeline.run_store import check_same_store, run_lock
 from youden.pipeline.telemetry import count_answers, trace_step
-from youden.pipeline.verdicts import ask
-from youden.protocol.blocks import extensions_of
+from youden.pipeline.verdicts import query_judge
+from youden.protocol.blocks import get_extensions
 from youden.types import Plan, Pool, Verdicts
 from youden.types.planning import Cost
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """A run up to its plan: nothing has been asked. summary: of its pool, for its folder; None for who writes no files."""
+    """A run that is planned, but not judged.
+
+    Attributes
+    ----------
+    config : RunConfig
+        Config of the run.
+    folder : RunFolder
+        Folder of the run.
+    plan : Plan
+        Plan of the run, as far as its rounds are known.
+    judge : JudgeConfig
+        Judge of the run.
+    cost : Cost
+        Estimated cost of the plan.
+    summary : PoolSummary or None
+        Summary of the pool, written to the folder; None for a process that writes no files.
+    """
 
     config: RunConfig
     folder: RunFolder
@@ -47,106 +66,133 @@ class PlannedRun:
 
     @property
     def pool(self) -> Pool:
+        """Pool that the plan was made from."""
         return self.plan.pool
 
 
-class Answers(Protocol):
-    """Gets the answers to a run's plan, and writes nothing but the store."""
+class AnswerCollector(Protocol):
+    """Function that collects the answers to a run's plan, and writes nothing but the store."""
 
-    def __call__(self, planned: PlannedRun, asking: Asking | None, *, team: Team | None) -> Verdicts: ...
+    def __call__(self, planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None) -> Verdicts: ...
 
 
 @trace_step("plan")
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
-    """Read the pool, load the judge, find or draw the plan, and write plan.parquet, pool.json and config.yaml; where the folder
-    holds answers to an earlier state of the plan, it stays as it is until `judge_run` writes the new answers.
+    """Plan a run: read the pool, load the judge, find or draw the plan, and write plan.parquet, pool.json and config.yaml.
 
-    batched: at the prices of the provider's Batch API.
+    If the folder holds answers to an earlier state of the plan, these files are not written until `judge_run` writes the new
+    answers.
 
-    Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    batched : bool, default False
+        Whether to estimate the cost at the prices of the provider's Batch API.
+
+    Returns
+    -------
+    PlannedRun
+
+    Raises
+    ------
+    PoolError, PlanError, ConfigError
+        If pool, plan, judge or options do not fit each other.
+    StatisticsError
+        If the families or the trusted panel of the config do not fit the pool.
+    RunFolderError
+        [run-other]: if the folder holds answers to another plan; [run-grown]: if its plan has more extensions than the config;
+        [run-store]: if another store than the run's own one was given.
     """
     judge = load_judge_of_run(config)
     if batched:
-        judge = judge.at_batch_prices()
-    check_judges(config.target, judge.judges, judge.name)
+        judge = judge.with_batch_prices()
+    check_target(config.target, judge.judges, judge.name)
     folder = RunFolder(config.folder)
-    found = find_run_plan(config, folder)
-    refuse_another_run(folder, found, judge)
-    plan = found.plan
-    check_rules(config.terms.rules, plan.agent_ids)
-    if judge.asks:
-        config = config.model_copy(update={"store": config.store_place})
-    refuse_another_store(config, plan, judge)
-    folder.remember(plan.pool, config)
-    cost = estimate(plan, judge, store=config.store_place, keys=kept_keys(folder))
-    summary = PoolSummary.of(plan.pool, source=str(config.pool))
-    planned = PlannedRun(as_drawn(config, plan), folder, plan, judge, cost, summary)
-    if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
-        if plan is not found.kept:
+    run_plan = find_run_plan(config, folder)
+    check_same_run(folder, run_plan, judge)
+    plan = run_plan.plan
+    check_partner_rules(config.terms.rules, plan.agent_ids)
+    if judge.stores_new_answers:
+        config = config.model_copy(update={"store": config.store_location})
+    check_same_store(config, plan, judge)
+    folder.cache_pool(plan.pool, config)
+    cost = estimate(plan, judge, store=config.store_location, keys=get_key_reader(folder))
+    summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
+    planned = PlannedRun(with_resolved_defaults(config, plan), folder, plan, judge, cost, summary)
+    has_earlier_answers = folder.has("verdicts.parquet") and folder.read_judged_plan_digest() != plan.digest
+    if not has_earlier_answers:
+        if plan is not run_plan.stored:
             folder.write_plan(plan)
         _write_config(planned)
     return planned
 
 
 def _write_config(planned: PlannedRun) -> None:
-    """Write pool.json and config.yaml, which keeps its record of an unfinished extension."""
+    """Write pool.json and config.yaml, and keep the record of an unfinished extension in it."""
     if planned.summary is not None:
         planned.folder.write_pool(planned.summary)
-    recorded = planned.folder.recorded_config()
+    recorded = planned.folder.find_config()
     unfinished = None if recorded is None else recorded.unfinished
     planned.folder.write_config(planned.config.model_copy(update={"unfinished": unfinished}))
 
 
 def judge_run(
     planned: PlannedRun,
-    asking: Asking | None = None,
+    asking: JudgingOptions | None = None,
     *,
-    by: Answers | None = None,
-    begin: Callable[[], None] = lambda: None,
+    collect: AnswerCollector | None = None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> Verdicts:
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
     verdicts.parquet counts the cost of all invocations of this run, interrupted ones included. An adaptive plan is judged round
-    by round, and plan.parquet is written with it. The keys of a large plan's requests are written before it is judged.
+    by round, and plan.parquet is written with it. The request hashes of a large plan are written before it is judged.
 
     Parameters
     ----------
     planned : PlannedRun
-        From `plan_run`.
+        Result of `plan_run`.
     asking : Asking, optional
-        Terms of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of missing answers
+        Options of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of missing answers
         are those of the run's config.
-    by : Answers, optional
-        Gets the answers. Default: this process, by `answers_of`.
-    begin : callable, optional
+    collect : AnswerCollector, optional
+        Function that collects the answers. Default: `collect_answers`, in this process.
+    on_start : callable, optional
         Called before the first request, once no other process can judge the run.
 
     Returns
     -------
     Verdicts
-        As they are written.
+        Verdicts as they are written.
 
     Raises
     ------
     JudgeError
-        [run-busy] if another process judges the run.
+        [run-busy] if another process judges the run; other slugs if the judge cannot be used.
+    BudgetError
+        If the cost cap is reached.
     TooManyMissingError
-        [too-many-missing], before any file is written. Other errors as `judge_async`. Received answers stay in the store.
+        [too-many-missing], before any file is written. Received answers stay in the store.
     """
     folder, config = planned.folder, planned.config
     lock = run_lock(config, planned.plan, planned.judge)
-    led = lead_run(config.store_place, run=run_name(planned)) if planned.judge.asks else nullcontext()
-    with lock, led as team:
-        begin()
+    coordination = (
+        coordinate_run(config.store_location, run=get_run_name(planned))
+        if planned.judge.stores_new_answers
+        else nullcontext()
+    )
+    with lock, coordination as team:
+        on_start()
         log = ProgressLog(None if asking is None else asking.progress)
-        keep_keys(folder, planned.plan, planned.judge, say=partial(log.say, "keys"))
+        write_missing_keys(folder, planned.plan, planned.judge, log=partial(log.announce, "keys"))
         facts: dict[str, str | int] = {
             "run": folder.path.name,
             "judge": planned.judge.name,
             "agents": planned.plan.n_agents,
         }
         with trace_step("judge", **facts, calls=len(planned.plan)):
-            result = (by or answers_of)(planned, asking, team=team)
+            result = (collect or collect_answers)(planned, asking, team=team)
         count_answers(result, facts)
         check_answered(result, max_missing=config.max_missing)
         folder.write_plan(result.plan)
@@ -155,60 +201,91 @@ def judge_run(
     return result
 
 
-def run_name(planned: PlannedRun) -> str:
+def get_run_name(planned: PlannedRun) -> str:
     """Return the name of a run in its store: the name of its folder, and the pool that it began with.
 
     Workers in other directories and on other hosts find the run by this name, so it contains no path.
     """
-    return f"{planned.folder.path.resolve().name} {extensions_of(planned.plan).pool[:12]}"
+    return f"{planned.folder.path.resolve().name} {get_extensions(planned.plan).pool[:12]}"
 
 
-def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team | None) -> Verdicts:
-    """As `judge_run`, and nothing is written but the store. team: who asks this run, and spends under its cap, together; each
-    learns the whole of it."""
+def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *, team: WorkerGroup | None) -> Verdicts:
+    """Collect the answers to a run's plan, round by round, and write nothing but the store.
+
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+    asking : Asking, optional
+        Options of the requests; cost cap and maximum fraction of missing answers are those of the run's config.
+    team : Team or None
+        Processes that send requests for this run and share its cost cap; None for a judge that makes no calls.
+
+    Returns
+    -------
+    Verdicts
+        Verdicts of the whole plan, with all its rounds and follow-ups.
+
+    Raises
+    ------
+    JudgeError, BudgetError, TooManyMissingError
+        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
+    """
     config = planned.config
-    terms = replace(
-        asking or Asking(),
+    options = replace(
+        asking or JudgingOptions(),
         max_cost=config.max_cost,
         max_missing=config.max_missing,
-        account=account_of(planned.config) if planned.judge.asks else None,
+        account=get_cost_account(planned.config) if planned.judge.stores_new_answers else None,
         team=team,
-        keys=kept_keys(planned.folder),
+        keys=get_key_reader(planned.folder),
     )
     budget = Budget(config.max_cost)
     if team is not None and config.max_cost is not None:
         budget = SharedBudget(config.max_cost, team)
 
-    def answered(plan: Plan) -> Verdicts:
-        asked = ask(plan, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)
-        verdicts = run_until_stopped(asked)
+    def judge_plan(plan: Plan) -> Verdicts:
+        task = query_judge(plan, judge=planned.judge, store=config.store_location, asking=options, budget=budget)
+        verdicts = run_until_stopped(task)
         check_answered(verdicts, max_missing=1.0)  # the next round cannot be planned without any answer
         return verdicts
 
-    answer_plan: Callable[[Plan], Verdicts] = answered
-    if not terms.stored_only:
-        answer_plan = with_kept_answers(answered, planned.folder, config.store_place, planned.judge)
-    result = run_rounds(planned.plan, answer_plan, target=config.target)
+    judge_or_reuse: Callable[[Plan], Verdicts] = judge_plan
+    if not options.stored_only:
+        judge_or_reuse = reuse_saved_answers(judge_plan, planned.folder, config.store_location, planned.judge)
+    result = run_rounds(planned.plan, judge_or_reuse, target=config.target)
     if config.suspected:
-        result = follow_up(result, answer_plan, share=config.suspected)
+        result = judge_follow_ups(result, judge_or_reuse, share=config.suspected)
     return result
 
 
-def account_of(config: RunConfig, *, calibrating: bool = False) -> str:
-    """Return the cost account of a run, or of the calibrations of its judge.
+def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
+    """Return the name of the cost account of a run, or of the calibrations of its judge.
 
-    A run is known by the path of its folder relative to its store, so that both can be moved together; in a store on a server by
-    the folder's name, so that it is the same run on every host.
+    The name is the path of the run's folder relative to its store, so that both can be moved together. In a store on a server, it
+    is the name of the folder, so that the run has one account on all hosts.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    calibrating : bool, default False
+        Whether to return the account of the calibrations.
+
+    Returns
+    -------
+    str
     """
-    account = _beside(config)
+    account = _path_from_store(config)
     return calibration_account(account) if calibrating else account
 
 
-def _beside(config: RunConfig) -> str:
+def _path_from_store(config: RunConfig) -> str:
+    """Return the path of the run's folder relative to its store, or its name if the store is on a server."""
     folder, store = config.folder.resolve(), config.store_file
     if store is None:
         return folder.name
     try:
         return Path(os.path.relpath(folder, store.resolve().parent)).as_posix()
-    except ValueError:  # two drives
+    except ValueError:  # the folder and the store are on different drives
         return folder.as_posix()

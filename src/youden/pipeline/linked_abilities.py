@@ -1,4 +1,8 @@
-"""Abilities of an extended run: its first agents are the anchors, whose scale all others stand on."""
+"""Estimate abilities of an extended run on the scale of its first agents, the anchors.
+
+The anchors are ranked by their own complete blocks, so an extension does not change them. Agents that joined are linked to the
+anchors by trials against them, and the linking error is part of their intervals.
+"""
 
 from __future__ import annotations
 
@@ -8,229 +12,316 @@ from itertools import takewhile
 
 import numpy as np
 
-from youden.engines.trial_blocks import ItemBlock, TrialsByItem
-from youden.pipeline.abilities import TRIALS, Abilities, ItemMatrices, Look, Search, components_of
-from youden.pipeline.interim_analyses import first_look
-from youden.protocol.blocks import after_steps, complete_part, extensions_of, in_complete_part
-from youden.stats.base.clusters import PRIOR_CLUSTERS, Blocks, CentredCovariance, PairBlock, covariance_of_blocks
+from youden.engines.trial_blocks import ItemChunk, TrialsByItem
+from youden.pipeline.abilities import (
+    TRIAL_MEAN,
+    Abilities,
+    InterimAnalysis,
+    ItemInfluence,
+    ItemMatrices,
+    SearchState,
+    find_components,
+)
+from youden.pipeline.interim_analyses import initial_analysis
+from youden.protocol.blocks import get_extensions, is_in_complete_slot, plan_after_steps, restrict_to_anchors
+from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, ChunkSource, PairChunk, covariance_of_chunks
 from youden.stats.trials.anchored import (
-    AddedBlock,
-    AddedBlocks,
-    Placed,
-    Scale,
-    placed_by_item,
-    stretch_of,
+    AnchorScale,
+    LinkedEffects,
+    LinkingChunk,
+    LinkingChunkSource,
+    compute_linked_influence,
+    effect_scale,
 )
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.trials import PLACING, PLAN
 
 
-def first_part(trials: TrialsByItem) -> TrialsByItem:
-    """The complete slots of the first plan's agents."""
-    n_old = extensions_of(trials.plan).anchors
-    return trials.part(complete_part(trials.plan), lambda some: in_complete_part(some, n_old))
+def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
+    """Select the trials that rank the anchors: those of complete blocks."""
+    n_anchors = get_extensions(trials.plan).anchors
+    return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_slot(columns, n_anchors))
 
 
-def on_first_items(found: Abilities, part: TrialsByItem, n_items: int) -> Abilities:
-    """Abilities on the level of the first plan's items: items that joined later do not move it."""
-    if part.plan.n_items == n_items:
-        return found
+def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
+    """Shift abilities so that their mean is the mean score on the first `n_items` items, those of the first plan."""
+    if trials.plan.n_items == n_items:
+        return abilities
     n, total = 0, 0.0
-    for block in part.answers():
-        first = block.answer[block.start + block.item < n_items]
-        n, total = n + len(first), total + float(first.sum())
-    shift = total / n - found.fpr - float(np.nanmean(found.ability)) if n else 0.0
-    return found._replace(ability=found.ability + shift)
+    for chunk in trials.iter_answered():
+        answer = chunk.answer[chunk.start + chunk.item < n_items]
+        n, total = n + len(answer), total + float(answer.sum())
+    shift = total / n - abilities.fpr - float(np.nanmean(abilities.ability)) if n else 0.0
+    return abilities._replace(ability=abilities.ability + shift)
 
 
-def extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
-    """The first plan's agents are ranked as if nothing else had been asked.
+def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
+    """Estimate the abilities of an extended run.
 
-    Agents that joined, and those that further calls were spent on, are placed on the scale of the first ones.
+    The anchors keep their abilities, unless further calls were spent on them. The abilities of agents that joined, and of anchors
+    with further calls, combine complete blocks and linking trials, weighted by their numbers of trials.
+
+    Parameters
+    ----------
+    trials : TrialsByItem
+        All trials of the run.
+    anchors : Abilities
+        Abilities of the first plan's agents, from complete blocks.
+
+    Returns
+    -------
+    Abilities
+        Of all agents of the plan, the anchors first.
     """
-    plan, extensions = trials.plan, extensions_of(trials.plan)
-    scale = scale_from(trials, anchors)
-    placed = place_added(trials, anchors, scale)
-    n_old, n_new = extensions.anchors, plan.n_agents - extensions.anchors
-    stretch = stretch_of(n_old)
-    known = ~np.isnan(anchors.ability + anchors.covariance.error)
-    before = _padded(np.where(known, anchors.n_trials, 0.0), n_new)
-    now = placed.n_trials.astype(np.float64)
-    n = before + now
-    effect = _padded((anchors.ability - scale.centre) / stretch, n_new)
+    plan = trials.plan
+    n_anchors = get_extensions(plan).anchors
+    n_joined = plan.n_agents - n_anchors
+    scale = fit_scale(trials, anchors)
+    linked = link_agents(trials, anchors, scale)
+    factor = effect_scale(n_anchors)
+
+    # effect_i = (n_block · effect_block + n_linked · effect_linked) / n
+    has_ability = ~np.isnan(anchors.ability + anchors.covariance.std_error)
+    n_block = _pad(np.where(has_ability, anchors.n_trials, 0.0), n_joined)
+    n_linked = linked.n_trials.astype(np.float64)
+    n = n_block + n_linked
+    block_effect = _pad((anchors.ability - scale.centre) / factor, n_joined)
     with np.errstate(divide="ignore", invalid="ignore"):
-        effect = (before * effect + np.where(now > 0, now * placed.effect, 0.0)) / n
-        of_old, of_new = before / n, now / n
-    ability = scale.centre + stretch * effect
-    same = np.flatnonzero(now[:n_old] == 0)
-    ability[same] = anchors.ability[same]
-    if (of_anchors := anchors.by_item) is not None:
-        added = placed_by_item(
-            added_answers(trials, less=anchors.fpr),
-            placed,
-            scale=scale,
-            anchors=lambda items: of_anchors.matrices(items, n_old).contribution,
-        )
-        shares = np.nan_to_num(of_old)[:, None], np.nan_to_num(of_new)[:, None]
+        effect = (n_block * block_effect + np.where(n_linked > 0, n_linked * linked.effect, 0.0)) / n
+        block_weight, linked_weight = n_block / n, n_linked / n
 
-        def moves(*, of_joined: bool) -> Iterator[ItemMatrices]:
-            """What items contribute, by the shares of an agent's trials in complete slots and beside them; of_joined: of agents
-            that joined alone, of the others what complete slots say."""
-            for items, contribution, share in added():
-                old = of_anchors.matrices(items, plan.n_agents)
-                both = [
-                    shares[0] * one + shares[1] * other for one, other in zip(old, (contribution, share), strict=True)
-                ]
-                if of_joined:
-                    for one, first in zip(both, old, strict=True):
-                        one[:n_old] = first[:n_old]
-                yield ItemMatrices(*both)
+    ability = scale.centre + factor * effect
+    unchanged = np.flatnonzero(n_linked[:n_anchors] == 0)
+    ability[unchanged] = anchors.ability[unchanged]
 
-        found = _over_items(partial(moves, of_joined=False), n, n_old)
-        if len(same) < n_old:
-            alone = _over_items(partial(moves, of_joined=True), np.append(before[:n_old], n[n_old:]), n_old)
-            found = _but_for(alone, found, np.flatnonzero(now[:n_old]))
+    if anchors.item_influence is None:
+        estimate = _combine_variances(anchors.covariance, linked, block_weight, linked_weight, factor=factor)
     else:
-        found = _beside(anchors.covariance, placed, of_old, of_new, stretch=stretch)
-    covariance, freedom = found.covariance.copy(), found.freedom.copy()
-    covariance[np.ix_(same, same)] = anchors.covariance.covariance[np.ix_(same, same)]
-    freedom[same] = anchors.covariance.freedom[same]
-    n_trials = np.where(now > 0, n, _padded(anchors.n_trials.astype(np.float64), n_new))
+        influence = _iter_influence(
+            trials, anchors, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
+        )
+        estimate = _covariance_over_items(partial(influence, keep_anchors=False), n, n_anchors)
+        if len(unchanged) < n_anchors:
+            # further calls on some anchors must not change the standard errors of other agents
+            n_kept = np.append(n_block[:n_anchors], n[n_anchors:])
+            with_kept_anchors = _covariance_over_items(partial(influence, keep_anchors=True), n_kept, n_anchors)
+            estimate = _with_rows_from(with_kept_anchors, estimate, np.flatnonzero(n_linked[:n_anchors]))
+
+    covariance, df = estimate.covariance.copy(), estimate.df.copy()
+    covariance[np.ix_(unchanged, unchanged)] = anchors.covariance.covariance[np.ix_(unchanged, unchanged)]
+    df[unchanged] = anchors.covariance.df[unchanged]
+    n_trials = np.where(n_linked > 0, n, _pad(anchors.n_trials.astype(np.float64), n_joined))
     return Abilities(
         np.clip(ability, -1, 1),
-        CentredCovariance(covariance, freedom),
+        CentredCovariance(covariance, df),
         n_trials.astype(np.int32),
         anchors.fpr,
         anchors.ranking,
-        f"{anchors.method}; added trials: mean on the scale of the first {n_old} agents, linking error included",
+        f"{anchors.method}; added trials: mean on the scale of the first {n_anchors} agents, linking error included",
         anchors.target,
-        components_of(trials),
+        find_components(trials),
     )
 
 
-def searched_on(trials: TrialsByItem, anchors: Abilities) -> Abilities:
-    """Abilities of an extended run, with the looks of the search that its last steps are.
+def _iter_influence(
+    trials: TrialsByItem,
+    anchors: Abilities,
+    anchor_influence: ItemInfluence,
+    linked: LinkedEffects,
+    scale: AnchorScale,
+    *,
+    weights: tuple[Floats, Floats],
+) -> Callable[..., Iterator[ItemMatrices]]:
+    """Return a function that yields the influence of the items on all abilities, chunk by chunk.
 
-    Without a bound that is asked for there is one look, at the end; else one before the first step of the search, and one after
-    each. Steps go on with a search as long as they look for as many.
+    The function takes `keep_anchors`: whether the influence on anchors is that of complete blocks alone.
+
+    weights : float arrays (n_agents,), fractions of the trials in complete blocks and of linking trials
     """
-    found, steps = extended_abilities(trials, anchors), extensions_of(trials.plan).steps
-    if (top := steps[-1].top) is None:
-        return found
-    goals = [step.within for step in takewhile(lambda step: step.top == top and step.within, reversed(steps))]
-    looks: list[Look] = []
-    for within, n in zip((*goals[::-1], steps[-1].within), range(len(steps) - len(goals), len(steps) + 1), strict=True):
-        one = found
-        if n < len(steps):
-            one = anchors if n == 0 else extended_abilities(at_step(trials, n), anchors)
-        looks.append(first_look(one, top=top, within=within, before=looks))
-    return found._replace(search=Search(top, steps[-1].within, tuple(looks)))
-
-
-def _over_items(moves: Callable[[], Iterator[ItemMatrices]], n: Floats, n_old: int) -> CentredCovariance:
-    n_clusters, squares = np.zeros(len(n), dtype=np.int64), np.zeros(len(n))
-    for _, share in moves():
-        n_clusters += (share > 0).sum(axis=1)
-        squares += (share**2).sum(axis=1)
-    return covariance_of_blocks(
-        moves(),
-        n_clusters=n_clusters,
-        share_squares=squares,
-        size=1 / np.maximum(n, 1),
-        anchors=np.arange(len(n)) < n_old,
+    n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
+    linked_influence = compute_linked_influence(
+        select_added_answers(trials, fpr=anchors.fpr),
+        linked,
+        scale=scale,
+        anchors=lambda items: anchor_influence.to_matrices(items, n_anchors).contribution,
     )
+    block_weight, linked_weight = (np.nan_to_num(weight)[:, None] for weight in weights)
+
+    def iter_matrices(*, keep_anchors: bool) -> Iterator[ItemMatrices]:
+        for items, contribution, share in linked_influence():
+            in_blocks = anchor_influence.to_matrices(items, n_agents)
+            combined = ItemMatrices(
+                block_weight * in_blocks.contribution + linked_weight * contribution,
+                block_weight * in_blocks.share + linked_weight * share,
+            )
+            if keep_anchors:
+                combined.contribution[:n_anchors] = in_blocks.contribution[:n_anchors]
+                combined.share[:n_anchors] = in_blocks.share[:n_anchors]
+            yield combined
+
+    return iter_matrices
 
 
-def _but_for(one: CentredCovariance, other: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """`one`, but `other` for some agents, so that what they were asked more moves nobody else's error."""
-    covariance, freedom = one.covariance.copy(), one.freedom.copy()
-    covariance[agents], covariance[:, agents] = other.covariance[agents], other.covariance[:, agents]
-    freedom[agents] = other.freedom[agents]
-    return CentredCovariance(covariance, freedom)
+def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
+    """Estimate the abilities of an extended run, and analyze the search that its last steps form.
+
+    Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of the
+    search and one after each step. Steps belong to one search as long as they select the same number of agents.
+    """
+    abilities, steps = estimate_extended_abilities(trials, anchors), get_extensions(trials.plan).steps
+    top = steps[-1].top
+    if top is None:
+        return abilities
+
+    search_steps = takewhile(lambda step: step.top == top and step.within, reversed(steps))
+    max_regrets = [*reversed([step.within for step in search_steps]), steps[-1].within]
+    first_analysis = len(steps) - len(max_regrets) + 1
+    analyses: list[InterimAnalysis] = []
+    for n_steps, max_regret in enumerate(max_regrets, first_analysis):
+        if n_steps == len(steps):
+            current = abilities
+        elif n_steps == 0:
+            current = anchors
+        else:
+            current = estimate_extended_abilities(trials_after_steps(trials, n_steps), anchors)
+        analyses.append(initial_analysis(current, top=top, max_regret=max_regret, previous=analyses))
+    return abilities._replace(search=SearchState(top, steps[-1].within, tuple(analyses)))
 
 
-def _beside(
-    old: CentredCovariance, placed: Placed, of_old: Floats, of_new: Floats, *, stretch: float
+def _covariance_over_items(
+    influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
-    """Added trials vary by themselves: what they share with those in complete slots, and with each other, is left out."""
-    n_old, K = len(old.freedom), len(of_old)
-    covariance, freedom = np.zeros((K, K)), placed.n_slots - 1.0
-    covariance[:n_old, :n_old] = np.nan_to_num(old.covariance) * of_old[:n_old, None] * of_old[:n_old]
-    own = np.where(placed.n_trials > 0, placed.variance, 0.0)
-    covariance[np.diag_indices(K)] += stretch**2 * of_new**2 * own
-    freedom[:n_old] = np.where(of_new[:n_old] > 0, placed.n_slots[:n_old], 0) + np.nan_to_num(
-        old.freedom - PRIOR_CLUSTERS
+    """Compute the covariance of abilities from the influence of the items; n_trials : float array (n_agents,)."""
+    n_items, share_squares = np.zeros(len(n_trials), dtype=np.int64), np.zeros(len(n_trials))
+    for _, share in influence():
+        n_items += (share > 0).sum(axis=1)
+        share_squares += (share**2).sum(axis=1)
+    return covariance_of_chunks(
+        influence(),
+        n_clusters=n_items,
+        share_squares=share_squares,
+        relative_variance=1 / np.maximum(n_trials, 1),
+        anchors=np.arange(len(n_trials)) < n_anchors,
     )
-    unknown = np.isnan(np.diag(covariance))
-    covariance[unknown] = covariance[:, unknown] = np.nan
-    return CentredCovariance(covariance, np.where(unknown, np.nan, freedom + PRIOR_CLUSTERS))
 
 
-def _padded(column: Floats, n: int) -> Floats:
-    """With 0 where nothing is known, and n more of them."""
+def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
+    """Return `base` with the rows, columns and degrees of freedom of some agents from `source`; agents : int array."""
+    covariance, df = base.covariance.copy(), base.df.copy()
+    covariance[agents], covariance[:, agents] = source.covariance[agents], source.covariance[:, agents]
+    df[agents] = source.df[agents]
+    return CentredCovariance(covariance, df)
+
+
+def _combine_variances(
+    anchor_covariance: CentredCovariance,
+    linked: LinkedEffects,
+    block_weight: Floats,
+    linked_weight: Floats,
+    *,
+    factor: float,
+) -> CentredCovariance:
+    """Combine the variances of complete blocks and linking trials, neglecting the covariances between them.
+
+    block_weight, linked_weight : float arrays (n_agents,), fractions of the trials; factor: ability per effect.
+    """
+    n_anchors, n_agents = len(anchor_covariance.df), len(block_weight)
+    anchor_weight = block_weight[:n_anchors]
+    covariance = np.zeros((n_agents, n_agents))
+    covariance[:n_anchors, :n_anchors] = (
+        np.nan_to_num(anchor_covariance.covariance) * anchor_weight[:, None] * anchor_weight
+    )
+    linked_variance = np.where(linked.n_trials > 0, linked.variance, 0.0)
+    covariance[np.diag_indices(n_agents)] += factor**2 * linked_weight**2 * linked_variance
+
+    df = linked.n_blocks - 1.0
+    n_linked_blocks = np.where(linked_weight[:n_anchors] > 0, linked.n_blocks[:n_anchors], 0)
+    df[:n_anchors] = n_linked_blocks + np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)
+
+    is_unknown = np.isnan(np.diag(covariance))
+    covariance[is_unknown] = covariance[:, is_unknown] = np.nan
+    return CentredCovariance(covariance, np.where(is_unknown, np.nan, df + PRIOR_CLUSTERS))
+
+
+def _pad(column: Floats, n: int) -> Floats:
+    """Replace NaN by 0, and append n zeros."""
     padded: Floats = np.zeros(len(column) + n)
     padded[: len(column)] = np.nan_to_num(column, posinf=np.inf)
     return padded
 
 
-def at_step(trials: TrialsByItem, n: int) -> TrialsByItem:
-    """The run as it was after its first `n` extensions."""
-    return trials.part(after_steps(trials.plan, n), lambda some: some["step"] <= n)
+def trials_after_steps(trials: TrialsByItem, n: int) -> TrialsByItem:
+    """Return the trials of a run as it was after its first `n` extensions."""
+    return trials.select(plan_after_steps(trials.plan, n), lambda columns: columns["step"] <= n)
 
 
-Rows = Callable[[ItemBlock], Bools]
-"""Which trials of a block: bool[T]."""
+ChunkFilter = Callable[[ItemChunk], Bools]
+"""Returns which trials of a chunk are used: bool array (n_trials,)."""
 
 
-def scale_from(trials: TrialsByItem, anchors: Abilities, *, rows: Rows | None = None) -> Scale:
-    """The anchors' scale from their own answers in complete slots, those among `rows`."""
-    return Scale(
-        answers_of_anchors(trials, less=anchors.fpr, rows=rows),
+def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | None = None) -> AnchorScale:
+    """Fit the scale of the anchors to their own answers in complete blocks, of all trials or those that `rows` selects."""
+    return AnchorScale(
+        select_anchor_answers(trials, fpr=anchors.fpr, rows=rows),
         ability=anchors.ability,
-        error=anchors.covariance.error,
+        std_error=anchors.covariance.std_error,
         n_items=trials.plan.n_items,
     )
 
 
-def place_added(trials: TrialsByItem, anchors: Abilities, scale: Scale, *, rows: Rows | None = None) -> Placed:
-    """Where answers outside complete slots, those among `rows`, put the agents that they count for."""
-    return Placed(
-        added_answers(trials, less=anchors.fpr, rows=rows),
+def link_agents(
+    trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, rows: ChunkFilter | None = None
+) -> LinkedEffects:
+    """Estimate effects of agents on the anchors' scale by linking trials, all of them or those that `rows` selects."""
+    return LinkedEffects(
+        select_added_answers(trials, fpr=anchors.fpr, rows=rows),
         scale=scale,
         n_agents=trials.plan.n_agents,
-        finite=anchors.ranking == TRIALS,
+        finite=anchors.ranking == TRIAL_MEAN,
     )
 
 
-def answers_of_anchors(trials: TrialsByItem, *, less: float, rows: Rows | None = None) -> Blocks:
-    """Answers, `less` a rate, that compare two of the first plan's agents in complete slots, those among `rows`."""
-    n_old = extensions_of(trials.plan).anchors
+def select_anchor_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter | None = None) -> ChunkSource:
+    """Select the answers, minus the FPR, that compare two anchors in complete blocks.
 
-    def blocks() -> Iterator[PairBlock]:
-        for block in trials.answers():
-            own = (block.role == PLAN) & (block.first < n_old) & (block.second < n_old)
-            own = block.where(own if rows is None else own & rows(block))
-            yield own.pairs(less=less, slots=not (own.slot < 0).any())
+    `rows` selects among the trials of a chunk; all are used by default. The result yields the answers chunk by chunk each time it
+    is called.
+    """
+    n_anchors = get_extensions(trials.plan).anchors
 
-    return blocks
+    def iter_chunks() -> Iterator[PairChunk]:
+        for chunk in trials.iter_answered():
+            is_used = (chunk.role == PLAN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
+            if rows is not None:
+                is_used &= rows(chunk)
+            used = chunk.where(is_used)
+            yield used.to_pairs(offset=fpr, by_block=not (used.slot < 0).any())
+
+    return iter_chunks
 
 
-def added_answers(trials: TrialsByItem, *, less: float, rows: Rows | None = None) -> AddedBlocks:
-    """Answers, `less` a rate, outside complete slots, those among `rows`, each with an anchor as the partner."""
-    n_old = extensions_of(trials.plan).anchors
+def select_added_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter | None = None) -> LinkingChunkSource:
+    """Select the answers, minus the FPR, of linking trials, once for each agent that a trial counts for.
 
-    def blocks() -> Iterator[AddedBlock]:
-        for block in trials.answers():
-            beside = block.role == PLACING if rows is None else (block.role == PLACING) & rows(block)
-            one = beside & block.tells_first & (block.second < n_old)
-            other = beside & block.tells_second & (block.first < n_old)
-            yield AddedBlock(
-                np.append(block.item[one], block.item[other]),
-                np.append(block.first[one], block.second[other]),
-                np.append(block.second[one], block.first[other]),
-                np.append(block.slot[one], block.slot[other]),
-                np.append(block.answer[one], block.answer[other]) - less,
-                block.n_items,
+    The partner of each is an anchor. `rows` selects among the trials of a chunk; all are used by default. The result yields the
+    answers chunk by chunk each time it is called.
+    """
+    n_anchors = get_extensions(trials.plan).anchors
+
+    def iter_chunks() -> Iterator[LinkingChunk]:
+        for chunk in trials.iter_answered():
+            is_linking = chunk.role == PLACING
+            if rows is not None:
+                is_linking &= rows(chunk)
+            for_first = is_linking & chunk.counts_for_first & (chunk.second < n_anchors)
+            for_second = is_linking & chunk.counts_for_second & (chunk.first < n_anchors)
+            yield LinkingChunk(
+                np.append(chunk.item[for_first], chunk.item[for_second]),
+                np.append(chunk.first[for_first], chunk.second[for_second]),
+                np.append(chunk.second[for_first], chunk.first[for_second]),
+                np.append(chunk.slot[for_first], chunk.slot[for_second]),
+                np.append(chunk.answer[for_first], chunk.answer[for_second]) - fpr,
+                chunk.n_items,
             )
 
-    return blocks
+    return iter_chunks

@@ -1,6 +1,7 @@
-"""A ranking over several judges: each one's answers, their average with what they differ in, and what they are worth.
+"""Rank agents over several judges, and measure how far judges differ.
 
-The judges of a jury answered the same trials; so did those of several runs of one plan.
+The judges of a jury answered the same trials, and so did the judges of several runs of one plan, so both are treated equally:
+their answers are averaged, and the variance between judges is added to the covariance of the abilities.
 """
 
 from __future__ import annotations
@@ -14,268 +15,401 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
-from youden.engines.trial_blocks import Rows, SomeRows, TrialsByItem, votes_of
+from youden.engines.trial_blocks import Rows, RowSubset, TrialsByItem, get_votes_by_judge
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.abilities import Abilities
-from youden.protocol.independent import same_trials
+from youden.protocol.independent import match_trials
 from youden.run_keys import Target
-from youden.stats.base.clusters import CentredCovariance, PairBlock
+from youden.stats.base.clusters import CentredCovariance, PairChunk
 from youden.stats.trials.trial_errors import TrialMeans, trial_means
 from youden.types import MISSING_REASONS, PAIRED, Finding, Plan, Verdicts
 from youden.types.pool import Bools, Codes, Floats
 
-JUDGES: Target = "items-and-judges"
+ITEMS_AND_JUDGES: Target = "items-and-judges"
 
 
-def answers_for(result: Verdicts) -> Verdicts:
-    """What is ranked by over judges: the mean of all their answers, missing where one gave none."""
+def average_judges(result: Verdicts) -> Verdicts:
+    """Replace a jury's answers by the mean over all its judges, missing if one judge gave none.
+
+    Verdicts of a single judge are returned as they are.
+    """
     if result.votes is None:
         return result
-    own = _columns(result.votes.mean(axis=0), result.missing)
-    return replace(result, answer=own["answer"], hard=own["hard"], missing=own["missing"])
+    columns = _answer_columns(result.votes.mean(axis=0), result.missing)
+    return replace(result, answer=columns["answer"], hard=columns["hard"], missing=columns["missing"])
 
 
-def _columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
-    """missing: why there is no answer, of all judges together."""
-    none, reason = np.isnan(answer), np.maximum(missing, MISSING_REASONS.index("failed"))
-    hard = np.where(none, np.nan, answer >= 0.5)
-    return {"answer": answer, "hard": hard, "missing": np.where(none, reason, 0).astype(np.int8)}
+def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
+    """Derive the columns of verdicts from mean answers.
+
+    answer : float array (n_trials,), NaN if missing; missing : int8 array (n_trials,), reason codes of the jury
+    """
+    is_missing = np.isnan(answer)
+    reason = np.maximum(missing, MISSING_REASONS.index("failed"))
+    hard = np.where(is_missing, np.nan, answer >= 0.5)
+    return {"answer": answer, "hard": hard, "missing": np.where(is_missing, reason, 0).astype(np.int8)}
 
 
-def rows_for(rows: Rows) -> Rows:
-    """`answers_for` of rows that are read some at a time."""
+def average_judge_rows(rows: Rows) -> Rows:
+    """Average the judges of a jury in verdicts that are read in chunks of rows."""
 
-    def averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
-        for some in rows():
-            told = votes_of(some)
-            own = _columns(np.mean(told, axis=0), some["missing"]) if told else {}
-            yield SomeRows(some, slice(None), **own)
+    def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
+        for chunk in rows():
+            votes = get_votes_by_judge(chunk)
+            columns = _answer_columns(np.mean(votes, axis=0), chunk["missing"]) if votes else {}
+            yield RowSubset(chunk, slice(None), **columns)
 
-    return averaged
+    return read_averaged
 
 
-def over_judges(found: Abilities, trials: TrialsByItem) -> Abilities:
-    """Abilities about judges like these, with what the judges differ in, in their error.
+def rank_across_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+    """Widen the covariance of abilities so that intervals hold for more judges of the same kind.
 
-    trials: with the votes of a jury. Raises: StatisticsError [judges-few] where one judge answered.
+    `trials` must hold the votes of a jury.
+
+    Raises
+    ------
+    StatisticsError
+        [judges-few]: if a single judge answered.
     """
 
-    def blocks() -> Iterator[tuple[PairBlock, Floats]]:
-        for block in trials.answers():
-            yield block.pairs(), block.votes.T if trials.n_votes else block.answer[None]
+    def iter_votes() -> Iterator[tuple[PairChunk, Floats]]:
+        for chunk in trials.iter_answered():
+            yield chunk.to_pairs(), chunk.votes.T if trials.n_votes else chunk.answer[None]
 
-    plan = trials.plan
-    spread = _spread(blocks, found.covariance, n_agents=plan.n_agents)
-    return found._replace(
-        covariance=spread.covariance,
-        method=f"{found.method}; with what {len(spread.by_judge)} judges differ in, degrees of freedom by judges",
+    judge_spread = _measure_spread(iter_votes, abilities.covariance, n_agents=trials.plan.n_agents)
+    return abilities._replace(
+        covariance=judge_spread.covariance,
+        method=f"{abilities.method}; with what {len(judge_spread.by_judge)} judges differ in, degrees of freedom by judges",
     )
 
 
-def as_asked(found: Abilities, trials: TrialsByItem) -> Abilities:
-    """Abilities about their target, with what of a jury's answers is chance where that is seen: `over_judges`, or `asked_again`.
+def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+    """Add the variance between a jury's votes to the covariance of abilities, as their target requires.
 
-    trials: with the votes of a jury. Raises: as `over_judges`.
+    `trials` must hold the votes of a jury. Abilities for the target "items-like-these" are returned as they are.
+
+    Raises
+    ------
+    StatisticsError
+        [judges-few]: if a single judge answered, and the target is "items-and-judges".
     """
-    if found.target == JUDGES:
-        return over_judges(found, trials)
-    return asked_again(found, trials) if found.target == "these-items" and trials.n_votes else found
+    if abilities.target == ITEMS_AND_JUDGES:
+        return rank_across_judges(abilities, trials)
+    if abilities.target == "these-items" and trials.n_votes:
+        return with_vote_variance(abilities, trials)
+    return abilities
 
 
-def asked_again(found: Abilities, trials: TrialsByItem) -> Abilities:
-    """Abilities on these items, with what a jury that answers by the mean of its votes would say if it were asked again.
+def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+    """Add the variance that the abilities would have if the jury answered the same trials again.
 
-    The mean of all comparisons, each asked once, has the error σ²_i/P of its own, P = 2(K−1)J of an agent: what the plan leaves
-    of them open is in `found`. σ²_i: mean over its trials of the votes' variance within a trial, over their number. Where judges
-    differ for good, that is in it too, and the interval is wider than it need be. As it was where votes are not averaged.
+    Abilities are returned as they are if the jury does not answer by the mean of its votes.
+
+    Notes
+    -----
+    The mean of all P = 2(K − 1)J comparisons of agent i, each judged once, has the variance σ²_i/P, with σ²_i the mean over its
+    trials of the variance of the votes, divided by their number. Permanent differences between judges are part of σ²_i, so the
+    intervals are conservative.
     """
-    K, J = trials.plan.n_agents, trials.plan.n_items
-    n, total = np.zeros((2, K))
-    for block in trials.answers():
-        if not np.allclose(block.answer, block.votes.mean(axis=1)):
-            return found
-        own = block.votes.var(axis=1, ddof=1) / trials.n_votes
-        for side in (block.first, block.second):
-            n += np.bincount(side, minlength=K)
-            total += np.bincount(side, own, K)
-    root = np.sqrt((K - 2) / (K - 1) * total / np.maximum(n, 1) / (2 * (K - 1) * J))
-    covariance = found.covariance.covariance + root[:, None] * root * (np.eye(K) - 1 / K)
-    return found._replace(
-        covariance=CentredCovariance(covariance, found.covariance.freedom),
-        method=f"{found.method}; with what {trials.n_votes} votes on a comparison differ in",
+    n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
+    n, total_variance = np.zeros((2, n_agents))
+    for chunk in trials.iter_answered():
+        if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
+            return abilities
+        vote_variance = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
+        for agent in (chunk.first, chunk.second):
+            n += np.bincount(agent, minlength=n_agents)
+            total_variance += np.bincount(agent, vote_variance, n_agents)
+
+    n_comparisons = 2 * (n_agents - 1) * n_items
+    std_error = np.sqrt((n_agents - 2) / (n_agents - 1) * total_variance / np.maximum(n, 1) / n_comparisons)
+    centring = np.eye(n_agents) - 1 / n_agents
+    covariance = abilities.covariance.covariance + std_error[:, None] * std_error * centring
+    return abilities._replace(
+        covariance=CentredCovariance(covariance, abilities.covariance.df),
+        method=f"{abilities.method}; with what {trials.n_votes} votes on a comparison differ in",
     )
 
 
-def with_votes(result: Verdicts) -> Verdicts:
-    """A jury's answers, with a note of what its judges are worth."""
+def with_jury_finding(result: Verdicts) -> Verdicts:
+    """Add a finding with the effective number of judges to the verdicts of a jury."""
     if result.votes is None:
         return result
-    told = result.votes[:, learned(result) & ~np.isnan(result.votes).any(axis=0)]
-    if told.shape[1] < 2 or not told.std(axis=1).all():  # who always says the same has no vote to weigh
+    is_complete = ~np.isnan(result.votes).any(axis=0)
+    votes = result.votes[:, is_training_answer(result) & is_complete]
+    if votes.shape[1] < 2 or not votes.std(axis=1).all():  # a judge that always answers the same has no correlation
         return result
-    sums, M = VoteSums(), len(told)
-    sums.add(told)
-    of = sums.correlation
-    said = (
-        f"The {M} judges of this jury are worth {votes(M, of):.1f} independent votes: their answers to the same comparisons "
-        f"correlate by {of:.2f}."
+    n_judges, sums = len(votes), VoteSums()
+    sums.add(votes)
+    correlation = sums.correlation
+    n_effective = effective_number_of_judges(n_judges, correlation)
+    message = (
+        f"The {n_judges} judges of this jury are worth {n_effective:.1f} independent votes: the mean correlation of their "
+        f"answers to the same comparisons is {correlation:.2f}."
     )
-    note = Finding("votes", said, severity="note", facts={"votes": votes(M, of), "judges": M, "correlation": of})
+    note = Finding(
+        "votes",
+        message,
+        severity="note",
+        facts={"votes": n_effective, "judges": n_judges, "correlation": correlation},
+    )
     return replace(result, warnings=(*result.warnings, note))
 
 
-def said_of(found: JudgeSpread) -> str:
-    """What judges are worth, and whether one can rank by them."""
-    M = len(found.by_judge)
-    said = (
-        f"{M} judges are worth {found.votes:.1f} independent votes. Another judge would place an agent "
-        f"{found.variance**0.5:.3f} (SD) from where all judges would on average; agents differ by {found.between**0.5:.3f}."
-    )
-    if M == 2:
-        said += " Two judges say little of what judges differ in, so intervals are wide: judge the plan with a third."
-    return said + (" Not rankable by these judges." if found.variance > found.between else "")
+def describe_judge_spread(judges: JudgeSpread) -> str:
+    """Describe the effective number of judges, and whether these judges can rank the agents.
 
+    Parameters
+    ----------
+    judges : JudgeSpread
+        Variance between the judges.
 
-def learned(result: Verdicts) -> Bools:
-    """Answered paired trials that abilities are made of: bool[N]."""
-    return np.asarray(result.plan.teaches & (result.plan.arm == PAIRED) & result.answered)
-
-
-def spread_of(results: Sequence[Verdicts]) -> JudgeSpread:
-    """Of judges that answered the same trials; agents of the first. Raises: as `spread_of_votes`."""
-    plan, answers = results[0].plan, [results[0].answer]
-    for other in results[1:]:
-        at = same_trials(plan, other.plan)
-        answers.append(np.where(at >= 0, other.answer[at], np.nan))
-    return spread_of_votes(plan, np.stack(answers))
-
-
-def spread_of_votes(plan: Plan, told: Floats) -> JudgeSpread:
-    """Of judges, on the trials that all answered. told: float[M, N], what they say of a plan's trials, NaN for no answer.
-
-    Raises: ConfigError [variance-other]; StatisticsError.
+    Returns
+    -------
+    str
+        A few sentences.
     """
-    rows = plan.teaches & (plan.arm == PAIRED) & ~np.isnan(told).any(axis=0)
-    pairs = PairBlock.of(plan.item, plan.first, plan.second, told.mean(axis=0), n_items=plan.n_items, rows=rows)
-    return _spread(lambda: [(pairs, told[:, rows])], None, n_agents=plan.n_agents)
+    n_judges = len(judges.by_judge)
+    text = (
+        f"{n_judges} judges are worth {judges.n_effective:.1f} independent votes. Another judge would rate an agent "
+        f"{judges.variance**0.5:.3f} (SD) away from the mean of all judges; agents differ by "
+        f"{judges.agent_variance**0.5:.3f}."
+    )
+    if n_judges == 2:
+        text += " With two judges, this is uncertain, so intervals are wide: judge the plan with a third."
+    if judges.variance > judges.agent_variance:
+        text += " These judges cannot rank the agents."
+    return text
 
 
-def _spread(
-    blocks: Callable[[], Iterable[tuple[PairBlock, Floats]]],
-    of_mean: CentredCovariance | None,
+def is_training_answer(verdicts: Verdicts) -> Bools:
+    """Return which trials are paired, answered and used for abilities.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+
+    Returns
+    -------
+    bool array (n_trials,)
+    """
+    plan = verdicts.plan
+    return np.asarray(plan.teaches & (plan.arm == PAIRED) & verdicts.answered)
+
+
+def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
+    """Measure how far judges that answered the same trials differ.
+
+    Parameters
+    ----------
+    results : sequence of Verdicts
+        One per judge. The trials of the first plan are used that all judges answered.
+
+    Returns
+    -------
+    JudgeSpread
+
+    Raises
+    ------
+    ConfigError
+        [variance-other]: if the judges have too few trials in common.
+    StatisticsError
+        [judges-few]: if there is a single judge.
+    """
+    plan = results[0].plan
+    answers = [results[0].answer]
+    for result in results[1:]:
+        row = match_trials(plan, result.plan)
+        answers.append(np.where(row >= 0, result.answer[row], np.nan))
+    return measure_vote_spread(plan, np.stack(answers))
+
+
+def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
+    """Measure how far judges differ on the trials of a plan that all of them answered.
+
+    votes : float array (n_judges, n_trials), NaN for a missing answer
+
+    Raises
+    ------
+    ConfigError
+        [variance-other]: if the judges have too few trials in common.
+    StatisticsError
+        [judges-few]: if there is a single judge.
+    """
+    used = plan.teaches & (plan.arm == PAIRED) & ~np.isnan(votes).any(axis=0)
+    pairs = PairChunk.from_trials(
+        plan.item, plan.first, plan.second, votes.mean(axis=0), n_items=plan.n_items, rows=used
+    )
+    return _measure_spread(lambda: [(pairs, votes[:, used])], None, n_agents=plan.n_agents)
+
+
+def _measure_spread(
+    iter_votes: Callable[[], Iterable[tuple[PairChunk, Floats]]],
+    covariance: CentredCovariance | None,
     *,
     n_agents: int,
 ) -> JudgeSpread:
-    """As `spread_of_votes`, of all trials that judges answered, each time `blocks` is called.
+    """Measure how far judges differ, from chunks of trials with their votes, float arrays (n_judges, n_trials).
 
-    of_mean: what items and calls leave to chance in the ranking; None for that of means of trials, over items like these.
+    `covariance` is that of the ranking, without the variance between judges; None for that of means of trials.
     """
-    alike = VoteSums()
-    for _, votes_of_judges in blocks():
-        alike.add(votes_of_judges)
-        M = len(votes_of_judges)
+    sums = VoteSums()
+    for _, votes in iter_votes():
+        sums.add(votes)
+        n_judges = len(votes)
 
-    def means(value: Callable[[Floats], Floats]) -> TrialMeans:
-        def told() -> Iterator[PairBlock]:
-            return (replace(pairs, value=value(votes_of_judges)) for pairs, votes_of_judges in blocks())
+    def mean_by_agent(combine: Callable[[Floats], Floats]) -> TrialMeans:
+        def iter_pairs() -> Iterator[PairChunk]:
+            return (replace(pairs, value=combine(votes)) for pairs, votes in iter_votes())
 
-        return trial_means(told, n_agents=n_agents, target="items-like-these")
+        return trial_means(iter_pairs, n_agents=n_agents, target="items-like-these")
 
-    mean = means(lambda votes: np.asarray(votes.mean(axis=0)))
+    mean = mean_by_agent(lambda votes: np.asarray(votes.mean(axis=0)))
     if (mean.weight < 2).any():
         raise ConfigError(
-            f"The judges answered {int(mean.weight.sum() / 2)} trials in common, of which an agent has "
-            f"{int(mean.weight.min())}. Judge the whole plan with each: youden rejudge RUN --judge OTHER.",
+            f"The judges have too few trials in common: got {int(mean.weight.sum() / 2)}, of which one agent has "
+            f"{int(mean.weight.min())}. Run the whole plan with each judge: youden rejudge RUN --judge OTHER.",
             slug="variance-other",
         )
-    gaps = [means(partial(_gap, judge=judge)) for judge in range(M)]
-    by_judge = np.stack([mean.ability + gap.ability for gap in gaps])
-    of_gaps = np.mean([np.diag(gap.covariance.covariance) for gap in gaps], axis=0) * M / max(M - 1, 1)
-    return JudgeSpread(by_judge, mean.covariance if of_mean is None else of_mean, of_gaps, alike.correlation)
+
+    deviations = [mean_by_agent(partial(_deviation_from_mean, judge=judge)) for judge in range(n_judges)]
+    by_judge = np.stack([mean.ability + deviation.ability for deviation in deviations])
+    mean_variance = np.mean([np.diag(deviation.covariance.covariance) for deviation in deviations], axis=0)
+    sampling_variance = mean_variance * n_judges / max(n_judges - 1, 1)
+    if covariance is None:
+        covariance = mean.covariance
+    return JudgeSpread(by_judge, covariance, sampling_variance, sums.correlation)
 
 
-def _gap(votes: Floats, *, judge: int) -> Floats:
+def _deviation_from_mean(votes: Floats, *, judge: int) -> Floats:
+    """Return the votes of one judge minus the mean of all; votes : float array (n_judges, n_trials)."""
     return np.asarray(votes[judge] - votes.mean(axis=0))
 
 
 class JudgeSpread:
-    """What several judges differ in.
+    """Variance between judges that answered the same trials.
 
-    `ability`, float (n_agents,), is the mean of `by_judge`, float (n_judges, n_agents); `covariance` is the mean's, for items
-    like these and judges like these. `variance`, with its 95 % interval `low` to `high`, is that of one judge's centred
-    ability around what all judges of the kind would give, beyond the sampling error of these items and calls; `between` is
-    the variance between agents, beyond error. `votes` is the effective number of judges.
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Mean over judges of the abilities.
+    by_judge : float array (n_judges, n_agents)
+        Abilities by each judge.
+    n_effective : float
+        Effective number of judges.
+    variance : float
+        Variance of a judge's centred ability of an agent around the mean over all judges of the kind, without sampling error.
+    low, high : float
+        95 % interval of `variance`.
+    agent_variance : float
+        Variance of the abilities between agents, without error.
+    covariance : CentredCovariance
+        Of `ability`, for more items and judges like these.
 
     Notes
     -----
-    One-way random effects by moments, with the χ² interval of M − 1 judges. An agent's own variance is shrunk to the average
-    as if that had been seen in one judge more; degrees of freedom by Satterthwaite.
+    One-way random effects by moments, with the χ² interval of M − 1 judges. An agent's variance between judges is shrunk towards
+    the average one, with the weight of one more judge; degrees of freedom are Satterthwaite's.
     """
 
-    def __init__(self, by_judge: Floats, of_mean: CentredCovariance, of_gaps: Floats, correlation: float) -> None:
-        """of_gaps : float array (n_agents,): variance of a judge's difference from the mean by sampling; correlation: of votes.
+    def __init__(
+        self, by_judge: Floats, covariance: CentredCovariance, sampling_variance: Floats, correlation: float
+    ) -> None:
+        """Compute the variance components from the abilities by each judge.
+
+        Parameters
+        ----------
+        by_judge : float array (n_judges, n_agents)
+            Abilities by each judge.
+        covariance : CentredCovariance
+            Of the mean over judges, without the variance between judges.
+        sampling_variance : float array (n_agents,)
+            Sampling variance of a judge's difference from the mean.
+        correlation : float
+            Mean correlation of two judges' answers.
 
         Raises
         ------
         StatisticsError
-            [judges-few] for one judge.
+            [judges-few]: if there is a single judge.
         """
-        M, K = by_judge.shape
-        if M < 2:
+        n_judges, n_agents = by_judge.shape
+        if n_judges < 2:
             raise StatisticsError(
-                "One judge says nothing of what judges differ in. Judge the same plan with another: `youden rejudge`.",
+                "The variance between judges needs at least two judges: got one. Run the same plan with another judge: "
+                "`youden rejudge`.",
                 slug="judges-few",
             )
+        self.ability, self.by_judge = by_judge.mean(axis=0), by_judge
+        self.n_effective = effective_number_of_judges(n_judges, correlation)
+
+        # mean squares between judges: in all, and expected from sampling
         centred = by_judge - by_judge.mean(axis=1, keepdims=True)
-        squares, n = centred.var(axis=0, ddof=1), (K - 1) * (M - 1)
-        total, chance = float(squares.sum() / (K - 1)), float(of_gaps.sum() / (K - 1))
-        self.ability, self.by_judge, self.votes = by_judge.mean(axis=0), by_judge, votes(M, correlation)
-        self.variance = max(0.0, total - chance)
-        self.low, self.high = (total * n / float(chdtri(n, p)) - chance for p in (0.025, 0.975))
-        items = np.diag(of_mean.covariance)
-        self.between = max(0.0, float(centred.mean(axis=0).var(ddof=1)) - float(np.nanmean(items)) - total / M)
-        # each agent's own variance, shrunk to the average one as if that had been seen in one judge more
-        own = np.maximum((squares * (M - 1) + total) / M - of_gaps, self.variance) / M
-        root = np.sqrt(own * K / (K - 1))
-        covariance = of_mean.covariance + root[:, None] * root * (np.eye(K) - 1 / K)
-        df = (items + own) ** 2 / (items**2 / of_mean.freedom + own**2 / (M - 1))
-        self.covariance = CentredCovariance(covariance, df)
+        squares = centred.var(axis=0, ddof=1)
+        total, sampling = float(squares.sum() / (n_agents - 1)), float(sampling_variance.sum() / (n_agents - 1))
+        df_total = (n_agents - 1) * (n_judges - 1)
+        self.variance = max(0.0, total - sampling)
+        self.low, self.high = (total * df_total / float(chdtri(df_total, p)) - sampling for p in (0.025, 0.975))
+
+        item_variance = np.diag(covariance.covariance)
+        observed = float(centred.mean(axis=0).var(ddof=1))
+        self.agent_variance = max(0.0, observed - float(np.nanmean(item_variance)) - total / n_judges)
+
+        # variance of the mean over judges: (((M − 1)·s²_i + s²)/M − sampling_i)/M, at least that of the average agent
+        shrunk = (squares * (n_judges - 1) + total) / n_judges
+        judge_variance = np.maximum(shrunk - sampling_variance, self.variance) / n_judges
+        root = np.sqrt(judge_variance * n_agents / (n_agents - 1))
+        centring = np.eye(n_agents) - 1 / n_agents
+        df = (item_variance + judge_variance) ** 2 / (
+            item_variance**2 / covariance.df + judge_variance**2 / (n_judges - 1)
+        )
+        self.covariance = CentredCovariance(covariance.covariance + root[:, None] * root * centring, df)
 
 
 class VoteSums:
-    """Answers of M judges to the same trials; blocks add up."""
+    """Sums of the answers of several judges to the same trials, over chunks of trials."""
 
     def __init__(self) -> None:
         self._base: Floats | None = None
         self._n, self._total, self._products = 0, np.zeros(0), np.zeros(0)
 
-    def add(self, told: Floats) -> None:
-        """float[M, T] without NaN."""
-        if not told.size:
+    def add(self, votes: Floats) -> None:
+        """Add the votes of a chunk, float array (n_judges, n_trials) without NaN."""
+        if not votes.size:
             return
-        if self._base is None:  # what never varies stays exactly 0
-            M = len(told)
-            self._base, self._total, self._products = told[:, :1], np.zeros(M), np.zeros((M, M))
-        moved = told - self._base
-        self._n += told.shape[1]
-        self._total = self._total + moved.sum(axis=1)
-        self._products = self._products + moved @ moved.T
+        if self._base is None:  # sums of differences from the first votes are exactly 0 for a judge that never varies
+            n_judges = len(votes)
+            self._base, self._total = votes[:, :1], np.zeros(n_judges)
+            self._products = np.zeros((n_judges, n_judges))
+        difference = votes - self._base
+        self._n += votes.shape[1]
+        self._total = self._total + difference.sum(axis=1)
+        self._products = self._products + difference @ difference.T
 
     @property
     def correlation(self) -> float:
-        """Mean correlation of two judges' answers; 0 where one always says the same, or there is no answer."""
+        """Mean correlation of two judges' answers; 0 without answers, or if a judge always answers the same."""
         mean = self._total / max(self._n, 1)
         covariance = self._products / max(self._n, 1) - np.outer(mean, mean)
-        error = np.sqrt(np.diag(covariance))
-        if not (len(error) > 1 and error.all()):
+        sd = np.sqrt(np.diag(covariance))
+        if not (len(sd) > 1 and sd.all()):
             return 0.0
-        return float((covariance / np.outer(error, error))[np.triu_indices(len(error), 1)].mean())
+        correlations = covariance / np.outer(sd, sd)
+        return float(correlations[np.triu_indices(len(sd), 1)].mean())
 
 
-def votes(n_judges: int, alike: float) -> float:
-    """How many independent judges so many are worth whose answers correlate so. Source: Spearman and Brown.
+def effective_number_of_judges(n_judges: int, correlation: float) -> float:
+    """Return how many independent judges have the same information as `n_judges` whose answers correlate.
 
-    >>> votes(3, 0.5)
+    References
+    ----------
+    Spearman (1910) and Brown (1910), British J. Psychology 3.
+
+    Examples
+    --------
+    >>> effective_number_of_judges(3, 0.5)
     1.5
     """
-    return n_judges / (1 + (n_judges - 1) * min(max(alike, 0.0), 1.0))
+    return n_judges / (1 + (n_judges - 1) * min(max(correlation, 0.0), 1.0))

@@ -1,8 +1,8 @@
-"""A run that others ask: any engine by files, more processes on its store, a Ray cluster; and results of other tools.
+"""Collect the answers to a run elsewhere: through exchanged files, by worker processes, or on a Ray cluster.
 
-For an engine what is still to ask goes out as files, and answers come back as files. A plan that comes in rounds goes out and
-comes back a round at a time: what a round asks follows from the answers before it. A worker asks a run's plan into the run's
-store, on this machine or another.
+Requests are exported as files, and the answers are imported. A plan in rounds is exchanged round by round, because each round
+depends on the answers before it. Workers, on this machine or others, send requests and write to the run's store alone. Results of
+the peer-prediction code are imported, too.
 """
 
 from __future__ import annotations
@@ -18,55 +18,77 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
-from youden.data.importers.pool_joiner import refuse_other, write_imported
-from youden.engines.ray import Placing, on_ray
+from youden.data.importers.pool_joiner import check_output_folder, write_imported_pool
+from youden.engines.ray import RayPlacement, run_on_ray
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.offline.exporting import Format, export_requests
 from youden.judging.offline.importing_answers import ImportCounts, import_answers
-from youden.judging.scheduler.options import Asking, check_cap
+from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import AnswersMissingError, check_answered
 from youden.judging.store.answers import open_store
 from youden.judging.store.permission import VARIABLE
-from youden.judging.store.worker_group import Team, help_run, lead_run
+from youden.judging.store.worker_group import WorkerGroup, coordinate_run, join_as_worker
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.judged_run import PlannedRun, account_of, answers_of, run_name
+from youden.pipeline.judged_run import PlannedRun, collect_answers, get_cost_account, get_run_name
 from youden.pipeline.planned_run import find_run_plan
-from youden.pipeline.request_hashes import kept_keys
-from youden.pipeline.run_store import refuse_another_store, run_lock
-from youden.text.sentences import counted
+from youden.pipeline.request_hashes import get_key_reader
+from youden.pipeline.run_store import check_same_store, run_lock
+from youden.text.sentences import format_count
 from youden.types import Plan, Verdicts
 
 
 @dataclass(frozen=True)
 class Stage:
-    """How far a run's answers carry it. plan: as far as its rounds are known. round: of a plan in rounds, from 1; None for a plan
-    that is known as a whole."""
+    """Part of a run's plan that its answers allow so far.
+
+    Attributes
+    ----------
+    plan : Plan
+        Plan as far as its rounds are known.
+    round : int or None
+        Number of the last known round, from 1; None for a plan without rounds.
+    """
 
     plan: Plan
     round: int | None
 
-    def words(self) -> str:
-        """What to say of a plan in rounds; empty for any other."""
+    def describe(self) -> str:
+        """Describe the round, and what follows after it; empty for a plan without rounds."""
         if self.round is None:
             return ""
         return (
-            f"this plan comes in rounds, and this is round {self.round}: what the next one asks follows from its answers. Import "
-            "them, then export again, until nothing is left"
+            f"this plan is made in rounds, and this is round {self.round}: its answers decide the next one. Import them, then "
+            "export again, until nothing is left"
         )
 
 
-def stage_of(planned: PlannedRun) -> Stage:
-    """The plan as far as the answers in the run's store carry it."""
+def find_stage(planned: PlannedRun) -> Stage:
+    """Plan as many rounds as the answers in the run's store allow.
+
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+
+    Returns
+    -------
+    Stage
+
+    Raises
+    ------
+    ConfigError, JudgeError
+        If the store cannot be read, or the judge cannot be used.
+    """
     plan = planned.plan
     if plan.rounds is None and not planned.config.suspected:
         return Stage(plan, None)
     try:
-        plan = answers_of(planned, Asking(stored_only=True), team=None).plan
-    except AnswersMissingError as short:
-        plan = short.plan
+        plan = collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
+    except AnswersMissingError as error:
+        plan = error.plan
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
     return Stage(plan, n_rounds + (plan.n_follow_ups > 0))
 
@@ -74,97 +96,189 @@ def stage_of(planned: PlannedRun) -> Stage:
 def export_run(
     planned: PlannedRun, stage: Stage, folder: Path, *, format: Format = "jsonl", shards: int = 1
 ) -> tuple[int, tuple[Path, ...]]:
-    """Write what the run's store has no answer to into the new `folder`. Raises: as `export_requests`."""
-    with open_store(planned.config.store_place) as store:
+    """Export the requests that the run's store has no answer to.
+
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+    stage : Stage
+        Part of its plan to export.
+    folder : Path
+        New folder for the files.
+    format : {"jsonl", "parquet"}, default "jsonl"
+        Format of the files.
+    shards : int, default 1
+        Number of files.
+
+    Returns
+    -------
+    tuple of (int, tuple of Path)
+        Number of requests, and the files.
+
+    Raises
+    ------
+    InputError
+        [export-no-calls]: if the judge makes no calls; [export-there]: if the folder is not empty; [export-failed]: if it cannot
+        be written.
+    """
+    with open_store(planned.config.store_location) as store:
         return export_requests(
             stage.plan, config=planned.judge, store=store, folder=folder, format=format, shards=shards
         )
 
 
 def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
-    """Take answers at `paths` into the run's store; those to later rounds once the answers before them are there.
+    """Import answers into the run's store, round by round if the plan has rounds.
 
-    Raises: as `import_answers`; JudgeError [run-busy].
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+    paths : sequence of Path
+        Files or folders with answers.
+
+    Returns
+    -------
+    ImportCounts
+        Numbers of answers that are new, known, failed or could not be used.
+
+    Raises
+    ------
+    InputError
+        [import-no-file], [import-unreadable], [import-columns]: if there are no files of answers, or one cannot be read;
+        [import-nothing], [import-other-plan]: if no answer belongs to this plan.
+    JudgeError
+        [run-busy]: if another process judges the run; [import-rejected]: if all requests were rejected.
     """
     config = planned.config
     lock = run_lock(config, planned.plan, planned.judge)
-    with lock, lead_run(config.store_place, run=run_name(planned)):
-        stage, new = stage_of(planned), 0
+    with lock, coordinate_run(config.store_location, run=get_run_name(planned)):
+        stage, n_new = find_stage(planned), 0
         while True:
-            with open_store(config.store_place) as store:
-                taken = import_answers(paths, stage.plan, config=planned.judge, store=store, payer=account_of(config))
-            new += taken.new
-            before, stage = stage, stage_of(planned)
-            if not taken.unknown or len(stage.plan) == len(before.plan):
-                taken.there -= new - taken.new
-                taken.new = new
-                return taken
+            with open_store(config.store_location) as store:
+                counts = import_answers(
+                    paths, stage.plan, config=planned.judge, store=store, account=get_cost_account(config)
+                )
+            n_new += counts.n_new
+            previous, stage = stage, find_stage(planned)
+            if not counts.n_unknown or len(stage.plan) == len(previous.plan):
+                # answers that an earlier pass of this loop imported are new, not known
+                counts.n_stored -= n_new - counts.n_new
+                counts.n_new = n_new
+                return counts
 
 
-def plan_work(config: RunConfig) -> PlannedRun:
-    """The run's plan, found or drawn as `plan_run` does; nothing is written.
+def plan_worker_run(config: RunConfig) -> PlannedRun:
+    """Plan a run for a worker, without writing any file.
 
-    Raises: as `plan_run`; ConfigError [judge-offline] where the judge makes no calls.
+    Raises
+    ------
+    PoolError, PlanError, ConfigError, RunFolderError
+        If the run cannot be planned; [judge-offline]: if the judge makes no calls.
     """
     judge = load_judge_of_run(config)
-    if not judge.asks:
-        raise _offline(judge, "--worker")
+    if not judge.stores_new_answers:
+        raise _offline_judge_error(judge, "--worker")
     folder = RunFolder(config.folder)
-    found = find_run_plan(config, folder)
-    refuse_another_store(config, found.plan, judge)
-    cost = estimate(found.plan, judge, store=config.store_place, keys=kept_keys(folder))
-    return PlannedRun(config, folder, found.plan, judge, cost)
+    run_plan = find_run_plan(config, folder)
+    check_same_store(config, run_plan.plan, judge)
+    cost = estimate(run_plan.plan, judge, store=config.store_location, keys=get_key_reader(folder))
+    return PlannedRun(config, folder, run_plan.plan, judge, cost)
 
 
-def _offline(judge: JudgeConfig, option: str) -> ConfigError:
-    said = f"The judge '{judge.name}' makes no calls, so there is nothing to share out. Leave {option} out."
-    return ConfigError(said, slug="judge-offline")
+def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
+    message = f"The judge '{judge.name}' makes no calls, so workers have nothing to do. Remove {option}."
+    return ConfigError(message, slug="judge-offline")
 
 
-def work(config: RunConfig, asking: Asking | None = None) -> Verdicts:
-    """Ask the run's plan together with all who ask it, until every trial has an answer or a reason why not.
+def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdicts:
+    """Send requests of a run together with other workers, until every trial has an answer or a reason why it has none.
 
-    Answers go into the store that `config` names, nowhere else: no file is written. What others ask is waited for, so that the
-    verdicts are those of the whole plan. The cap is the run's: all who ask it spend under it together.
+    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other workers, so
+    that the verdicts are those of the whole plan. All workers share the cost cap of the run.
 
-    Raises: as `judge_run`, but for [run-busy].
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    asking : Asking, optional
+        Options of the requests.
+
+    Returns
+    -------
+    Verdicts
+
+    Raises
+    ------
+    PoolError, PlanError, ConfigError, RunFolderError
+        If the run cannot be planned; [judge-offline]: if the judge makes no calls.
+    JudgeError, BudgetError, TooManyMissingError
+        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
     """
-    return work_on(plan_work(config), asking)
+    return join_run(plan_worker_run(config), asking)
 
 
-def work_on(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
-    """As `work`, on a plan that is there already."""
-    with help_run(planned.config.store_place, run=run_name(planned)) as team:
-        verdicts = answers_of(planned, asking, team=team)
+def join_run(planned: PlannedRun, asking: JudgingOptions | None = None) -> Verdicts:
+    """Send requests of a planned run together with other workers."""
+    with join_as_worker(planned.config.store_location, run=get_run_name(planned)) as team:
+        verdicts = collect_answers(planned, asking, team=team)
     check_answered(verdicts, max_missing=planned.config.max_missing)
     return verdicts
 
 
-def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | None, placing: Placing) -> Verdicts:
-    """As `answers_of`, asked by the workers that `placing` places; this process leads the run and asks nothing.
+def collect_answers_on_ray(
+    planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None, placing: RayPlacement
+) -> Verdicts:
+    """Collect the answers to a run by workers on a Ray cluster; this process coordinates them and sends no request.
 
-    The plan and the pool are sent to the workers, so that nodes need no files. Keys are looked up in the workers' environment.
+    The plan and the pool are sent to the workers, so nodes need no files. API keys are read from the environment of the workers.
 
-    Raises: as `answers_of` and `on_ray`; ConfigError [judge-offline] where the judge makes no calls.
+    Parameters
+    ----------
+    planned : PlannedRun
+        The run.
+    asking : Asking or None
+        Options of the requests.
+    team : Team or None
+        Processes that work on this run, of which this one is the coordinator.
+    placing : Placing
+        Number and resources of the workers.
+
+    Returns
+    -------
+    Verdicts
+
+    Raises
+    ------
+    ConfigError
+        [judge-offline]: if the judge makes no calls; other slugs if Ray cannot be used.
+    JudgeError, BudgetError
+        If the judge cannot be used, or the cost cap is reached.
     """
-    if team is None or not planned.judge.asks:
-        raise _offline(planned.judge, "--engine")
+    if team is None or not planned.judge.stores_new_answers:
+        raise _offline_judge_error(planned.judge, "--engine")
     check_cap([planned.judge], planned.config.max_cost)
     team.asks = False
     team.sync()
-    terms = asking or Asking()
-    shown, log = 0, ProgressLog(terms.progress)
+    options = asking or JudgingOptions()
+    n_reported, log = 0, ProgressLog(options.progress)
 
-    def look() -> None:
-        nonlocal shown
-        shown, before = team.others.answered, shown
-        log.advance(max(0, shown - before))
+    def report_progress() -> None:
+        nonlocal n_reported
+        n_answered = team.others.answered
+        log.advance(max(0, n_answered - n_reported))
+        n_reported = n_answered
 
     one_machine = planned.config.store_file is not None
-    work = partial(_work, _from_anywhere(planned), replace(terms, progress=None), os.environ.get(VARIABLE))
+    task = partial(
+        _work_on_node, _with_absolute_paths(planned), replace(options, progress=None), os.environ.get(VARIABLE)
+    )
     log.start(len(planned.plan), what=f"judging by {planned.judge.name}, on Ray")
     try:
-        result = on_ray(work, replace(placing, one_machine=one_machine, grace=terms.grace, look=look))
+        result = run_on_ray(
+            task, replace(placing, one_machine=one_machine, grace=options.grace, on_tick=report_progress)
+        )
     finally:
         log.stop()
     if team.lost is not None:
@@ -172,34 +286,60 @@ def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | N
     return result
 
 
-def placing_of(config: RunConfig, *, workers: int | None = None, say: Callable[[str], None]) -> Placing:
-    """Where the run's config wants workers to go. workers: goes before the config's own."""
-    own = {"workers": workers} if workers else {}
-    return Placing(config.ray.model_copy(update=own), say=say)
+def resolve_placement(
+    config: RunConfig, *, workers: int | None = None, on_message: Callable[[str], None]
+) -> RayPlacement:
+    """Resolve how many workers start on a Ray cluster, and with which resources.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    workers : int, optional
+        Number of workers; overrides the config.
+    on_message : callable
+        Receives messages about the workers.
+
+    Returns
+    -------
+    Placing
+    """
+    overrides = {"workers": workers} if workers else {}
+    return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
 
 
-def _work(planned: PlannedRun, asking: Asking, store: str | None) -> Verdicts:
-    """On a node. store: what the variable says that a store's password comes from, where the node itself says nothing."""
-    if store is not None:
-        os.environ.setdefault(VARIABLE, store)
-    return work_on(planned, asking)
+def _work_on_node(planned: PlannedRun, asking: JudgingOptions, store_variable: str | None) -> Verdicts:
+    """Send requests on a node; `store_variable` is the value of YOUDEN_STORE for a node that does not set it."""
+    if store_variable is not None:
+        os.environ.setdefault(VARIABLE, store_variable)
+    return join_run(planned, asking)
 
 
-def _from_anywhere(planned: PlannedRun) -> PlannedRun:
-    """The run with paths that mean the same wherever a worker starts."""
-    config, file = planned.config, planned.config.store_file
-    store = config.store_place if file is None else os.path.abspath(file)
-    changes = {"out": os.path.abspath(config.folder), "store": store}
-    return replace(planned, config=config.model_copy(update=changes))
+def _with_absolute_paths(planned: PlannedRun) -> PlannedRun:
+    """Return the run with absolute paths, so that workers may start in any directory."""
+    config, store_file = planned.config, planned.config.store_file
+    store = config.store_location if store_file is None else os.path.abspath(store_file)
+    paths = {"out": os.path.abspath(config.folder), "store": store}
+    return replace(planned, config=config.model_copy(update=paths))
 
 
-JUDGED = ("plan.parquet", "verdicts.parquet")
-"""What a run has that was not imported."""
+_JUDGED_FILES = ("plan.parquet", "verdicts.parquet")
+"""Files of a run that was judged, not imported."""
 
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """What an import made."""
+    """A pool or run that was imported.
+
+    Attributes
+    ----------
+    kind : {"pool", "run"}
+        Whether responses or results were imported.
+    n_agents, n_items : int
+        Numbers of agents and items.
+    notes : tuple of str
+        Remarks about the import.
+    """
 
     kind: Literal["pool", "run"]
     n_agents: int
@@ -208,19 +348,33 @@ class ImportedRun:
 
 
 def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
-    """An agents file becomes the pool `out`; a results folder becomes the fitted run `out`.
+    """Import data of the peer-prediction code: a file of agents as a pool, or a folder of results as a fitted run.
 
-    Raises: ImportFormatError with the file and the reason, [import-other] where something else stands in `out`.
+    Parameters
+    ----------
+    path : Path
+        File of agents, or folder of results.
+    out : Path
+        Folder of the pool or run to write.
+
+    Returns
+    -------
+    ImportedRun
+
+    Raises
+    ------
+    ImportFormatError
+        If the data cannot be read, with the file and the reason; [import-other]: if `out` holds something else.
     """
     if path.is_file():
         pool = import_agents(path)
-        write_imported(pool, out)
-        missing = f"{counted(pool.n_missing, 'cell', 'has', 'have')} no response"
-        return ImportedRun("pool", pool.n_agents, pool.n_items, (missing,))
+        write_imported_pool(pool, out)
+        note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
+        return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
     results = import_results(path)
     folder = RunFolder(out)
-    refuse_other(out, run=JUDGED, again="pool.json")
-    folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
+    check_output_folder(out, run=_JUDGED_FILES, again="pool.json")
+    folder.write_pool(PoolSummary.from_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)
     fit_run(folder)

@@ -1,4 +1,8 @@
-"""Which plan a run's config means, extensions included: the one in its folder, and else one that is drawn."""
+"""Find or draw the plan of a run, with its extensions.
+
+A plan that is stored in the run's folder is reused if the config still asks for it, so that changed defaults and random streams
+do not invalidate answers that are paid for.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,20 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from youden.data.folder.extension_steps import ExtensionStep
-from youden.data.folder.joined_pools import JOIN, part_of, run_pools
+from youden.data.folder.joined_pools import JOIN_BY_KIND, find_part, read_run_pools
 from youden.data.folder.run_config import DrawnAs, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
-from youden.protocol.blocks import after_steps, extensions_of, plan_without_follow_ups
+from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import GOALS, Adaptive, Width
+from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive, Width
 from youden.protocol.extension import add_agents, add_calls, add_items, add_repeats
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
-from youden.text.sentences import counted, near
+from youden.text.sentences import format_count, suggest_name
 from youden.types import Plan, Pool
 from youden.types.plan_steps import Extension as Extended
 from youden.types.pool import Json
@@ -32,10 +36,18 @@ _NOT_OPTIONS = {"calls", "trials_of"}
 
 
 class RunPlan(NamedTuple):
-    """A run's plan. kept: the plan in its folder, which `plan` is or extends; None if `plan` is new."""
+    """Plan of a run.
+
+    Attributes
+    ----------
+    plan : Plan
+        The plan, with all extensions.
+    stored : Plan or None
+        The plan in the run's folder, which `plan` is or extends; None if `plan` is new.
+    """
 
     plan: Plan
-    kept: Plan | None
+    stored: Plan | None
 
 
 def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
@@ -61,65 +73,87 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
     RunFolderError
         If another run's plan cannot be found.
     """
-    return _drawn(config, run_pools(config) if unwritten is None else (unwritten,))
+    pools = read_run_pools(config) if unwritten is None else (unwritten,)
+    return _draw_plan(config, pools)
 
 
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
-    """The plan that the folder holds, where it is what the config asks for, with the extensions that it lacks; else a new one.
+    """Find the plan of a run in its folder, and add the extensions that it lacks; draw a new plan if there is none.
 
-    So a run that was paid for goes on though defaults or random streams have changed since it was drawn.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    folder : RunFolder
+        Folder of the run.
 
-    Raises: as `draw_run_plan`; RunFolderError [run-other], [run-grown] where there are answers to another plan.
+    Returns
+    -------
+    RunPlan
+
+    Raises
+    ------
+    PoolError, PlanError
+        If pool or plan do not fit the config.
+    ConfigError
+        [run-config], [focus].
+    RunFolderError
+        [run-other]: if the folder holds answers to another plan; [run-grown]: if its plan has more extensions than the config.
     """
-    pools = run_pools(config)
-    kept = folder.read_plan() if folder.has("plan.parquet") else None
-    if kept is None:
-        return RunPlan(_drawn(config, pools), None)
-    judged_pool = next((pool for pool in pools if pool.digest == kept.pool_digest), None)
-    if judged_pool is not None:  # the config may name the pool otherwise than the folder's copy of it does
-        kept = kept.with_pool(judged_pool)
-    other = list(_differences(config, kept, pools))
-    if other and not folder.has("verdicts.parquet"):
-        return RunPlan(_drawn(config, pools), None)
-    if other:
-        raise _holds(
-            folder,
-            f"the answers to another plan: {'; '.join(other)}",
-            way=_join_them(config, folder, kept, pools[0]) or _look_among_them(config, folder, kept),
-        )
+    pools = read_run_pools(config)
+    stored = folder.read_plan() if folder.has("plan.parquet") else None
+    if stored is None:
+        return RunPlan(_draw_plan(config, pools), None)
+    judged_pool = next((pool for pool in pools if pool.digest == stored.pool_digest), None)
+    if judged_pool is not None:  # the config may use another path to the pool than the folder's copy of it
+        stored = stored.with_pool(judged_pool)
+
+    differences = list(_describe_differences(config, stored, pools))
+    if differences and not folder.has("verdicts.parquet"):
+        return RunPlan(_draw_plan(config, pools), None)
+    if differences:
+        remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
+        content = f"the answers to another plan: {'; '.join(differences)}"
+        raise _run_mismatch_error(folder, content, remedy=remedy)
     if config.trials_of is not None:
-        return RunPlan(kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
-    if kept.design in GOALS:
-        kept = replace(kept, options={**_without_goal(kept.design, kept.options), **config.asked_design[1]})
-    n_kept = len(extensions_of(kept).steps)
-    if n_kept > len(config.extensions):
-        recorded = folder.recorded_config()
-        unfinished = None if recorded is None or len(recorded.extensions) >= n_kept else recorded.unfinished
-        command = f"youden run {folder.file('config.yaml')}" if unfinished is None else unfinished.command(folder.path)
+        plan = _draw_plan(config, pools) if _is_larger_part(config, stored) else stored
+        return RunPlan(plan, stored)
+
+    if stored.design in STOPPING_OPTIONS:
+        options = {**_without_stopping_options(stored.design, stored.options), **config.effective_design[1]}
+        stored = replace(stored, options=options)
+    n_stored = len(get_extensions(stored).steps)
+    if n_stored > len(config.extensions):
+        recorded = folder.find_config()
+        unfinished = None if recorded is None or len(recorded.extensions) >= n_stored else recorded.unfinished
+        command = (
+            f"youden run {folder.file('config.yaml')}" if unfinished is None else unfinished.format_command(folder.path)
+        )
         raise RunFolderError(
-            f"{folder.path} has grown since this plan was made. Continue it with `{command}`, or "
-            "give this run another name or --out.",
+            f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
+            "--out for this run.",
             slug="run-grown",
         )
-    steps, joined = config.extensions[n_kept:], pools[n_kept + 1 :]
-    return RunPlan(_extended(plan_without_follow_ups(kept), steps, joined), kept)
+    new_steps, new_pools = config.extensions[n_stored:], pools[n_stored + 1 :]
+    return RunPlan(_extend_plan(plan_without_follow_ups(stored), new_steps, new_pools), stored)
 
 
-def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:
-    """The config with a note of how its plan was drawn."""
-    drawn = DrawnAs(pool=extensions_of(plan).pool, budget=plan.asked.budget)
+def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
+    """Return the config with a record of the pool and the budget by which its plan was drawn."""
+    drawn = DrawnAs(pool=get_extensions(plan).pool, budget=plan.asked.budget)
     return config.model_copy(update={"drawn": drawn})
 
 
-def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
+def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
+    """Draw the plan of a config, whose pools are the first one and one per extension."""
     drawn = config.drawn if config.drawn is not None and config.drawn.pool == pools[0].digest else None
     if config.trials_of is not None:
-        other = RunFolder(Path(config.trials_of)).read_plan()
-        return subsample(other.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
-    design, options = config.asked_design
+        source = RunFolder(Path(config.trials_of)).read_plan()
+        return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
+    design, options = config.effective_design
     budget = None if drawn is None else drawn.budget
     if budget is None and config.calls is None and design == Adaptive.name:
-        budget = _affordable(config, pools[0], design, options)
+        budget = _affordable_calls(config, pools[0], design, options)
     plan = make_plan(
         pools[0],
         design=design,
@@ -132,18 +166,18 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         default_budget=budget,
     )
     if plan.design == Width.name:
-        from youden.pipeline.precision import refuse_out_of_reach
+        from youden.pipeline.precision import check_width_attainable
 
-        refuse_out_of_reach(plan)
-    return _extended(plan, config.extensions, pools[1:])
-
-
-_OF_CAP = 0.9
-"""The share of a cap that a search plans to spend: calls are paid by what they turn out to take."""
+        check_width_attainable(plan)
+    return _extend_plan(plan, config.extensions, pools[1:])
 
 
-def _affordable(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Calls that the cap in money pays for, at most all there are; None where nothing costs anything, or nobody knows what."""
+_PLANNED_CAP_FRACTION = 0.9
+"""Fraction of the cost cap that a search plans to spend, because the actual cost of calls may exceed the estimate."""
+
+
+def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
+    """Estimate how many calls the cost cap pays for, at most all; None if calls cost nothing, or if their price is unknown."""
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
         return None
@@ -151,166 +185,186 @@ def _affordable(config: RunConfig, pool: Pool, design: str, options: Mapping[str
     cost = estimate(pilot, judge)
     if not cost.usd:
         return None
-    return min(int(_OF_CAP * config.max_cost * cost.calls / cost.usd), pilot.n_dense_calls) or None
+    return min(int(_PLANNED_CAP_FRACTION * config.max_cost * cost.calls / cost.usd), pilot.n_dense_calls) or None
 
 
-def _extended(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
+def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
+    """Extend a plan by the steps of a config, each with its pool."""
     for step, pool in zip(steps, pools, strict=True):
         if step.kind != "calls":
-            plan = _ADD[step.kind](plan, pool, calls=step.calls)
+            plan = _EXTENDERS[step.kind](plan, pool, calls=step.calls)
         elif step.calls is not None:
-            focus = tuple(_place(name, plan) for name in step.focus)
+            focus = tuple(_agent_position(agent, plan) for agent in step.focus)
             plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, within=step.within)
     return plan
 
 
-_ADD: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
+_EXTENDERS: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
 
 
-def _place(name: str, plan: Plan) -> int:
-    """The agent's position. Raises: ConfigError [focus]."""
-    if name not in plan.agent_ids:
+def _agent_position(agent: str, plan: Plan) -> int:
+    """Return the position of an agent id; raise ConfigError [focus] if it is not in the plan."""
+    if agent not in plan.agent_ids:
         raise ConfigError(
-            f"There is no agent '{name}' in this run to focus on. {near(name, plan.agent_ids)}", slug="focus"
+            f"The agent to focus on is not in this run: got '{agent}'. {suggest_name(agent, plan.agent_ids)}",
+            slug="focus",
         )
-    return plan.agent_ids.index(name)
+    return plan.agent_ids.index(agent)
 
 
-def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """What the config asks for and the plan was not drawn by, in words."""
-    first = pools[0] if config.trials_of is None else pools[-1]
-    if first.digest != extensions_of(plan).pool:
-        yield "the pool's texts are not those that were judged"
-    for name, was, now in _settings(config, plan):
-        if was != now:
-            yield f"{name} was {_shown(was)} and is {_shown(now)}"
+def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
+    """Yield how the config differs from what the plan was drawn by."""
+    pool = pools[0] if config.trials_of is None else pools[-1]
+    if pool.digest != get_extensions(plan).pool:
+        yield "the pool has other texts than those that were judged"
+    for name, old, new in _iter_settings(config, plan):
+        if old != new:
+            yield f"{name} was {_format_setting(old)} and is {_format_setting(new)}"
     if config.trials_of is not None and not _is_part_of(plan, config.trials_of):
-        yield f"trials_of is {config.trials_of}, and the trials are not of that run"
-    for number, (step, extension) in enumerate(zip(extensions_of(plan).steps, config.extensions, strict=False)):
-        if not _same_step(step, extension, pools[number + 1], plan):
-            yield f"number {number + 1} of the extensions is another one"
+        yield f"trials_of is {config.trials_of}, but the trials are not from that run"
+    steps = zip(get_extensions(plan).steps, config.extensions, strict=False)
+    for number, (planned, requested) in enumerate(steps):
+        if not _is_same_step(planned, requested, pools[number + 1], plan):
+            yield f"extension number {number + 1} differs"
 
 
-def _without_goal(design: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in GOALS[design]}
+def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a design without those that decide when its rounds stop."""
+    return {name: value for name, value in options.items() if name not in STOPPING_OPTIONS[design]}
 
 
-def _settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
+def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield the config keys that decide a plan, each with its value in the plan and in the config."""
     yield "trials_of", "trials_of" in plan.options, config.trials_of is not None
-    if not _more_of_it(config, plan):
+    if not _is_larger_part(config, plan):
         yield "calls", plan.options.get("calls"), config.calls
     yield "seed", plan.seed, config.seed
     if config.trials_of is not None:
         return
-    design, now = config.asked_design
+    design, new_options = config.effective_design
     name = DESIGNS.load(design).name
-    was = {option: value for option, value in plan.options.items() if option not in _NOT_OPTIONS}
-    if name == plan.design in GOALS:  # the same rounds to another goal: the run goes on
-        was, now = _without_goal(name, was), _without_goal(name, now)
+    old_options = {option: value for option, value in plan.options.items() if option not in _NOT_OPTIONS}
+    if name == plan.design in STOPPING_OPTIONS:  # a run in rounds can go on to another goal
+        old_options = _without_stopping_options(name, old_options)
+        new_options = _without_stopping_options(name, new_options)
     yield "design", plan.design, name
-    yield "options", was, now
+    yield "options", old_options, new_options
     yield "independent", plan.asked.independent, config.independent
     yield "holdout", plan.asked.holdout, config.holdout
     yield "rule", plan.split.rule, config.rule
 
 
-def _more_of_it(config: RunConfig, plan: Plan) -> bool:
-    """Whether a part of another run is asked for that is larger than `plan`; by the same seed it holds all of `plan`."""
-    was = plan.options.get("calls")
-    if config.trials_of is None or not isinstance(was, int):
+def _is_larger_part(config: RunConfig, plan: Plan) -> bool:
+    """Return whether the config asks for a larger part of another run than `plan`; with one seed, it contains `plan`."""
+    old_calls = plan.options.get("calls")
+    if config.trials_of is None or not isinstance(old_calls, int):
         return False
-    return config.calls is None or (isinstance(config.calls, int) and config.calls > was)
+    return config.calls is None or (isinstance(config.calls, int) and config.calls > old_calls)
 
 
 def _is_part_of(plan: Plan, run: str) -> bool:
-    """Whether `plan` holds trials of the plan of `run`, as it is or as it was before it was extended."""
-    other = RunFolder(Path(run)).read_plan()
-    states = (after_steps(other, n) for n in range(len(extensions_of(other).steps) + 1))
+    """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
+    source = RunFolder(Path(run)).read_plan()
+    states = (plan_after_steps(source, n) for n in range(len(get_extensions(source).steps) + 1))
     return any(state.digest[:12] == plan.options.get("trials_of") for state in states)
 
 
-def _same_step(step: Extended, extension: ExtensionStep, pool: Pool, plan: Plan) -> bool:
-    if (step.kind, step.pool) != (extension.kind, pool.digest):
+def _is_same_step(planned: Extended, requested: ExtensionStep, pool: Pool, plan: Plan) -> bool:
+    """Return whether an extension of the plan is the step that the config asks for."""
+    if (planned.kind, planned.pool) != (requested.kind, pool.digest):
         return False
-    was = step.calls, [plan.agent_ids[agent] for agent in step.focus], step.top, step.within
-    return was == (extension.calls, extension.focus, extension.top, extension.within)
+    focus = [plan.agent_ids[agent] for agent in planned.focus]
+    planned_values = planned.calls, focus, planned.top, planned.within
+    return planned_values == (requested.calls, requested.focus, requested.top, requested.within)
 
 
-def _shown(value: object) -> str:
+def _format_setting(value: object) -> str:
     return "left out" if value is None else str(value)
 
 
-def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) -> None:
-    """Answers that are there must be to this plan, and by this judge. Raises: RunFolderError [run-other]."""
+def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
+    """Check that the folder of a run holds no answers to another plan or by another judge.
+
+    Raises
+    ------
+    RunFolderError
+        [run-other]: if it does, or if it holds an imported run.
+    """
     if not folder.has("verdicts.parquet"):
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
-            raise _holds(folder, "an imported run")
+            raise _run_mismatch_error(folder, "an imported run")
         return
-    # a plan may be newer than its answers: those were lost on their way into the folder, and are in the store
-    same = found.kept is not None and found.kept.digest in (found.plan.digest, folder.judged_plan())
-    if not same and folder.judged_plan() != found.plan.digest:
-        raise _holds(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
-    if not _same_judge(folder.judged_by(), judge):
-        way = f"To put the same trials to this judge: `youden rejudge {folder.path} --judge JUDGE --calls N/agent`. Else give"
-        raise _holds(folder, "another judge's answers", way=way)
+    # the stored plan may be newer than the answers, if the command stopped before it wrote them; they are in the store
+    is_same = run_plan.stored is not None and run_plan.stored.digest in (
+        run_plan.plan.digest,
+        folder.read_judged_plan_digest(),
+    )
+    if not is_same and folder.read_judged_plan_digest() != run_plan.plan.digest:
+        raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
+    if not _is_same_judge(folder.read_recorded_judge(), judge):
+        command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
+        remedy = f"Run `{command}` to query this judge on the same trials, or set"
+        raise _run_mismatch_error(folder, "another judge's answers", remedy=remedy)
 
 
-def _look_among_them(config: RunConfig, folder: RunFolder, kept: Plan) -> str:
-    """Where the best is to be looked for in a run that asked everybody alike: who may be it, and how to search on."""
-    if config.asked_design[0] != Adaptive.name or kept.design == Adaptive.name or not folder.has("fit.json"):
+def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
+    """Suggest the command that searches for the best agents in a run that sampled all agents equally; empty for other cases."""
+    if config.effective_design[0] != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
         return ""
     goal = ["--within", f"{config.within:g}"] if config.within else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
     text = folder.read_facts().recommendation.text
-    return f"Continue the search in it: `{command}`. So far: {text} To search from the start, give"
+    return f"Run `{command}` to continue with a search. So far: {text} To search from the start, set"
 
 
-def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:
-    """Where the file was given more agents or items, and all else is as it was: the command by which they join, and its cost."""
-    was = extensions_of(kept)
-    part = part_of(pool, kept.agent_ids[: was.anchors], kept.item_ids[: was.items], digest=was.pool)
-    if config.extensions or was.steps or part is None:
+def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
+    """Suggest the command that extends a run whose pool has more agents, items or repeats; empty if anything else differs."""
+    extensions = get_extensions(stored)
+    agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
+    old_pool = find_part(pool, agent_ids, item_ids, digest=extensions.pool)
+    if config.extensions or extensions.steps or old_pool is None:
         return ""
-    more = {
-        "agents": pool.n_agents - part.n_agents,
-        "items": pool.n_items - part.n_items,
-        "repeats": pool.n_responses - part.n_responses,
+    n_new = {
+        "agents": pool.n_agents - old_pool.n_agents,
+        "items": pool.n_items - old_pool.n_items,
+        "repeats": pool.n_responses - old_pool.n_responses,
     }
-    what, n = next(((name, count) for name, count in more.items() if count), ("", 0))
+    kind, n = next(((kind, count) for kind, count in n_new.items() if count), ("", 0))
     if not n:
         return ""
     cost = ""
     with suppress(YoudenError):
-        joined, judge = JOIN[what](part, pool), load_judge_of_run(config)
-        plan = _ADD[what](plan_without_follow_ups(kept), joined)
-        usd = [estimate(one, judge).usd for one in (plan, kept.with_pool(part))]
-        dollars = "" if None in usd else f", ${(usd[0] or 0) - (usd[1] or 0):,.2f}"
-        cost = f" (about {len(plan) - len(kept):,} calls{dollars})"
-    command = shlex.join(["youden", "extend", what, str(folder.path), config.pool])
-    return f"{counted(n, what.removesuffix('s'))} came to its pool; let them join it: `{command}`{cost}. Or give"
+        judge = load_judge_of_run(config)
+        plan = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
+        usd = estimate(plan, judge).usd
+        old_usd = estimate(stored.with_pool(old_pool), judge).usd
+        dollars = "" if usd is None or old_usd is None else f", ${usd - old_usd:,.2f}"
+        cost = f" (about {len(plan) - len(stored):,} calls{dollars})"
+    command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
+    return f"{format_count(n, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
 
 
-def _holds(folder: RunFolder, other: str, *, way: str = "") -> RunFolderError:
+def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
+    """Return the error for a folder that holds something else; `remedy` ends where "another name or --out" follows."""
     return RunFolderError(
-        f"{folder.path} holds {other}. {way or 'Give'} this run another name or --out; with the same store "
-        "nothing it paid for is asked again.",
+        f"{folder.path} holds {content}. {remedy or 'Set'} another name or --out for this run; with the same store, stored "
+        "answers are reused.",
         slug="run-other",
     )
 
 
-def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Whether answers signed `said` can be this judge's; a replay repeats whomever it repeats."""
+def _is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
+    """Return whether answers of the recorded judge can be those of `judge`; a replay can have answers of any judge."""
     if judge.backend == REPLAY:
         return True
     if judge.judges:
-        members = said.get("judges")
-        if not isinstance(members, list) or len(members) != len(judge.judges) or said.get("vote") != judge.vote:
+        members = recorded.get("judges")
+        if not isinstance(members, list) or len(members) != len(judge.judges) or recorded.get("vote") != judge.vote:
             return False
         pairs = zip(members, judge.judges, strict=True)
-        return all(isinstance(one, dict) and _same_judge(one, member) for one, member in pairs)
+        return all(isinstance(old, dict) and _is_same_judge(old, new) for old, new in pairs)
     if not judge.makes_calls:
-        return said.get("name") == judge.backend
-    # another parser reads all stored answers again, so that no reading of the old one remains
-    return all(said.get(name) == value for name, value in judge.describe().items() if name != "parser")
+        return recorded.get("name") == judge.backend
+    # a change of the parser is allowed, because all stored answers are parsed again
+    return all(recorded.get(name) == value for name, value in judge.describe().items() if name != "parser")

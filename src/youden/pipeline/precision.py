@@ -1,6 +1,6 @@
-"""How sure a run will be: what its answers, or else four judged domains, let one expect of more and of fewer calls.
+"""Forecast the precision of a run at more and at fewer calls, and what a requested precision takes.
 
-Where the run asks until a width is there, also what that takes.
+Forecasts use the variance components of the run's own answers if it has any, and otherwise those of four reference data sets.
 """
 
 from __future__ import annotations
@@ -14,161 +14,250 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError, StatisticsError
-from youden.pipeline.abilities import balanced
-from youden.pipeline.ranking import standing_of
-from youden.protocol.blocks import extensions_of
-from youden.protocol.designs.adaptive import SHARE, Adaptive, Width, adaptive_of, width_of
+from youden.pipeline.abilities import is_balanced
+from youden.pipeline.ranking import estimate_abilities
+from youden.protocol.blocks import get_extensions
+from youden.protocol.designs.adaptive import HALF_WIDTH_FRACTION, Adaptive, Width, get_adaptive_design, get_width_design
 from youden.stats.forecast import (
-    DOMAINS,
-    DomainRange,
-    OwnVariances,
-    alike_width,
+    REFERENCE_DATA,
+    AgentVariances,
+    ReferenceRange,
+    components_at_quantile,
+    estimate_components,
     expected_recall,
     expected_regret,
     expected_rho,
+    find_min_blocks,
+    find_min_items,
+    half_width_for_regret,
     half_widths,
-    items_for,
-    nearest,
-    odd_parts,
-    parts_of,
+    min_regret_bound,
+    prior_components,
     prior_half_width,
-    prior_parts,
-    range_of,
-    slots_for,
+    summarize_range,
 )
-from youden.stats.trials.trial_errors import item_contributions
+from youden.stats.trials.trial_errors import compute_item_influence
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.facts import RunFacts
 from youden.types.judging import AnswerKind
 from youden.types.pool import Json
 
-OWN = "the run's own answers"
-TIMES = (0.5, 1.0, 2.0)
-"""How many times its calls a plan's half-width is told for."""
+OWN_ANSWERS = "the run's own answers"
+BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
+"""Multiples of a plan's calls for which its half-width is forecast."""
 
 
-def run_parts(result: Verdicts) -> OwnVariances:
-    """Both parts of the variance of a plan in slots, from its answers. Raises: StatisticsError."""
-    found = standing_of(result)
-    plan = result.plan
-    used = (plan.slot >= 0) & result.answered
+def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
+    """Estimate the variance components of abilities from answers to a plan in blocks.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to the plan.
+
+    Returns
+    -------
+    AgentVariances
+        Agent × item variance, and residual variance of a trial, of each agent.
+
+    Raises
+    ------
+    StatisticsError
+        If the answers cannot be fitted, for example [trial-none].
+    """
+    abilities = estimate_abilities(verdicts)
+    plan = verdicts.plan
+    used = (plan.slot >= 0) & verdicts.answered
     weight = plan.trials.weight_first[used]
-    of = item_contributions(
+    contributions = compute_item_influence(
         plan.first[used],
         plan.second[used],
         plan.item[used],
-        result.answer[used],
-        ability=found.ability,
+        verdicts.answer[used],
+        ability=abilities.ability,
         first_weight=weight,
         second_weight=weight,
         n_items=plan.n_items,
     )
-    return parts_of(of, np.diag(found.covariance.covariance))
+    return estimate_components(contributions, np.diag(abilities.covariance.covariance))
 
 
-class Expected:
-    """What the paired trials of a plan, `trials` per agent, are expected to give.
+class PrecisionForecast:
+    """Forecast of what the paired trials of a plan give.
 
-    `half_width` is the average agent's, by multiples of the plan's trials, as a range over reference data sets, or one number
-    from the run's own answers; none for a plan without slots. `trials_needed` per agent give the half-width `width` that was
-    asked for; it is None if these items do not allow it, and `items_needed` would. `rho` and `recall`, to a dense ranking,
-    are None outside what was measured. `regret` is the expected regret of uniform allocation and of a search, by multiples of
-    the trials. `max_regret` is the regret bound that a search aims at; on these items it stays above `lowest_bound`, and
-    takes from `search_calls[0]` to `search_calls[1]` paired calls, the latter None if that exceeds all comparisons;
-    `search_items` items would do. `source` states where the half-widths come from.
+    Attributes
+    ----------
+    trials : float
+        Paired trials per agent.
+    n_apart : int
+        Independent calls.
+    half_width : dict of float to ReferenceRange
+        Half-width of the average agent's interval at multiples of the plan's trials: a range over the reference data sets, or one
+        value from the run's own answers. Empty for a plan without blocks.
+    width : float or None
+        Half-width that the plan aims at.
+    trials_needed : ReferenceRange or None
+        Trials per agent that give `width`; None if these items do not allow it.
+    items_needed : int or None
+        Number of items that would allow it.
+    rho, recall : ReferenceRange or None
+        Spearman's ρ to a dense ranking, and the fraction of its top 5 that is found; None outside the measured range.
+    regret : dict of float to tuple of ReferenceRange
+        Expected regret of uniform allocation and of a search, at multiples of the trials.
+    max_regret : float or None
+        Maximum regret at which a search stops. The next three exist only with it.
+    lowest_bound : ReferenceRange
+        Smallest regret bound that these items allow if the best agents are equally good.
+    search_calls : tuple of (int, int or None)
+        Paired calls that the search takes if one agent is clearly the best, and if all are equally good; None if that exceeds all
+        comparisons.
+    search_items : int
+        Number of items on which `max_regret` can be reached.
+    domains, source : str
+        Names of the reference data sets; where the half-widths come from.
     """
 
-    def __init__(self, plan: Plan, parts: OwnVariances | None = None, *, kind: AnswerKind = "yes or no") -> None:
-        """parts: variance parts from the run's own answers, None if there are none; kind: of the judge's answers."""
-        search = adaptive_of(plan) if plan.design == Adaptive.name else None
-        design = width_of(plan) if plan.design == Width.name else None
-        has_slots, n_items = bool((plan.slot >= 0).any()), plan.n_items
+    def __init__(self, plan: Plan, components: AgentVariances | None = None, *, kind: AnswerKind = "yes or no") -> None:
+        """Forecast the precision of a plan.
+
+        Parameters
+        ----------
+        plan : Plan
+            Plan of the run.
+        components : AgentVariances, optional
+            Variance components from the run's own answers. Default: those of the reference data sets.
+        kind : {"graded", "yes or no", "lexical"}, default "yes or no"
+            Kind of the judge's answers.
+        """
+        search = get_adaptive_design(plan) if plan.design == Adaptive.name else None
+        design = get_width_design(plan) if plan.design == Width.name else None
+        has_blocks, n_items = bool((plan.slot >= 0).any()), plan.n_items
+        max_blocks = (plan.n_agents - 1) * n_items
         n_paired = int((plan.arm == PAIRED).sum())
         self.n_apart = len(plan) - n_paired
         self.max_regret = None if search is None else search.within
-        most = (plan.n_agents - 1) * n_items
         if self.max_regret is not None:
-            self._set_search(self.max_regret, n_paired, prior_parts(kind), plan)
+            self._set_search(self.max_regret, n_paired, prior_components(kind), plan)
         elif search is not None:
             n_paired = search.budget(plan.split.train)
         self.trials = 2 * n_paired / plan.n_agents
-        self.half_width: dict[float, DomainRange] = {}
-        for times in TIMES if has_slots and search is None else ():
-            n_slots = round(times * self.trials / 2)
-            if 2 <= n_slots <= most:
-                self.half_width[times] = (
-                    prior_half_width(n_slots, n_items, kind)
-                    if parts is None
-                    else range_of(half_widths(parts, n_slots, n_items).mean(keepdims=True))
-                )
-        is_measured = has_slots and self.trials < 2 * most
-        self.regret: dict[float, tuple[DomainRange, DomainRange]] = {}
-        for times in TIMES if is_measured and self.max_regret is None else ():
-            uniform, searched = (expected_regret(times * self.trials, search=by) for by in (False, True))
+
+        self.half_width: dict[float, ReferenceRange] = {}
+        for multiple in BUDGET_MULTIPLES if has_blocks and search is None else ():
+            n_blocks = round(multiple * self.trials / 2)
+            if not 2 <= n_blocks <= max_blocks:
+                continue
+            if components is None:
+                self.half_width[multiple] = prior_half_width(n_blocks, n_items, kind)
+            else:
+                mean = half_widths(components, n_blocks, n_items).mean(keepdims=True)
+                self.half_width[multiple] = summarize_range(mean)
+
+        is_measured = has_blocks and self.trials < 2 * max_blocks
+        self.regret: dict[float, tuple[ReferenceRange, ReferenceRange]] = {}
+        for multiple in BUDGET_MULTIPLES if is_measured and self.max_regret is None else ():
+            uniform = expected_regret(multiple * self.trials, search=False)
+            searched = expected_regret(multiple * self.trials, search=True)
             if uniform is not None and searched is not None:
-                self.regret[times] = uniform, searched
-        self.width, self.trials_needed, self.items_needed = None if design is None else design.width, None, None
+                self.regret[multiple] = uniform, searched
+
+        self.width: float | None = None
+        self.trials_needed: ReferenceRange | None = None
+        self.items_needed: int | None = None
         if design is not None:
-            share, each = (1.0, _each(odd_parts(SHARE, kind))) if parts is None else (SHARE, [parts])
-            slots = [slots_for(one, design.width, share=share, n_items=n_items, most=most) for one in each]
-            enough = [2.0 * n for n in slots if n is not None]
-            self.trials_needed = range_of(np.array(enough)) if enough else None
-            if not enough:
-                items = [items_for(one, design.width, share=share, n_agents=plan.n_agents) for one in each]
-                self.items_needed = min((n for n in items if n is not None), default=None)
+            self.width = design.width
+            self._set_needed(design.width, plan, components, kind)
         has_forecast = is_measured and search is None
         self.rho = expected_rho(self.trials, kind) if has_forecast else None
         self.recall = expected_recall(self.trials, kind) if has_forecast else None
-        self.domains = ", ".join(one.name for one in DOMAINS[kind])
-        self.source = OWN if parts else f"{self.domains}, by {kind} answers; this run has no answers yet"
+        self.domains = ", ".join(domain.name for domain in REFERENCE_DATA[kind])
+        self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
-    def _set_search(self, max_regret: float, n_paired: int, prior: OwnVariances, plan: Plan) -> None:
-        each, n_items, most = _each(prior), plan.n_items, (plan.n_agents - 1) * plan.n_items
-        width = alike_width(max_regret, plan.n_agents)
-        slots = [slots_for(one, width, share=1.0, n_items=n_items, most=most) for one in each]
-        limits = np.array([nearest(one, n_items) for one in each])
-        self.lowest_bound = range_of(limits)
-        self.search_items = ceil(n_items * (float(limits.mean()) / max_regret) ** 2)
-        self.search_calls = (n_paired, None if None in slots else max(n or 0 for n in slots) * plan.n_agents)
+    def _set_needed(self, width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
+        """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width."""
+        if components is None:
+            fraction, cases = 1.0, _split_components(components_at_quantile(HALF_WIDTH_FRACTION, kind))
+        else:
+            fraction, cases = HALF_WIDTH_FRACTION, [components]
+        max_blocks = (plan.n_agents - 1) * plan.n_items
+        blocks = [
+            find_min_blocks(case, width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks)
+            for case in cases
+        ]
+        trials = [2.0 * n for n in blocks if n is not None]
+        if trials:
+            self.trials_needed = summarize_range(np.array(trials))
+            return
+        items = [find_min_items(case, width, fraction=fraction, n_agents=plan.n_agents) for case in cases]
+        self.items_needed = min((n for n in items if n is not None), default=None)
+
+    def _set_search(self, max_regret: float, n_paired: int, components: AgentVariances, plan: Plan) -> None:
+        """Set `lowest_bound`, `search_items` and `search_calls`; `components` has one value per reference data set."""
+        cases, n_items = _split_components(components), plan.n_items
+        max_blocks = (plan.n_agents - 1) * n_items
+        width = half_width_for_regret(max_regret, plan.n_agents)
+        blocks = [find_min_blocks(case, width, fraction=1.0, n_items=n_items, max_blocks=max_blocks) for case in cases]
+        bounds = np.array([min_regret_bound(case, n_items) for case in cases])
+        self.lowest_bound = summarize_range(bounds)
+        self.search_items = ceil(n_items * (float(bounds.mean()) / max_regret) ** 2)
+        max_calls = None if None in blocks else max(n or 0 for n in blocks) * plan.n_agents
+        self.search_calls = (n_paired, max_calls)
 
     @property
     def usual_half_width(self) -> str | None:
-        """At the plan's own trials, over reference data sets; None if nothing is expected."""
-        return _span(self.half_width[1.0]) if 1.0 in self.half_width else None
+        """Half-width at the plan's own trials, as text; None without a forecast."""
+        return _format_range(self.half_width[1.0]) if 1.0 in self.half_width else None
 
     def to_json(self) -> dict[str, Json]:
-        """Return all of it as `youden run --json` prints it."""
+        """Return the forecast in the form of the output of `youden run --json`."""
         names = ("n_apart", "width", "trials_needed", "items_needed", "rho", "recall", "regret", "source", "domains")
-        ranges = {name: getattr(self, name) for name in names}
-        ranges |= {name: value._asdict() for name, value in ranges.items() if isinstance(value, DomainRange)}
-        half_width: Json = {f"{times:g}": width._asdict() for times, width in self.half_width.items()}
+        values = {name: getattr(self, name) for name in names}
+        values |= {name: value._asdict() for name, value in values.items() if isinstance(value, ReferenceRange)}
+        half_width: Json = {f"{multiple:g}": width._asdict() for multiple, width in self.half_width.items()}
         reach: Json = None
         if self.max_regret is not None:
             reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
-        return {"trials": self.trials, "half_width": half_width, **ranges, "reach": reach}
+        return {"trials": self.trials, "half_width": half_width, **values, "reach": reach}
 
 
-def _each(parts: OwnVariances) -> list[OwnVariances]:
-    return [OwnVariances(*row) for row in np.array(parts).T[:, :, None]]
+def _split_components(components: AgentVariances) -> list[AgentVariances]:
+    """Split variance components of several agents into those of each."""
+    return [AgentVariances(*row) for row in np.array(components).T[:, :, None]]
 
 
-def known_parts(folder: RunFolder) -> OwnVariances | None:
-    """By the answers in a run's folder; None where there are too few, and where the run was extended or has no whole slots."""
+def read_variance_components(folder: RunFolder) -> AgentVariances | None:
+    """Estimate the variance components of abilities from the answers in a run's folder.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Returns
+    -------
+    AgentVariances or None
+        None if there are too few answers, if the run was extended, or if its blocks are not complete.
+
+    Raises
+    ------
+    RunFolderError
+        If a file is damaged.
+    """
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
-    kept = folder.read_plan()
-    if kept.digest == folder.judged_plan() and balanced(kept) and not extensions_of(kept).steps:
+    plan = folder.read_plan()
+    if plan.digest == folder.read_judged_plan_digest() and is_balanced(plan) and not get_extensions(plan).steps:
         with suppress(StatisticsError):
-            return run_parts(folder.read_verdicts(kept))
+            return estimate_variance_components(folder.read_verdicts(plan))
     return None
 
 
-_LARGE = 2_000_000
-"""Trials above which answers are not read again to say how many more would tell."""
-_OUT_OF_SIGHT = 100
-"""Times its items from which on nobody is told to find more."""
-_FIRST = 1.3
-"""How much wider than a pair's own interval the bound is that allows for having come first, about."""
+_MAX_TRIALS = 2_000_000
+"""Number of trials above which the answers are not read again to forecast how many more are needed."""
+_MAX_ITEM_FACTOR = 100
+"""Maximum number of items that the next step suggests, as a multiple of those of the run."""
+_SELECTION_FACTOR = 1.3
+"""Approximate ratio of the selection-adjusted bound to the half-width of a single difference."""
 
 
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
@@ -197,8 +286,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     If the run has an extension that was stopped, the next step is to finish it, because until then another one is refused.
     """
     unfinished = folder.read_config().unfinished
-    if unfinished is not None and len(extensions_of(folder.read_plan_alone()).steps) <= unfinished.number:
-        return f"finish the extension that was stopped: `{unfinished.command(folder.path)}`"
+    if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
+        return f"finish the extension that was stopped: `{unfinished.format_command(folder.path)}`"
     choice = facts.choice
     if (
         choice is None
@@ -210,142 +299,185 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     run, plan = shlex.quote(str(folder.path)), folder.read_plan()
     if plan.rounds is not None:
         return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
-    two = [choice.agents[-1], choice.as_good[0]]
-    slots, items = _told_apart_by(folder, plan, two)
-    if slots is None:
-        if items is None or items > _OUT_OF_SIGHT * plan.n_items:
-            return f"{' and '.join(two)} may well be equally good: {_OUT_OF_SIGHT} times as many items might not separate them"
-        return f"about {items:,} more items would separate {' and '.join(two)}: `youden extend items {run} POOL`"
-    # A call places an agent that is focused on; a slot of K calls gives everybody two.
-    focus = plan.n_agents > 2 * len(two)
-    calls = slots * 2 * (len(two) if focus else plan.n_agents)
-    usd = f", ${usd_per_call * calls:,.2f}" if usd_per_call else ""
-    names = shlex.join(word for name in two for word in ("--focus", name))
-    command = f"youden extend calls {run} {calls}{f' {names}' if focus else ''}"
-    return f"about {calls:,} more calls{usd} would separate {' and '.join(two)}: `{command}`"
+    pair = [choice.agents[-1], choice.as_good[0]]
+    names = " and ".join(pair)
+    n_blocks, n_items = _blocks_to_separate(folder, plan, pair)
+    if n_blocks is None:
+        if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
+            return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
+        return f"about {n_items:,} more items would separate {names}: `youden extend items {run} POOL`"
+
+    # with --focus, a call counts for one of the two agents; in a block of K calls, each agent has two
+    has_focus = plan.n_agents > 2 * len(pair)
+    n_calls = n_blocks * 2 * (len(pair) if has_focus else plan.n_agents)
+    cost = f", ${usd_per_call * n_calls:,.2f}" if usd_per_call else ""
+    command = f"youden extend calls {run} {n_calls}"
+    if has_focus:
+        command += " " + shlex.join(word for name in pair for word in ("--focus", name))
+    return f"about {n_calls:,} more calls{cost} would separate {names}: `{command}`"
 
 
-def _told_apart_by(folder: RunFolder, plan: Plan, two: Sequence[str]) -> tuple[int | None, int | None]:
-    """Slots more that may tell two agents apart; where these items have not so many, None, and the items more that may."""
-    K, J = plan.n_agents, plan.n_items
+def _blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> tuple[int | None, int | None]:
+    """Forecast the number of additional blocks that would separate two agents, or of items if blocks on these are not enough.
+
+    Returns the number of blocks and None, or None and the number of items; both are None without a forecast.
+    """
+    n_agents, n_items = plan.n_agents, plan.n_items
     rows = {row.agent: row for row in folder.read_ranking()}
-    ability, half = [], 0.0
-    for name in two:
+    ability, squared_half_width = [], 0.0
+    for name in pair:
         row = rows[name]
         if row.ability is None or row.low is None or row.high is None:
             return None, None
         ability.append(row.ability)
-        half += ((row.high - row.low) / 2) ** 2
-    apart = abs(ability[0] - ability[1]) / _FIRST
-    if not apart > 0:
+        squared_half_width += ((row.high - row.low) / 2) ** 2
+    difference = abs(ability[0] - ability[1]) / _SELECTION_FACTOR
+    if not difference > 0:
         return None, None
-    now, most = int((plan.arm == PAIRED).sum()) / K, (K - 1) * J
-    parts = None if len(plan) > _LARGE else known_parts(folder)
-    if parts is None:
-        need = now * half / apart**2
-        times = max(need / now, 1.1)
-        return (ceil((times - 1) * now), None) if times * now <= most else (None, ceil((times - 1) * J))
-    places = [plan.agent_ids.index(name) for name in two]
-    both = OwnVariances(*(part[places].sum(keepdims=True) for part in parts))
-    slots = slots_for(both, apart, share=1.0, n_items=J, most=most)
-    if slots is not None and now < most:
-        return max(slots - round(now), ceil(now / 10)), None
-    n_items = items_for(both, apart, share=1.0, n_agents=K)
-    return None, None if n_items is None else max(n_items - J, ceil(J / 10))
+
+    n_blocks, max_blocks = int((plan.arm == PAIRED).sum()) / n_agents, (n_agents - 1) * n_items
+    components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
+    if components is None:
+        # half-width ∝ 1/√blocks
+        n_needed = n_blocks * squared_half_width / difference**2
+        factor = max(n_needed / n_blocks, 1.1)
+        if factor * n_blocks <= max_blocks:
+            return ceil((factor - 1) * n_blocks), None
+        return None, ceil((factor - 1) * n_items)
+
+    positions = [plan.agent_ids.index(name) for name in pair]
+    of_difference = AgentVariances(*(component[positions].sum(keepdims=True) for component in components))
+    needed = find_min_blocks(of_difference, difference, fraction=1.0, n_items=n_items, max_blocks=max_blocks)
+    if needed is not None and n_blocks < max_blocks:
+        return max(needed - round(n_blocks), ceil(n_blocks / 10)), None
+    items_needed = find_min_items(of_difference, difference, fraction=1.0, n_agents=n_agents)
+    return None, None if items_needed is None else max(items_needed - n_items, ceil(n_items / 10))
 
 
-def refuse_out_of_reach(plan: Plan) -> None:
-    """Raises: PlanError [width-items] where a plan asks for a width that its items cannot give.
+def check_width_attainable(plan: Plan) -> None:
+    """Raise PlanError [width-items] if a plan aims at a half-width that its items cannot give.
 
-    That is: not even where items matter half as much as in the judged domain where they matter least.
+    The agent × item variance is assumed to be half of the smallest one in the reference data sets.
     """
-    design, own = width_of(plan), min(one.own for one in DOMAINS["graded"]) / 2
-    least = OwnVariances(np.array([own]), np.zeros(1))
-    if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:
-        n_items = items_for(least, design.width, share=1.0, n_agents=plan.n_agents)
+    design, agent_item = get_width_design(plan), min(domain.agent_item for domain in REFERENCE_DATA["graded"]) / 2
+    smallest = AgentVariances(np.array([agent_item]), np.zeros(1))
+    if find_min_blocks(smallest, design.width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items) is None:
+        n_items = find_min_items(smallest, design.width, fraction=1.0, n_agents=plan.n_agents)
         raise PlanError(
-            f"± {design.width:g} was asked for on {plan.n_items:,} items. Agents differ so much from item to item that "
-            f"intervals stay wider than that, however often they are asked. Give {n_items or 0:,} items or more, or a wider "
-            "width.",
+            f"The half-width cannot be reached on {plan.n_items:,} items: got ± {design.width:g}. Abilities vary so much between "
+            f"items that intervals stay wider with any number of calls. Add items, to {n_items or 0:,} or more in all, or set a "
+            "larger width.",
             slug="width-items",
         )
 
 
-def expected_words(expected: Expected, *, usd_per_call: float | None = None, n_agents: int = 0) -> Iterator[str]:
-    """Plain sentences: trials an agent, widths, what a width takes, ρ and recall, and where that comes from."""
-    times = {0.5: "at half the calls", 2.0: "at twice the calls"}
-    said = [f"{_span(expected.half_width[x])} {words}" for x, words in times.items() if x in expected.half_width]
-    line = f"{expected.trials:,.0f} trials an agent"
+def format_forecast(
+    expected: PrecisionForecast, *, usd_per_call: float | None = None, n_agents: int = 0
+) -> Iterator[str]:
+    """Format a forecast as sentences.
+
+    Parameters
+    ----------
+    expected : PrecisionForecast
+        Forecast of a plan.
+    usd_per_call : float, optional
+        Price of a call; without it, no cost is given.
+    n_agents : int, default 0
+        Number of agents; used if the plan aims at a half-width.
+
+    Yields
+    ------
+    str
+        A sentence about the trials per agent, the half-width, what a goal takes, ρ and recall, regret, or the source.
+    """
+    labels = {0.5: "at half the calls", 2.0: "at twice the calls"}
+    others = [
+        f"{_format_range(expected.half_width[x])} {label}" for x, label in labels.items() if x in expected.half_width
+    ]
+    line = f"{expected.trials:,.0f} trials per agent"
     if 1.0 in expected.half_width:
-        more = f" ({', '.join(said)})" if said else ""
-        line += f"; the average agent's 95 % interval comes to about ± {expected.usual_half_width}{more}"
+        suffix = f" ({', '.join(others)})" if others else ""
+        line += f"; the average agent's 95 % interval is about ± {expected.usual_half_width}{suffix}"
     yield line
     if expected.width is not None:
-        yield _of_width(expected, expected.width, usd_per_call, n_agents)
+        yield _format_half_width(expected, expected.width, usd_per_call, n_agents)
     if expected.rho is not None and expected.recall is not None:
         yield (
-            f"on judged data a plan of so many trials has ρ {_shown(expected.rho)} to the ranking by all calls and finds "
-            f"{_shown(expected.recall, 2)} of its top 5 ({expected.domains})"
+            f"on reference data, a plan with as many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by "
+            f"all calls and finds {_format_mean_and_range(expected.recall, 2)} of its top 5 ({expected.domains})"
         )
     if 1.0 in expected.regret:
-        yield _of_regret(expected.regret)
+        yield _format_regret(expected.regret)
     if expected.max_regret is not None:
-        yield from _of_search(expected, expected.max_regret, usd_per_call)
+        yield from _format_search(expected, expected.max_regret, usd_per_call)
     if expected.half_width:
-        yield f"widths are from {expected.source}"
-        if expected.source != OWN:
-            yield "judges and agents differ by so much; a run of fewer calls first says by its own answers what more of them buy"
+        yield f"half-widths are forecast from {expected.source}"
+        if expected.source != OWN_ANSWERS:
+            yield "judges and agents differ that much; a run with fewer calls first gives a forecast from its own answers"
 
 
-def _of_regret(regret: dict[float, tuple[DomainRange, DomainRange]]) -> str:
-    """What taking the first one loses, and which way of asking loses less."""
-    alike, searched = regret[1.0]
-    more = [
-        f"{regret[x][0].mean:.3f} at {words}" for x, words in ((0.5, "half the calls"), (2.0, "twice")) if x in regret
-    ]
-    said = f" ({', '.join(more)})" if more else ""
-    better = "to take one, look for it" if searched.mean < alike.mean else "looking for one does no better"
+def _format_regret(regret: dict[float, tuple[ReferenceRange, ReferenceRange]]) -> str:
+    """Format the expected regret of uniform allocation and of a search, by multiples of the trials."""
+    uniform, searched = regret[1.0]
+    labels = {0.5: "half the calls", 2.0: "twice"}
+    others = [f"{regret[x][0].mean:.3f} at {label}" for x, label in labels.items() if x in regret]
+    suffix = f" ({', '.join(others)})" if others else ""
+    advice = "use a search to select one agent" if searched.mean < uniform.mean else "a search is no better"
     return (
-        f"who comes first is worse than the best by {_shown(alike)} on average where all are asked alike"
-        f"{said}, by {_shown(searched)} with `top: 1` on as many calls: {better}"
+        f"the top agent is behind the best by {_format_mean_and_range(uniform)} on average if all are sampled equally"
+        f"{suffix}, and by {_format_mean_and_range(searched)} with `top: 1` and as many calls: {advice}"
     )
 
 
-def _of_search(expected: Expected, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
-    low, high = expected.search_calls
+def _format_search(expected: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
+    """Yield sentences about the calls that a search takes, and about items that do not allow its maximum regret."""
+    min_calls, max_calls = expected.search_calls
     if max_regret < expected.lowest_bound.low:
         yield (
-            f"within {max_regret:g} is out of reach on these items unless one agent stands out: where all are alike the bound "
-            f"stays above {_shown(expected.lowest_bound)}; about {expected.search_items:,} items would do"
+            f"within {max_regret:g} cannot be reached on these items unless one agent is clearly the best: if all are equally "
+            f"good, the bound stays above {_format_mean_and_range(expected.lowest_bound)}; about {expected.search_items:,} items "
+            "would suffice"
         )
-    usd = [f", ${usd_per_call * n:,.2f}" if usd_per_call and n else "" for n in (low, high)]
-    most = "every comparison and more" if high is None else f"{high:,}{usd[1]}"
+    min_cost = _format_cost(min_calls, usd_per_call)
+    largest = "more than all comparisons"
+    if max_calls is not None:
+        largest = f"{max_calls:,}{_format_cost(max_calls, usd_per_call)}"
     yield (
-        f"within {max_regret:g} takes from {low:,} paired calls{usd[0]}, where one agent stands out, to {most}, where all are "
-        "alike"
+        f"within {max_regret:g} takes {min_calls:,} paired calls{min_cost} if one agent is clearly the best, and {largest} if "
+        "all are equally good"
     )
 
 
-def _of_width(expected: Expected, width: float, usd_per_call: float | None, n_agents: int) -> str:
+def _format_cost(n_calls: int, usd_per_call: float | None) -> str:
+    """Format the cost of calls after a comma; empty if it is unknown or 0."""
+    return f", ${usd_per_call * n_calls:,.2f}" if usd_per_call and n_calls else ""
+
+
+def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: float | None, n_agents: int) -> str:
+    """Format what a half-width takes: trials, calls and cost, or items if these do not allow it."""
     if expected.trials_needed is None:
-        n = expected.items_needed
-        return f"± {width:g} cannot be had on these items" + (
-            "" if n is None else f": it takes about {n:,} items like them, or more"
-        )
+        n_items = expected.items_needed
+        text = f"± {width:g} cannot be reached on these items"
+        return text if n_items is None else f"{text}: it takes about {n_items:,} items like them, or more"
     low, mean, high = expected.trials_needed
-    calls = [n_agents * trials / 2 + expected.n_apart for trials in (low, high)]
-    usd = "" if not usd_per_call else f", ${usd_per_call * calls[0]:,.2f} to ${usd_per_call * calls[1]:,.2f}"
+    low_calls, high_calls = (n_agents * trials / 2 + expected.n_apart for trials in (low, high))
+    cost = ""
     if high - low < 1:
-        usd = "" if not usd_per_call else f", ${usd_per_call * calls[0]:,.2f}"
-        return f"± {width:g} takes about {mean:,.0f} trials an agent, {calls[0]:,.0f} calls{usd}"
-    return f"± {width:g} takes {low:,.0f} to {high:,.0f} trials an agent, {calls[0]:,.0f} to {calls[1]:,.0f} calls{usd}"
+        if usd_per_call:
+            cost = f", ${usd_per_call * low_calls:,.2f}"
+        return f"± {width:g} takes about {mean:,.0f} trials per agent, {low_calls:,.0f} calls{cost}"
+    if usd_per_call:
+        cost = f", ${usd_per_call * low_calls:,.2f} to ${usd_per_call * high_calls:,.2f}"
+    return f"± {width:g} takes {low:,.0f} to {high:,.0f} trials per agent, {low_calls:,.0f} to {high_calls:,.0f} calls{cost}"
 
 
-def _span(value: DomainRange) -> str:
+def _format_range(value: ReferenceRange) -> str:
+    """Format the lowest and highest value."""
     low, _, high = (f"{x:.3f}" for x in value)
     return low if low == high else f"{low} to {high}"
 
 
-def _shown(value: DomainRange, digits: int = 3) -> str:
+def _format_mean_and_range(value: ReferenceRange, digits: int = 3) -> str:
+    """Format the mean, with the lowest and highest value in parentheses."""
     low, mean, high = (f"{x:.{digits}f}" for x in value)
     return mean if low == high else f"{mean} ({low} to {high})"

@@ -14,25 +14,30 @@ from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import StatisticsError, YoudenError
 from youden.pipeline.abilities import (
     Abilities,
-    Aim,
+    EstimationRequest,
     Groups,
-    Search,
-    choice_of,
-    mean_abilities,
-    of_slots,
-    ranking_table,
-    told_apart,
+    SearchState,
+    agent_differences,
+    build_ranking_table,
+    estimate_block_means,
+    estimate_mean_abilities,
+    summarize_choice,
 )
-from youden.pipeline.additive_abilities import fit_rates, fitted
-from youden.pipeline.alternative_rankings import AllAnswers, standing_findings, standings_of, with_standings
-from youden.pipeline.interim_analyses import of_search
-from youden.pipeline.linked_abilities import first_part, on_first_items, searched_on
-from youden.pipeline.multi_judge import JUDGES, answers_for, as_asked
-from youden.pipeline.recommendation import judge_rates, recommendation_of, signal_facts
-from youden.protocol.blocks import extensions_of
+from youden.pipeline.additive_abilities import fit_rates, fit_trials
+from youden.pipeline.alternative_rankings import (
+    PairedAnswers,
+    alternative_ranking_findings,
+    rank_alternatives,
+    with_alternative_columns,
+)
+from youden.pipeline.interim_analyses import fit_search
+from youden.pipeline.linked_abilities import analyze_extended_search, center_on_first_items, select_first_plan
+from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
+from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend_from_abilities
+from youden.protocol.blocks import get_extensions
 from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
-from youden.stats.trials.comparisons import Differences, disconnected
+from youden.stats.trials.comparisons import Differences, describe_components
 from youden.types import Finding, Plan, Verdicts
 from youden.types.facts import PartnerRules
 from youden.types.results import Rates
@@ -55,7 +60,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         Population that the intervals refer to: more items of this kind, these items alone with all their comparisons
         asked, or, for a jury, also more judges of this kind.
     method : {"auto", "trial-mean", "additive-fit"}, default "auto"
-        Estimator of the abilities. `trial-mean`: mean answer of an agent's paired trials, less the false-positive rate;
+        Estimator of the abilities. `trial-mean`: mean answer of an agent's paired trials, minus the false-positive rate;
         without intervals if a trial belongs to no slot. `additive-fit`: effects of agents and items, fitted together, which
         allows for agents seen on different items. `auto`: `trial-mean` for complete plans in slots (cyclic), the estimators of
         adaptive and extended plans for those, otherwise `additive-fit`.
@@ -89,27 +94,32 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     >>> len(table), [*table.columns[:5]]
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
-    trials, found, message = _ranked(verdicts, target, method)
-    apart = told_apart(found)
-    ids, rules = verdicts.plan.agent_ids, PartnerRules()
-    made = standings_of(AllAnswers.of(trials), found, apart, ids, rules=rules)
-    table = with_standings(ranking_table(found, ids, apart=apart, groups=_groups_of(verdicts.plan)), made, ids)
-    table.attrs["best"] = None if apart.best is None else ids[apart.best]
-    choice, signal = choice_of(found, ids, apart=apart), signal_facts(judge_rates(trials), found)
+    trials, abilities, message = _rank_agents(verdicts, target, method)
+    differences = agent_differences(abilities)
+    agent_ids, rules = verdicts.plan.agent_ids, PartnerRules()
+    answers = PairedAnswers.from_trials(trials)
+    alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
+    groups = _get_groups(verdicts.plan)
+    table = build_ranking_table(abilities, agent_ids, differences=differences, groups=groups)
+    table = with_alternative_columns(table, alternatives, agent_ids)
+
+    choice = summarize_choice(abilities, agent_ids, differences=differences)
+    signal = assess_signal(measure_judge_rates(trials), abilities)
+    table.attrs["best"] = None if differences.unique_best is None else agent_ids[differences.unique_best]
     table.attrs["choice"] = choice
     table.attrs["signal"] = signal
-    table.attrs["method"] = f"{found.ranking}; {found.method}"
-    table.attrs["recommendation"] = recommendation_of(choice, signal, found)
+    table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"
+    table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities)
     table.attrs["warnings"] = [
         *verdicts.warnings,
-        *trials.alarms(),
+        *trials.find_alarms(),
         *([Finding("fit", message)] if message else []),
-        *standing_findings({one.name: one.facts for one in made}),
+        *alternative_ranking_findings({ranking.name: ranking.facts for ranking in alternatives}),
     ]
     return table
 
 
-def _groups_of(plan: Plan) -> Groups:
+def _get_groups(plan: Plan) -> Groups:
     """Return each agent's group; empty if the plan's pool cannot be read, because groups are only displayed."""
     if plan.source is not None:
         with suppress(YoudenError):
@@ -117,84 +127,184 @@ def _groups_of(plan: Plan) -> Groups:
     return {}
 
 
-def differences_of(result: Verdicts, *, target: Target) -> Differences:
-    """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
-    return told_apart(_ranked(result, target).abilities)
+def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differences:
+    """Compute the pairwise differences of the abilities by which `rank` ranks.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items", "items-and-judges"}
+        Population that the intervals refer to.
+
+    Returns
+    -------
+    Differences
+
+    Raises
+    ------
+    StatisticsError
+        [trial-none] if no paired trial of training cells was answered.
+    """
+    return agent_differences(_rank_agents(verdicts, target).abilities)
 
 
-def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
-    """The same where only rates are known, as in an import. Raises: StatisticsError of the fit."""
-    return told_apart(fit_rates(rates, target=target).found)
+def differences_from_rates(rates: Rates, *, target: Target) -> Differences:
+    """Compute the pairwise differences of abilities if only rates are known, as for imported runs.
+
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    target : {"items-like-these", "these-items"}
+        Population that the intervals refer to.
+
+    Returns
+    -------
+    Differences
+
+    Raises
+    ------
+    StatisticsError
+        If the training scores cannot be fitted, for example [scores-empty].
+    """
+    return agent_differences(fit_rates(rates, target=target).abilities)
 
 
-class RankingMethod(NamedTuple):
-    """ranks: which plans are its own; abilities: None where it cannot rank their trials after all."""
+class AbilityEstimator(NamedTuple):
+    """An estimator of abilities, and the plans that it applies to.
 
-    ranks: Callable[[Plan], bool]
-    abilities: Callable[[TrialsByItem, Aim], Abilities | None]
+    Attributes
+    ----------
+    applies_to : callable
+        Returns whether the estimator is meant for a plan.
+    estimate : callable
+        Returns the abilities of trials, or None if these trials do not allow the estimator after all.
+    """
+
+    applies_to: Callable[[Plan], bool]
+    estimate: Callable[[TrialsByItem, EstimationRequest], Abilities | None]
 
 
 ESTIMATORS = (
-    RankingMethod(
+    AbilityEstimator(
         lambda plan: plan.extensions is not None,
-        lambda trials, aim: searched_on(trials, anchors_of(trials, target=aim.target)),
+        lambda trials, request: analyze_extended_search(
+            trials, estimate_anchor_abilities(trials, target=request.target)
+        ),
     ),
-    RankingMethod(lambda plan: plan.design == Adaptive.name, of_search),
-    RankingMethod(lambda plan: bool(plan.split.train.all()), of_slots),
+    AbilityEstimator(lambda plan: plan.design == Adaptive.name, fit_search),
+    AbilityEstimator(lambda plan: bool(plan.split.train.all()), estimate_block_means),
 )
-"""The first that can ranks; where none can, `fitted`."""
+"""Estimators in the order in which they are tried. If none returns abilities, the additive fit is used."""
 
 
-def trial_abilities(trials: TrialsByItem, aim: Aim) -> Abilities | None:
-    """By the first of `ESTIMATORS` that ranks these trials; None where `fitted` does: dense and cell designs, gaps, a holdout,
-    missing answers."""
-    own = (estimator.abilities(trials, aim) for estimator in ESTIMATORS if estimator.ranks(trials.plan))
-    return next((found for found in own if found is not None), None)
+def estimate_trial_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
+    """Estimate abilities by the first of `ESTIMATORS` that applies to the trials.
+
+    None if the additive fit must be used: for dense and cell designs, gaps, a holdout, or many missing answers.
+    """
+    for estimator in ESTIMATORS:
+        if estimator.applies_to(trials.plan):
+            abilities = estimator.estimate(trials, request)
+            if abilities is not None:
+                return abilities
+    return None
 
 
-def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
-    """`trial_abilities` of answers in memory."""
-    return trial_abilities(TrialsByItem.of(result), Aim(target))
+def trial_abilities_from_verdicts(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
+    """Estimate abilities from answers in memory, without the additive fit.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+
+    Returns
+    -------
+    Abilities or None
+        None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or many missing answers.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-none] if no paired trial was answered.
+    """
+    return estimate_trial_abilities(TrialsByItem.from_verdicts(verdicts), EstimationRequest(target))
 
 
-def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:
-    """Abilities of a plan in slots after a look. before: as `Aim` has it. Raises: as `fitted`."""
-    trials = TrialsByItem.of(result)
-    return trial_abilities(trials, Aim(target, before)) or fitted(trials, target=target).found
+def estimate_abilities(
+    verdicts: Verdicts, *, target: Target = "items-like-these", previous_search: SearchState | None = None
+) -> Abilities:
+    """Estimate abilities from answers in memory, by the estimator for their plan.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population that the intervals refer to.
+    previous_search : SearchState, optional
+        State of the search after an earlier round, whose analyses need not be repeated.
+
+    Returns
+    -------
+    Abilities
+
+    Raises
+    ------
+    StatisticsError
+        If the answers cannot be fitted, for example [trial-none].
+    """
+    trials = TrialsByItem.from_verdicts(verdicts)
+    abilities = estimate_trial_abilities(trials, EstimationRequest(target, previous_search))
+    return abilities or fit_trials(trials, target=target).abilities
 
 
-def anchors_of(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Abilities of the first plan's agents, on the level of its items: from complete slots, or from the fit where cells rank."""
-    part, n_items = first_part(trials), extensions_of(trials.plan).items
-    found = trial_abilities(part, Aim(target, with_items=True))
-    if found is None:
-        return fitted(part, target=target, with_items=True, n_first=n_items).found
-    return on_first_items(found, part, n_items)
+def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
+    """Estimate the abilities of the first plan's agents from complete blocks, on the level of its items.
+
+    An additive fit is used if the first plan has no blocks.
+    """
+    first_plan, n_items = select_first_plan(trials), get_extensions(trials.plan).items
+    abilities = estimate_trial_abilities(first_plan, EstimationRequest(target, with_items=True))
+    if abilities is None:
+        return fit_trials(first_plan, target=target, with_items=True, n_first=n_items).abilities
+    return center_on_first_items(abilities, first_plan, n_items)
 
 
-class _Ranked(NamedTuple):
-    """message: what is wrong with the components of the abilities, or with the fit; empty if nothing is."""
+class _RankedAgents(NamedTuple):
+    """Trials and abilities of a ranking; `message` states what is wrong with the fit, or is empty."""
 
     trials: TrialsByItem
     abilities: Abilities
     message: str
 
 
-def _ranked(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> _Ranked:
+def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> _RankedAgents:
+    """Estimate the abilities for a ranking by the given method."""
     if method not in get_args(RankMethod):
         raise StatisticsError(
             f"The method of a ranking is unknown: got {method!r}. Pass one of: {', '.join(get_args(RankMethod))}.",
             slug="rank-method",
         )
-    if target == JUDGES:
-        verdicts = answers_for(verdicts)
-    trials = TrialsByItem.of(verdicts, votes=target != "items-like-these")
-    abilities = trial_abilities(trials, Aim(target)) if method == "auto" else None
-    if method == "trial-mean":
-        abilities = mean_abilities(verdicts, target=target)
+    if target == ITEMS_AND_JUDGES:
+        verdicts = average_judges(verdicts)
+    trials = TrialsByItem.from_verdicts(verdicts, votes=target != "items-like-these")
+
+    abilities = None
+    if method == "auto":
+        abilities = estimate_trial_abilities(trials, EstimationRequest(target))
+    elif method == "trial-mean":
+        abilities = estimate_mean_abilities(verdicts, target=target)
     if abilities is not None:
-        message = disconnected(abilities.component)
+        message = describe_components(abilities.component)
     else:
-        _, model, abilities = fitted(trials, target=target)
+        _, model, abilities = fit_trials(trials, target=target)
         message = model.message_
-    return _Ranked(trials, abilities if target == "items-like-these" else as_asked(abilities, trials), message)
+
+    if target != "items-like-these":
+        abilities = with_judge_variance(abilities, trials)
+    return _RankedAgents(trials, abilities, message)

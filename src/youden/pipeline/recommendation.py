@@ -1,6 +1,6 @@
 """Measure how well a run's judge discriminates, and recommend agents only on that basis.
 
-Youden's J and its interval come from the run's own trials. No code but `recommendation_of` decides what a run recommends.
+Youden's J and its interval come from the run's own trials. No code but `recommend_from_abilities` decides what a run recommends.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from youden.engines.trial_blocks import RateBlock, TrialsByItem
+from youden.engines.trial_blocks import RateChunk, TrialsByItem
 from youden.pipeline.abilities import LEVEL, Abilities
 from youden.stats.base.metrics import Metric
 from youden.stats.judges.discrimination import ItemTotals, equal_abilities_p, mean_difference, youdens_j
@@ -31,7 +31,7 @@ class JudgeRates(NamedTuple):
     j: Metric
 
 
-def judge_rates(trials: TrialsByItem) -> JudgeRates:
+def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Measure the judge on the answered trials of a run, without follow-ups, probes and held-out cells.
 
     Parameters
@@ -45,14 +45,14 @@ def judge_rates(trials: TrialsByItem) -> JudgeRates:
         J is NaN if a trial type has no answer.
     """
     paired = ItemTotals(trials.plan.n_items)
-    for block in trials.answers():
+    for block in trials.iter_answered():
         paired.add(block.answer, block.item + block.start)
     independent = trials.independent
     return JudgeRates(paired.mean, independent.mean, youdens_j(paired, independent, level=LEVEL))
 
 
-def judge_rates_of_differences(blocks: Iterable[RateBlock], *, n_items: int) -> JudgeRates:
-    """Measure the judge of an imported run, of which only D = TPR − FPR is known."""
+def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
+    """Measure the judge of an imported run, of which only D = TPR − FPR is known; `blocks` are its rates in chunks of items."""
     totals = ItemTotals(n_items)
     for block in blocks:
         answers = block.answers
@@ -60,7 +60,7 @@ def judge_rates_of_differences(blocks: Iterable[RateBlock], *, n_items: int) -> 
     return JudgeRates(float("nan"), float("nan"), mean_difference(totals, level=LEVEL))
 
 
-def signal_facts(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
+def assess_signal(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
     """State the evidence that a judge separates agents.
 
     Parameters
@@ -114,22 +114,22 @@ def recommend(
     if not signal.discriminates:
         return _no_recommendation(signal.judge_reason, signal.judge_remedy)
     if choice is None:
-        return _no_recommendation("some agents cannot be compared with the leader", "Judge comparisons that link them.")
+        return _no_recommendation("some agents cannot be compared with the leader", "Add comparisons that link them.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
-        return _no_recommendation(reason, f"{_bound(choice)} Add calls or items, or use another judge.")
+        return _no_recommendation(reason, f"{_format_bound(choice)} Add calls or items, or use another judge.")
     names = ", ".join(choice.agents)
     if not choice.as_good:
         verb = "It is" if len(choice.agents) == 1 else "They are"
         text = f"Recommended: {names}. {verb} better than every other agent ({choice.level:.0%})."
-        return Recommendation("recommended", choice.agents, f"{text}{_estimate(choice)}")
+        return Recommendation("recommended", choice.agents, f"{text}{_format_estimate(choice)}")
     if max_regret is not None and choice.within <= max_regret:
         return Recommendation(
-            "recommended", choice.agents, f"Recommended: {names}. {_bound(choice)}{_estimate(choice)}"
+            "recommended", choice.agents, f"Recommended: {names}. {_format_bound(choice)}{_format_estimate(choice)}"
         )
     candidates = (*choice.agents, *choice.as_good)
-    more = f" and {len(candidates) - MAX_NAMED} more" if len(candidates) > MAX_NAMED else ""
-    text = f"Candidates: {', '.join(candidates[:MAX_NAMED])}{more}. {_bound(choice)}{_estimate(choice)}"
+    suffix = f" and {len(candidates) - MAX_NAMED} more" if len(candidates) > MAX_NAMED else ""
+    text = f"Candidates: {', '.join(candidates[:MAX_NAMED])}{suffix}. {_format_bound(choice)}{_format_estimate(choice)}"
     return Recommendation("candidates", candidates, text)
 
 
@@ -137,7 +137,7 @@ def _no_recommendation(reason: str, remedy: str) -> Recommendation:
     return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
 
 
-def _bound(choice: ChoiceFacts) -> str:
+def _format_bound(choice: ChoiceFacts) -> str:
     """Format the regret bound of the selection."""
     names = ", ".join(choice.agents)
     if len(choice.agents) > 1:
@@ -146,7 +146,7 @@ def _bound(choice: ChoiceFacts) -> str:
     return f"No other agent is better than {names} by more than {choice.within:.3f} ({choice.level:.0%})."
 
 
-def _estimate(choice: ChoiceFacts) -> str:
+def _format_estimate(choice: ChoiceFacts) -> str:
     """Format the expected regret and the selection-adjusted interval of a single selected agent."""
     if len(choice.agents) > 1:
         return ""
@@ -154,12 +154,27 @@ def _estimate(choice: ChoiceFacts) -> str:
     return f"{regret} Its ability is {choice.low:.3f} … {choice.high:.3f}, adjusted for selection."
 
 
-def recommendation_of(choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities) -> Recommendation:
-    """Recommend agents as `recommend` does, with the maximum regret for which the plan searched."""
-    max_regret = None if abilities.search is None else abilities.search.within
+def recommend_from_abilities(
+    choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities
+) -> Recommendation:
+    """Decide what a run recommends, with the maximum regret for which its plan searched, if it did."""
+    max_regret = None if abilities.search is None else abilities.search.max_regret
     return recommend(choice, signal, max_regret=max_regret)
 
 
-def no_signal(result: Verdicts, abilities: Abilities) -> str:
-    """Explain why the judge of these answers cannot find a best agent; empty if it discriminates."""
-    return signal_facts(judge_rates(TrialsByItem.of(result)), abilities).judge_reason
+def explain_missing_signal(result: Verdicts, abilities: Abilities) -> str:
+    """Explain why a judge cannot find a best agent.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Verdicts of the judge.
+    abilities : Abilities
+        Abilities that are estimated from them.
+
+    Returns
+    -------
+    str
+        Reason, as part of a sentence; empty if the judge discriminates.
+    """
+    return assess_signal(measure_judge_rates(TrialsByItem.from_verdicts(result)), abilities).judge_reason

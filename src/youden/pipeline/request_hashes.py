@@ -1,7 +1,7 @@
-"""The keys of a run's requests, 32 bytes a trial, kept beside its plan where making them takes seconds: for one judge a file.
+"""Store the request hashes of a large plan next to it, because computing them takes seconds: one file per judge.
 
-Such a file is believed where it was made for the very plan, pool and judge and is whole, byte for byte. Everybody else makes the
-keys again.
+A file is used only if it was written for the same plan, pool and judge, and if its checksums are right. Otherwise the hashes are
+computed again.
 """
 
 from __future__ import annotations
@@ -15,131 +15,144 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.folder.parquet_tables import TableMetadata, read_table, with_table_metadata
-from youden.data.folder.run_files import damaged
+from youden.data.folder.run_files import damaged_file_error
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.question.questions import Keyed, Keys, Questions, keys
+from youden.judging.question.questions import KeySource, Questions, RowKey, iter_keys
 from youden.types import Plan
 
-KEPT_FROM = 200_000
-"""Trials from which on keys are kept: two seconds of work."""
-BYTES = 32
-"""Of a key: a sha256."""
-ROWS = 65_536
-"""Keys that are read and written at once: 2 MB."""
+MIN_TRIALS = 200_000
+"""Minimum number of trials for which request hashes are stored: two seconds of work."""
+KEY_BYTES = 32
+"""Size of a request hash, a SHA-256."""
+CHUNK_ROWS = 65_536
+"""Number of request hashes that are read and written together: 2 MB."""
 
-_SCHEMA = pa.schema([pa.field("key", pa.binary(BYTES), nullable=False)])
+_SCHEMA = pa.schema([pa.field("key", pa.binary(KEY_BYTES), nullable=False)])
 
 
-def keep_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, say: Callable[[str], None]) -> None:
-    """Write the keys of all that `judge` is asked, where they pay and are not there. say: told of a file that does not fit."""
-    for one in judge.judges or (judge,):
-        if not (one.makes_calls and _pays(plan)):
+def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
+    """Write the request hashes of a plan for each judge whose file is worth storing and does not exist yet.
+
+    `log` receives a message about a file that does not fit and is written again.
+    """
+    for member in judge.judges or (judge,):
+        if not (member.makes_calls and _is_worth_storing(plan)):
             continue
-        questions = one.questions()
-        path = _file(folder, questions)
+        questions = member.questions()
+        path = _keys_path(folder, questions)
         if path.exists():
             try:
-                _read(folder, questions, plan)
+                _read_plan_keys(folder, questions, plan)
                 continue
             except RunFolderError as error:
-                say(f"{path.name} is made again: {error.message}")
-        made = (key for _, key in keys(questions, plan))
-        write_keys(path, made, _said(questions, plan))
+                log(f"{path.name} is written again: {error.message}")
+        plan_keys = (key for _, key in iter_keys(questions, plan))
+        write_keys(path, plan_keys, _keys_metadata(questions, plan))
 
 
-def kept_keys(folder: RunFolder) -> Keys:
-    """Reads the keys of a plan from `folder` where they are there and whole, and makes them elsewhere."""
+def get_key_reader(folder: RunFolder) -> KeySource:
+    """Return a function that reads the request hashes of a plan from `folder`, or computes them if no file fits."""
 
-    def found(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[Keyed]:
-        if not (_pays(plan) and _file(folder, questions).exists()):
-            return keys(questions, plan, start=start)
+    def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
+        if not (_is_worth_storing(plan) and _keys_path(folder, questions).exists()):
+            return iter_keys(questions, plan, start=start)
         try:
-            return _rows(_read(folder, questions, plan), start)
+            return _iter_rows(_read_plan_keys(folder, questions, plan), start)
         except RunFolderError:
-            return keys(questions, plan, start=start)
+            return iter_keys(questions, plan, start=start)
 
-    return found
+    return read_or_compute
 
 
-def _rows(file: KeyFile, row: int) -> Iterator[Keyed]:
+def _iter_rows(file: KeyFile, row: int) -> Iterator[RowKey]:
+    """Yield each row from `row` on with its request hash."""
     for chunk in file.chunks(row):
         yield from enumerate(chunk, row)
         row += len(chunk)
 
 
-def _pays(plan: Plan) -> bool:
-    """A plan that changes as it is asked would need another file each time."""
-    return len(plan) >= KEPT_FROM and plan.rounds is None and not plan.n_follow_ups
+def _is_worth_storing(plan: Plan) -> bool:
+    """Return whether a plan is large and final; a plan that changes while it is judged would need another file each time."""
+    return len(plan) >= MIN_TRIALS and plan.rounds is None and not plan.n_follow_ups
 
 
-def _read(folder: RunFolder, questions: Questions, plan: Plan) -> KeyFile:
-    return read_keys(_file(folder, questions), _said(questions, plan), n=len(plan))
+def _read_plan_keys(folder: RunFolder, questions: Questions, plan: Plan) -> KeyFile:
+    return read_keys(_keys_path(folder, questions), _keys_metadata(questions, plan), n=len(plan))
 
 
-def _file(folder: RunFolder, questions: Questions) -> Path:
+def _keys_path(folder: RunFolder, questions: Questions) -> Path:
     return folder.file(f"keys-{questions.digest[:12]}.parquet")
 
 
-def _said(questions: Questions, plan: Plan) -> KeysMetadata:
+def _keys_metadata(questions: Questions, plan: Plan) -> KeysMetadata:
     return KeysMetadata(plan_digest=plan.digest, judge_digest=questions.digest)
 
 
 class KeysMetadata(TableMetadata):
-    """What keys were made for, each a sha256 (hex): the plan with its pool, and all of the judge that decides requests."""
+    """Plan and judge of a file of request hashes, each as a SHA-256 in hex."""
 
     noun: Literal["keys"] = "keys"
     plan_digest: str
+    """Digest of the plan and its pool."""
     judge_digest: str
+    """Digest of the settings of the judge that decide its requests."""
 
 
-def write_keys(path: Path, keys: Iterable[str], said: KeysMetadata) -> None:
-    """Write keys, in hex, as they come, replacing the file in one step."""
-    remaining, schema = iter(keys), with_table_metadata(_SCHEMA, said)
+def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
+    """Write request hashes to a file, replacing it atomically; `keys` yields them in hex, in plan order."""
+    remaining, schema = iter(keys), with_table_metadata(_SCHEMA, metadata)
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
-    with replacing(path) as fresh, pq.ParquetWriter(fresh, schema, **options) as file:
-        while text := "".join(islice(remaining, ROWS)):
+    with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
+        while text := "".join(islice(remaining, CHUNK_ROWS)):
             data = pa.py_buffer(bytes.fromhex(text))
-            column = pa.Array.from_buffers(pa.binary(BYTES), data.size // BYTES, [None, data])
-            file.write_batch(pa.record_batch([column], schema=schema))
+            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), data.size // KEY_BYTES, [None, data])
+            writer.write_batch(pa.record_batch([column], schema=schema))
 
 
-def read_keys(path: Path, said: KeysMetadata, *, n: int) -> KeyFile:
-    """The `n` keys at `path`. Raises: RunFolderError where they were made for something else, or are not whole."""
+def read_keys(path: Path, metadata: KeysMetadata, *, n: int) -> KeyFile:
+    """Open a file of n request hashes for a plan and judge.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is damaged, incomplete, or written for another plan, pool or judge.
+    """
     table = read_table(path, KeysMetadata)
-    if table.said != said:
-        raise damaged(path, "it was made for another plan, pool or judge")
-    found = KeyFile(path)
-    if sum(len(column) for column in found.columns()) != n:
-        raise damaged(path, f"it does not have the {n:,} keys of this plan")
-    return found
+    if table.metadata != metadata:
+        raise damaged_file_error(path, "it was written for another plan, pool or judge")
+    file = KeyFile(path)
+    if sum(len(column) for column in file.columns()) != n:
+        raise damaged_file_error(path, f"it does not have the {n:,} request hashes of this plan")
+    return file
 
 
 class KeyFile:
-    """Whole keys in the order of the plan's rows, read as they are needed. Raises: RunFolderError where they are not whole."""
+    """A file of request hashes in plan order, which is read in chunks as needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def chunks(self, start: int = 0) -> Iterator[list[str]]:
-        """Keys in hex from row `start` on, several at a time."""
+        """Yield lists of request hashes in hex from row `start` on; raise RunFolderError if the file is damaged."""
         for column in self.columns(start):
-            data = memoryview(column.buffers()[1])[BYTES * column.offset :]
-            text = data[: BYTES * len(column)].hex()
-            yield [text[at : at + 2 * BYTES] for at in range(0, len(text), 2 * BYTES)]
+            data = memoryview(column.buffers()[1])[KEY_BYTES * column.offset :]
+            text = data[: KEY_BYTES * len(column)].hex()
+            n_digits = 2 * KEY_BYTES
+            yield [text[i : i + n_digits] for i in range(0, len(text), n_digits)]
 
     def columns(self, start: int = 0) -> Iterator[pa.Array]:
-        """Keys from row `start` on as they stand in the file, several at a time."""
+        """Yield arrays of request hashes in binary from row `start` on; raise RunFolderError if the file is damaged."""
         try:
             with closing(pq.ParquetFile(self._path, memory_map=True, page_checksum_verification=True)) as file:
                 for group in range(file.num_row_groups):
                     n = file.metadata.row_group(group).num_rows
                     if start < n:
-                        column = file.read_row_group(group).column("key").cast(pa.binary(BYTES), safe=True)
+                        column = file.read_row_group(group).column("key").cast(pa.binary(KEY_BYTES), safe=True)
                         yield column.combine_chunks()[start:]
                     start = max(0, start - n)
         except (pa.ArrowException, OSError, KeyError) as error:
-            raise damaged(self._path, f"its keys cannot be read ({error})") from error
+            raise damaged_file_error(self._path, f"its request hashes cannot be read ({error})") from error

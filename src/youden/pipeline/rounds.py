@@ -1,8 +1,8 @@
-"""How a plan in rounds is carried to its end, whoever answers: plan, judge, look, plan again.
+"""Run a plan in rounds to its end: plan, judge, analyze, plan the next round.
 
-Where intervals are to be narrow, all agents are asked alike and who is ahead is not looked at, so that a look costs no error
-rate. What a look can do is to stop a little early where the variance happens to look small: each round comes up to what is needed
-from below, and a few looks are all there are.
+Rounds to a given half-width sample all agents equally and ignore the ranking, so interim analyses cost no alpha. They can only
+stop a little early, if the variance happens to be underestimated. To limit that, each round approaches the required number of
+blocks from below, and there are few rounds.
 """
 
 from __future__ import annotations
@@ -10,145 +10,209 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from youden.pipeline.abilities import Abilities, choice_among
-from youden.pipeline.precision import run_parts
+from youden.pipeline.abilities import Abilities, SearchState, select_best_agents
+from youden.pipeline.precision import estimate_variance_components
 from youden.protocol.blocks import with_round
-from youden.protocol.designs.adaptive import SHARE, NextRound, Width, adaptive_of, width_of
-from youden.protocol.designs.cyclic import numbered
+from youden.protocol.designs.adaptive import (
+    HALF_WIDTH_FRACTION,
+    NextRound,
+    Width,
+    get_adaptive_design,
+    get_width_design,
+)
+from youden.protocol.designs.cyclic import number_blocks
 from youden.run_keys import Target
-from youden.stats.forecast import LEVEL, at_share, half_widths, items_for, slots_for
-from youden.stats.trials.best_selection import comparable, wanting
-from youden.stats.trials.comparisons import Differences, differences
+from youden.stats.forecast import LEVEL, find_min_blocks, find_min_items, half_width_quantile, half_widths
+from youden.stats.trials.best_selection import are_comparable, next_allocation
+from youden.stats.trials.comparisons import Differences, pairwise_differences
 from youden.streams import stream
 from youden.types import Plan, Rounds, Verdicts
 from youden.types.pool import Bools
 
-APPROACH = 0.7
-"""Of the slots that seem to be left, the share asked at once, while more than `NEAR` of those so far are left."""
-NEAR = 0.1
-LEAST_STEP = 0.02
-"""A round has at least this share of the slots so far, so that looks are few; and at most as many as there are so far."""
-OUT_OF_REACH = 1.05
-"""A limit this much above the width is out of reach. Between the width and this, the run asks until it is as near as `NEAR`."""
+APPROACH_FRACTION = 0.7
+"""Fraction of the missing blocks that a round adds, while more than `NEAR_FRACTION` of the blocks so far are missing."""
+NEAR_FRACTION = 0.1
+"""Relative distance from the goal at which it counts as nearly reached."""
+MIN_STEP_FRACTION = 0.02
+"""Minimum size of a round, as a fraction of the blocks so far, so that there are few rounds; the maximum is as many blocks."""
+UNATTAINABLE_FACTOR = 1.05
+"""Factor of the half-width above which the limit that these items allow counts as too wide. Between the half-width and this
+factor of it, rounds go on until the half-width is reached to within `NEAR_FRACTION`."""
 
 
-def next_width_round(
-    result: Verdicts, design: Width, found: Abilities, *, eligible: Bools, rng: np.random.Generator
+def plan_width_round(
+    result: Verdicts, design: Width, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
-    """The next slots of `design`, or why there are none: narrow enough, out of these items' reach, or no budget left."""
+    """Plan the next round to a given half-width, or state why there is none.
+
+    eligible : bool array (n_agents, n_items), cells that may be compared; rng: in the state in which it drew the first round.
+    """
     plan = result.plan
-    everybody = np.ones(plan.n_agents, dtype=np.bool_)
+    all_agents = np.ones(plan.n_agents, dtype=np.bool_)
     n_done, n_spent = int(plan.slot.max()) + 1, int((plan.slot >= 0).sum())
-    half = found.covariance.half_width(LEVEL)
-    if at_share(half, SHARE) <= design.width:
-        return NextRound(numbered([]), everybody, "narrow")
-    parts, width, share = run_parts(result), design.width, SHARE
+    half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
+    if half_width <= design.width:
+        return NextRound(number_blocks([]), all_agents, "narrow")
+
+    components = estimate_variance_components(result)
     n_items = int(eligible.any(axis=0).sum())
-    most = (plan.n_agents - 1) * n_items
-    need = slots_for(parts, width, share=share, n_items=n_items, most=most)
-    if need is None and n_done >= min(n_items, most):
-        limit = at_share(half_widths(parts, most, n_items), share)
-        if limit > OUT_OF_REACH * width or at_share(half, share) <= (1 + NEAR) * width:
-            n = items_for(parts, width, share=share, n_agents=plan.n_agents)
-            return NextRound(numbered([]), everybody, "items", _instead(n))
-        need = slots_for(parts, (1 + NEAR) * width, share=share, n_items=n_items, most=most)
-    left = (2 * n_done if need is None else need) - n_done
-    step = left if left <= NEAR * n_done else ceil(APPROACH * left)
-    until = n_done + min(n_done, max(step, ceil(LEAST_STEP * n_done)))
-    trials = design.more(eligible, rng, n_done=n_done, n_spent=n_spent, until=until)
-    return NextRound(trials, everybody, None if len(trials) else "budget")
+    max_blocks = (plan.n_agents - 1) * n_items
+
+    def find_n_blocks(width: float) -> int | None:
+        return find_min_blocks(components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks)
+
+    n_needed = find_n_blocks(design.width)
+    if n_needed is None and n_done >= min(n_items, max_blocks):
+        smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
+        is_near = half_width <= (1 + NEAR_FRACTION) * design.width
+        if smallest > UNATTAINABLE_FACTOR * design.width or is_near:
+            n = find_min_items(components, design.width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents)
+            return NextRound(number_blocks([]), all_agents, "items", _format_items_needed(n))
+        n_needed = find_n_blocks((1 + NEAR_FRACTION) * design.width)
+
+    n_missing = (2 * n_done if n_needed is None else n_needed) - n_done
+    step = n_missing if n_missing <= NEAR_FRACTION * n_done else ceil(APPROACH_FRACTION * n_missing)
+    step = min(n_done, max(step, ceil(MIN_STEP_FRACTION * n_done)))
+    trials = design.draw_blocks(eligible, rng, n_done=n_done, n_spent=n_spent, until=n_done + step)
+    stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
+    return NextRound(trials, all_agents, stop_reason)
 
 
-def next_search_round(result: Verdicts, found: Abilities, told: Differences, goal: float) -> dict[str, Any]:
-    """Who keeps those named from being known to be within `goal` of the best, and how many blocks more they seem to need."""
-    search, plan = found.search, result.plan
-    if search is None or not comparable(told):
+def find_search_allocation(
+    result: Verdicts, abilities: Abilities, differences: Differences, max_regret: float
+) -> dict[str, Any]:
+    """Find the agents that keep the regret bound above `max_regret`, and how many more blocks they need.
+
+    Returns arguments of `Adaptive.next_round`; none if some agents cannot be compared, or if there was no analysis.
+    """
+    search, plan = abilities.search, result.plan
+    if search is None or not are_comparable(differences):
         return {}
-    last = search.looks[-1]
-    active, more, _ = wanting(told, last.end, top=search.top, share=last.hoped_share, goal=goal)
-    n = float(plan.trials.told(plan.slot >= 0, plan.n_agents)[active].max())
-    return {"active": active, "more": ceil(n * more)}
+    last = search.analyses[-1]
+    active, growth, _ = next_allocation(
+        differences, last.upper_bounds, top=search.top, alpha_fraction=last.final_alpha_fraction, max_regret=max_regret
+    )
+    n_blocks = float(plan.trials.told(plan.slot >= 0, plan.n_agents)[active].max())
+    return {"active": active, "n_blocks": ceil(n_blocks * growth)}
 
 
-def _instead(n_items: int | None) -> str:
-    return "; no number of items in reason does" if n_items is None else f"; about {n_items:,} items like these would"
+def _format_items_needed(n_items: int | None) -> str:
+    return "; no realistic number of items does" if n_items is None else f"; about {n_items:,} items like these would"
 
 
-Ask = Callable[[Plan], Verdicts]
-REASONS = {
-    "near enough": "stopped early: those named are near enough to the best",
-    "narrow": "stopped early: intervals are as narrow as asked for",
+JudgePlan = Callable[[Plan], Verdicts]
+"""Returns the verdicts of a plan."""
+STOP_MESSAGES = {
+    "near enough": "stopped early: the selected agents are near enough to the best",
+    "narrow": "stopped early: intervals are as narrow as requested",
     "budget": "the budget is spent",
     "judge": "stopped early: ",
-    "items": "stopped: these items do not allow intervals as narrow as asked for",
+    "items": "stopped: these items do not allow intervals as narrow as requested",
 }
 
 
-def run_rounds(plan: Plan, ask: Ask, *, target: Target = "items-like-these") -> Verdicts:
-    """Carry a `plan` in rounds (its first one, or as far as it came) to its end: verdicts on the whole of it.
+def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-like-these") -> Verdicts:
+    """Judge a plan, and add rounds until its goal is reached or its budget is spent.
 
-    ask: answers a whole plan; each round asks again what earlier ones asked, so it should answer from a store what it can, and
-    bill what that store's books say. target: what the intervals are about that it stops by. Any other plan is asked once.
+    Parameters
+    ----------
+    plan : Plan
+        A plan as far as its rounds are known. A plan without rounds is judged once.
+    judge_plan : callable
+        Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the answers to
+        earlier rounds.
+    target : {"items-like-these", "these-items"}, default "items-like-these"
+        Population of the intervals that decide when to stop.
+
+    Returns
+    -------
+    Verdicts
+        Of the plan with all its rounds. The last note of the plan contains the reason why it stopped.
+
+    Raises
+    ------
+    StatisticsError
+        If the answers of a round cannot be fitted. Errors of `judge_plan` are passed on.
     """
     rounds = plan.rounds
     if rounds is None:
-        return ask(plan)
-    next_round = _rule_of(plan, target=target)
-    result = ask(plan)
+        return judge_plan(plan)
+    plan_next_round = _make_round_rule(plan, target=target)
+    result = judge_plan(plan)
     while True:
         rounds = result.plan.rounds or rounds
-        round_ = next_round(result, rounds)
-        if round_.over is not None:
-            short = _short(plan) if round_.over == "budget" else ""
-            said = f"{plan.design}: {len(rounds.starts)} looks; {REASONS[round_.over]}{short}{round_.more}"
-            notes = (note for note in plan.notes if not note.startswith(f"{plan.design}: "))
-            return replace(result, plan=replace(result.plan, notes=(*notes, said)))
-        more = with_round(result.plan, rounds, round_.trials, active=round_.active)
-        result = ask(more)
+        next_round = plan_next_round(result, rounds)
+        if next_round.stop_reason is not None:
+            shortfall = _format_shortfall(plan) if next_round.stop_reason == "budget" else ""
+            reason = f"{STOP_MESSAGES[next_round.stop_reason]}{shortfall}{next_round.detail}"
+            note = f"{plan.design}: {len(rounds.starts)} interim analyses; {reason}"
+            earlier_notes = (text for text in plan.notes if not text.startswith(f"{plan.design}: "))
+            return replace(result, plan=replace(result.plan, notes=(*earlier_notes, note)))
+        longer_plan = with_round(result.plan, rounds, next_round.trials, active=next_round.active)
+        result = judge_plan(longer_plan)
 
 
-def _short(plan: Plan) -> str:
-    """What a budget that is spent was not enough for."""
+def _format_shortfall(plan: Plan) -> str:
+    """Format what was not reached when the budget was spent."""
     if plan.design == Width.name:
-        return " before intervals were as narrow as asked for"
-    design = adaptive_of(plan)
-    those = "the one named was" if design.top == 1 else f"the {design.top} named were"
-    near = "told apart from the rest" if design.within is None else f"known to be within {design.within:g} of the best"
-    return f" before {those} {near}, all looks together"
+        return " before intervals were as narrow as requested"
+    design = get_adaptive_design(plan)
+    selected = "the selected agent was" if design.top == 1 else f"the {design.top} selected agents were"
+    goal = "significantly better than all others"
+    if design.within is not None:
+        goal = f"known to be within {design.within:g} of the best"
+    return f" before {selected} {goal}, over all interim analyses"
 
 
-def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
-    """What comes after a look; a round begins with the very numbers that drew the first one, and goes on from it."""
-    from youden.pipeline.ranking import standing_of
-    from youden.pipeline.recommendation import no_signal
+def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
+    """Return the function that plans the next round from the verdicts so far.
+
+    Each round restarts the random stream of the first one and skips what was drawn, so interruptions do not change rounds.
+    """
+    from youden.pipeline.ranking import estimate_abilities
+    from youden.pipeline.recommendation import explain_missing_signal
 
     eligible = plan.split.train
     if plan.design == Width.name:
-        wanted = width_of(plan)
-        return lambda result, _: next_width_round(
-            result, wanted, standing_of(result, target=target), eligible=eligible, rng=stream("trials", plan.seed)
+        width_design = get_width_design(plan)
+        return lambda result, _: plan_width_round(
+            result,
+            width_design,
+            estimate_abilities(result, target=target),
+            eligible=eligible,
+            rng=stream("trials", plan.seed),
         )
-    design = adaptive_of(plan)
 
-    goal, before = design.within or 0.0, None
+    design = get_adaptive_design(plan)
+    max_regret = design.within or 0.0
+    all_agents = np.ones(plan.n_agents, dtype=np.bool_)
+    search: SearchState | None = None
 
-    def search(result: Verdicts, rounds: Rounds) -> NextRound:
-        nonlocal before
-        found, more = standing_of(result, target=target, before=before), {}
-        before = found.search
-        if reason := no_signal(result, found):
-            return NextRound(numbered([]), np.ones(plan.n_agents, dtype=np.bool_), "judge", reason)
-        told = differences(found.ability, found.covariance, level=LEVEL)
-        named = choice_among(found, told)
-        if named is not None and named.within <= goal:
-            return NextRound(numbered([]), np.ones(plan.n_agents, dtype=np.bool_), "near enough")
-        if goal and named is not None:
-            more = next_search_round(result, found, told, goal)
-        rng = stream("trials", plan.seed)
-        return design.next_round(result.plan, rounds, found.ability, eligible=eligible, rng=rng, **more)
+    def plan_search_round(result: Verdicts, rounds: Rounds) -> NextRound:
+        nonlocal search
+        abilities = estimate_abilities(result, target=target, previous_search=search)
+        search = abilities.search
+        if reason := explain_missing_signal(result, abilities):
+            return NextRound(number_blocks([]), all_agents, "judge", reason)
 
-    return search
+        pairwise = pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)
+        selection = select_best_agents(abilities, pairwise)
+        if selection is not None and selection.within <= max_regret:
+            return NextRound(number_blocks([]), all_agents, "near enough")
+        allocation: dict[str, Any] = {}
+        if max_regret and selection is not None:
+            allocation = find_search_allocation(result, abilities, pairwise, max_regret)
+        return design.next_round(
+            result.plan,
+            rounds,
+            abilities.ability,
+            eligible=eligible,
+            rng=stream("trials", plan.seed),
+            **allocation,
+        )
+
+    return plan_search_round

@@ -13,8 +13,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import open_store
-from youden.pipeline.request_hashes import kept_keys
-from youden.text.printable import shown
+from youden.pipeline.request_hashes import get_key_reader
+from youden.text.printable import redact_location
 from youden.types import Completion, Plan
 
 _LOG = logging.getLogger(__name__)
@@ -27,14 +27,19 @@ _DAMAGED = ("store-corrupt", "store-foreign", "store-form", "store-missing")
 def run_lock(config: RunConfig, plan: Plan, judge: JudgeConfig) -> Iterator[None]:
     """Hold the lock of the run's folder inside the block, so that no other process pays for the same run into another store.
 
-    Raises: JudgeError [run-busy]; as `refuse_another_store`.
+    Raises
+    ------
+    JudgeError
+        [run-busy]: if another process holds the lock.
+    RunFolderError
+        [run-store]: if the store in `config` lacks answers that the run's own store holds.
     """
-    with folder_lock(config.folder) if judge.asks else nullcontext():
+    with folder_lock(config.folder) if judge.stores_new_answers else nullcontext():
         _compare_stores(config, plan, judge)
         yield
 
 
-def refuse_another_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
+def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     """Raise an error if a store was given that lacks answers which the run's own store holds.
 
     Raises
@@ -44,23 +49,27 @@ def refuse_another_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> N
     JudgeError
         [run-busy]: if another process pays into the run's own store.
     """
-    if judge.asks and _other_store(config) is not None:
+    if judge.stores_new_answers and _other_store(config) is not None:
         with folder_lock(config.folder):
             _compare_stores(config, plan, judge)
 
 
 def _other_store(config: RunConfig) -> str | None:
     """Return the store that the run's folder names, if it is not the one in `config`."""
-    recorded = RunFolder(config.folder).recorded_config()
-    if recorded is None or recorded.store_place == config.store_place:
+    recorded = RunFolder(config.folder).find_config()
+    if recorded is None or recorded.store_location == config.store_location:
         return None
     own_file, new_file = recorded.store_file, config.store_file
     if own_file is None or new_file is None:
-        return None if shown(recorded.store_place) == shown(config.store_place) else recorded.store_place
+        return (
+            None
+            if redact_location(recorded.store_location) == redact_location(config.store_location)
+            else recorded.store_location
+        )
     is_same = own_file.resolve() == new_file.resolve() or (
         new_file.exists() and own_file.exists() and own_file.samefile(new_file)
     )
-    return recorded.store_place if own_file.is_file() and not is_same else None
+    return recorded.store_location if own_file.is_file() and not is_same else None
 
 
 def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
@@ -75,32 +84,34 @@ def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
         if error.slug == "store-away":  # it may be the same database, which moved to another address
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
-                shown(own_store),
+                redact_location(own_store),
                 config.folder,
-                shown(config.store_place),
+                redact_location(config.store_location),
             )
         elif error.slug not in _DAMAGED:
             raise
         return
     if n:
-        copy = f"youden store copy {shown(own_store)} {shown(config.store_place)}"
+        copy = f"youden store copy {redact_location(own_store)} {redact_location(config.store_location)}"
         raise RunFolderError(
-            f"{config.folder} keeps its answers in {shown(own_store)}, and {n:,} of them are not in the store that was given: "
-            f"got {shown(config.store_place)}. Leave out --store, `store:` or YOUDEN_STORE to use its own store, or copy the "
-            f"answers first: `{copy}`.",
+            f"The store lacks {n:,} answers that {config.folder} keeps in {redact_location(own_store)}: got {redact_location(config.store_location)}. "
+            f"Remove --store, `store:` or YOUDEN_STORE to "
+            f"use the run's own store, or run `{copy}` first.",
             slug="run-store",
         )
 
 
 def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
     """Count the answers to `plan` that the run's own store holds and the store in `config` does not."""
-    keys = (key for _, key in kept_keys(RunFolder(config.folder))(judge.questions(), plan))
+    keys = (key for _, key in get_key_reader(RunFolder(config.folder))(judge.questions(), plan))
     n, file = 0, config.store_file
-    with open_store(own_store, read_only=True) as own:
+    with open_store(own_store, read_only=True) as own_answers:
         while chunk := list(dict.fromkeys(islice(keys, _CHUNK))):
-            lacking = [key for key, outcome in own.known(chunk).items() if isinstance(outcome, Completion)]
+            lacking = [
+                key for key, outcome in own_answers.get_outcomes(chunk).items() if isinstance(outcome, Completion)
+            ]
             if lacking and (file is None or file.is_file()):
-                with open_store(config.store_place, read_only=True) as new:
+                with open_store(config.store_location, read_only=True) as new:
                     present = new.answers(lacking)
                 lacking = [key for key in lacking if key not in present]
             n += len(lacking)

@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from youden.engines.block_sums import call_facts
+from youden.engines.block_sums import count_calls
 from youden.types import Verdicts
 
 
 def _load_api(part: str) -> Any:
     """Load `opentelemetry.trace` or `.metrics`; None if no variable `OTEL_…` is set or the package is not installed.
 
-    Without an SDK, as `opentelemetry-instrument youden run …` sets one up, spans and counters go nowhere.
+    Without an SDK, which `opentelemetry-instrument youden run …` sets up, spans and counters go nowhere.
     """
     if any(name.startswith("OTEL_") for name in os.environ):
         with suppress(ImportError):
@@ -42,7 +42,7 @@ def count_answers(verdicts: Verdicts, attributes: Mapping[str, str | int]) -> No
     metrics = _load_api("metrics")
     if metrics is None:
         return
-    calls, n_answered, meter = call_facts(verdicts), int(verdicts.answered.sum()), metrics.get_meter("youden")
+    calls, n_answered, meter = count_calls(verdicts), int(verdicts.answered.sum()), metrics.get_meter("youden")
     amounts = {
         "answers": n_answered,
         "missing": len(verdicts) - n_answered,

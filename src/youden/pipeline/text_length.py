@@ -116,7 +116,7 @@ def length_warnings(
 
 def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
     """Compute `length_share` of the answered trials without probes; NaN if the pool has changed."""
-    texts = folder.run_pool()
+    texts = folder.read_judged_pool()
     if texts.digest != pool.digest:
         return float("nan")
     answers: list[Floats] = []

@@ -1,6 +1,7 @@
-"""What moves a ranking: items, luck, meetings, the judge, partners; what doubling each does; and one sentence about it.
+"""Decompose the variance of a ranking: items, responses, calls, the judge and partners, and the effect of doubling each.
 
-`youden study variance RUN [OTHER_RUNS…]`: other runs are other judges' answers to the same trials.
+Components that the confidence intervals contain are separated from those that they do not: the judge and the pool of partners,
+which the intervals take as given. Runs of the same plan by other judges measure the variance between judges.
 """
 
 from __future__ import annotations
@@ -12,206 +13,303 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.pipeline.abilities import mean_abilities
-from youden.pipeline.multi_judge import JudgeSpread, learned, spread_of, spread_of_votes
-from youden.stats.trials.variance_parts import VarianceParts
-from youden.text.tables import Table, two_sided
+from youden.pipeline.abilities import estimate_mean_abilities
+from youden.pipeline.multi_judge import (
+    JudgeSpread,
+    is_training_answer,
+    measure_judge_spread,
+    measure_vote_spread,
+)
+from youden.stats.trials.variance_parts import VarianceComponents
+from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Plan, Verdicts
+from youden.types.pool import Floats
 from youden.types.results import MovingPart, Part, WhatMoves
 
-MOST_NUMBERS = 2 * 10**8
-"""A fit says what moves its ranking where that takes less: about a tenth of a second."""
+MAX_NUMBERS = 2 * 10**8
+"""A fit decomposes the variance if that takes fewer numbers than this: about a tenth of a second."""
+MIN_DIFFERENCES = 10
+"""Minimum number of pairs of answers from which the variance of repeated answers is estimated."""
 
 
-def moves_table(found: WhatMoves) -> Table:
-    """A line a part."""
-    whole = sum(part.of_ability.value for part in found.parts if part.of_ability and part.in_interval) or 1.0
-    rows = [_row(part, whole) for part in found.parts]
-    right = ["SD in an ability", "95 %", "share", "interval with twice of it"]
-    return two_sided(f"{found.run}: what moves an ability", ["part"], right, rows)
+def build_variance_table(variance: WhatMoves) -> Table:
+    """Build a table with one line per variance component.
+
+    Parameters
+    ----------
+    variance : WhatMoves
+        Variance components of a run.
+
+    Returns
+    -------
+    Table
+        Standard deviation of an ability, its interval, the share of the variance, and the factor of the interval's width if the
+        quantity is doubled.
+    """
+    total = sum(part.of_ability.value for part in variance.parts if part.of_ability and part.in_interval) or 1.0
+    rows = [_format_row(part, total) for part in variance.parts]
+    right = ["SD in an ability", "95 %", "share", "interval if doubled"]
+    return make_table(f"{variance.run}: variance components of an ability", ["component"], right, rows)
 
 
-def write_moves(folder: RunFolder, result: Verdicts, run: str) -> None:
-    """What a fit says of the answers it ranked; nothing where they are too many to look at on the way, or too few."""
+def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> None:
+    """Write the variance components of a fit's answers, unless these are too many, or too few to estimate them."""
     plan = result.plan
-    shown = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
-    if says_moves(plan, len(plan), shown=shown):
+    max_repeats = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
+    if can_decompose_variance(plan, len(plan), max_repeats=max_repeats):
         with suppress(YoudenError):
-            folder.write_moves(what_moves(result, run))
+            folder.write_moves(decompose_variance(result, run))
 
 
-def says_moves(plan: Plan, n_trials: int, *, shown: int = 1) -> bool:
-    """Whether so many trials are few enough. shown: responses that an agent shows of an item, at most."""
-    on_an_item = min(plan.n_agents * shown, 2 * n_trials // max(plan.n_items, 1) + 1)
-    return n_trials * on_an_item**2 < MOST_NUMBERS
+def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -> bool:
+    """Return whether the trials are few enough to decompose their variance during a fit.
+
+    `max_repeats` is the maximum number of responses of an agent that are shown for an item.
+    """
+    max_texts_per_item = min(plan.n_agents * max_repeats, 2 * n_trials // max(plan.n_items, 1) + 1)
+    return n_trials * max_texts_per_item**2 < MAX_NUMBERS
 
 
 def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatMoves:
-    """Of a judged run, and of other judges' runs of the same trials.
+    """Decompose the variance of a judged run.
 
-    Raises: RunFolderError; StatisticsError [variance-few]; ConfigError [variance-other] where another run shares too few trials.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    others : sequence of RunFolder, default ()
+        Folders of other judges' runs of the same trials, from which the variance between judges is estimated.
+
+    Returns
+    -------
+    WhatMoves
+
+    Raises
+    ------
+    RunFolderError
+        If a file is missing or damaged.
+    StatisticsError
+        [variance-few]: if the run has too few agents or items.
+    ConfigError
+        [variance-other]: if another run has too few trials in common.
     """
     result = folder.read_verdicts(folder.read_plan())
-    judged = [result, *(one.read_verdicts(one.read_plan()) for one in others)]
-    return what_moves(result, folder.path.name, spread_of(judged) if others else None)
+    judges = None
+    if others:
+        other_results = [run_folder.read_verdicts(run_folder.read_plan()) for run_folder in others]
+        judges = measure_judge_spread([result, *other_results])
+    return decompose_variance(result, folder.path.name, judges)
 
 
-def what_moves(result: Verdicts, name: str, judges: JudgeSpread | None = None) -> WhatMoves:
-    """Of answers to a plan. name: the run's; judges: of judges of the same trials, None for those of the run's own jury.
+def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> WhatMoves:
+    """Decompose the variance of abilities that are estimated from verdicts.
 
-    Raises: as `study_variance`.
+    `run` is the name of the run. `judges` is the variance between judges of the same trials; that of the run's own jury, if it
+    has one, is used by default.
+
+    Raises
+    ------
+    StatisticsError
+        [variance-few]: if there are too few agents or items.
     """
-    plan, used = result.plan, learned(result)
-    ability = mean_abilities(result).ability
-    repeats = plan.trials.first_repeat, plan.trials.second_repeat
-    found = VarianceParts(
+    plan, used = result.plan, is_training_answer(result)
+    ability = estimate_mean_abilities(result).ability
+    first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
+    components = VarianceComponents(
         plan.first[used],
         plan.second[used],
         plan.item[used],
         result.answer[used],
         ability=ability,
         n_items=plan.n_items,
-        first_repeat=None if repeats[0] is None else repeats[0][used],
-        second_repeat=None if repeats[1] is None else repeats[1][used],
+        first_repeat=None if first_repeat is None else first_repeat[used],
+        second_repeat=None if second_repeat is None else second_repeat[used],
     )
     if judges is None and result.votes is not None:
-        judges = spread_of_votes(plan, result.votes)
+        judges = measure_vote_spread(plan, result.votes)
+
     n_agents = int((~np.isnan(ability)).sum())
-    held = _held(found, result, name)
-    parts = [*held, *_outside(found, judges, name, n_agents)]
-    whole = sum(_size(part) for part in parts if part.in_interval)
-    between = max(0.0, float(np.nanvar(ability, ddof=1)) - whole)
     n_items = len(np.unique(plan.item[used]))
-    said = _sentence(held, whole, between, judges, n_items=n_items)
-    difference = float(np.sqrt(2 * n_agents / (n_agents - 1) * whole))
-    return WhatMoves(name, n_items, tuple(parts), float(np.sqrt(whole)), difference, between, said)
+    in_interval = _interval_components(components, result, run)
+    parts = [*in_interval, *_outside_components(components, judges, run, n_agents)]
+    error_variance = sum(_component_variance(part) for part in parts if part.in_interval)
+    agent_variance = max(0.0, float(np.nanvar(ability, ddof=1)) - error_variance)
+    difference_error = float(np.sqrt(2 * n_agents / (n_agents - 1) * error_variance))
+    sentence = _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items)
+    return WhatMoves(
+        run, n_items, tuple(parts), float(np.sqrt(error_variance)), difference_error, agent_variance, sentence
+    )
 
 
-def _asked_twice(result: Verdicts) -> list[float | None]:
-    """Half the mean square of what two answers about the same two texts differ by, in one order and in both."""
-    rows = (result.plan.arm == PAIRED) & result.answered
-    (one, two), item = result.plan.text_rows, result.plan.item[rows].astype(np.int64)
-    one, two = one[rows].astype(np.int64), two[rows].astype(np.int64)
-    size = int(max(one.max(initial=0), two.max(initial=0))) + 1
-    texts = (item * size + np.minimum(one, two)) * size + np.maximum(one, two)
-    order = np.lexsort((one > two, texts))
-    texts, turned, answer = texts[order], (one > two)[order], result.answer[rows][order]
-    same = texts[1:] == texts[:-1]
-    square = np.diff(answer) ** 2 / 2
-    found = [square[same & ((turned[1:] != turned[:-1]) == other)] for other in (False, True)]
-    return [float(part.mean()) if len(part) > 9 else None for part in found]
+def _repeated_answer_variances(result: Verdicts) -> tuple[float | None, float | None]:
+    """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
+
+    Each is half the mean square of the difference of two answers; None for fewer than `MIN_DIFFERENCES` pairs of answers.
+    """
+    plan = result.plan
+    rows = (plan.arm == PAIRED) & result.answered
+    first_text, second_text = (text[rows].astype(np.int64) for text in plan.text_rows)
+    item = plan.item[rows].astype(np.int64)
+
+    # one number per item and unordered pair of texts
+    size = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
+    low, high = np.minimum(first_text, second_text), np.maximum(first_text, second_text)
+    question = (item * size + low) * size + high
+    is_swapped = first_text > second_text
+    order = np.lexsort((is_swapped, question))
+    question, is_swapped, answer = question[order], is_swapped[order], result.answer[rows][order]
+
+    is_repeat = question[1:] == question[:-1]
+    changes_order = is_swapped[1:] != is_swapped[:-1]
+    half_square = np.diff(answer) ** 2 / 2
+    return (
+        _mean_of_enough(half_square[is_repeat & ~changes_order]),
+        _mean_of_enough(half_square[is_repeat & changes_order]),
+    )
 
 
-def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
-    """What the interval of a ranking over items like these holds: items, luck, calls; then what of the calls is the judge's."""
-    items, luck, rest = found.items, found.luck, found.rest
-    repeated = result.plan.trials.first_repeat is not None
-    own = items.value + (luck.value if luck else 0.0)
-    meeting = max(own, 0.0) * found.of_meeting
-    sizes = [items.times(found.of_items), luck.times(found.of_luck) if luck else None, rest.times(found.of_rest)]
-    values = [max(part.value, 0.0) if part else 0.0 for part in sizes]
-    whole = (sum(values) + meeting) or 1.0
-    # twice the calls on these items: another draw of comparisons and partners; luck only where they show other responses
-    calls = values[2] / 2 + meeting / 2
-    shown = min(2.0, max(1.0, found.shown_again))
+def _mean_of_enough(values: Floats) -> float | None:
+    """Return the mean, or None for fewer than `MIN_DIFFERENCES` values."""
+    return float(values.mean()) if len(values) >= MIN_DIFFERENCES else None
+
+
+def _interval_components(components: VarianceComponents, result: Verdicts, run: str) -> list[MovingPart]:
+    """List the components that the intervals for items like these contain, and the judge's share of the calls."""
+    items, response, residual = components.agent_item, components.response, components.residual
+    has_repeats = result.plan.trials.first_repeat is not None
+    cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
+    # agent × item variance of the partners that an agent was compared with
+    partner_variance = cell_variance * components.partner_factor
+    item_part = items.times(components.agent_item_factor)
+    response_part = response.times(components.response_factor) if response else None
+    residual_part = residual.times(components.residual_factor)
+
+    item_value, residual_value = max(item_part.value, 0.0), max(residual_part.value, 0.0)
+    response_value = max(response_part.value, 0.0) if response_part else 0.0
+    total = (sum([item_value, response_value, residual_value]) + partner_variance) or 1.0
+    # twice the calls on the same items halve the residual and the partners' part
+    with_twice_calls = item_value + response_value + (residual_value / 2 + partner_variance / 2)
+    response_repeats = min(2.0, max(1.0, components.showings_per_response))
+    with_twice_responses = total - response_value + response_value / response_repeats
+    item_title = "items: agent × item interaction"
+    if not has_repeats:
+        item_title += ", and responses"
     parts = [
         MovingPart(
-            "items: what agents have of their own on them" if repeated else "items, and the agents' luck on them",
-            sizes[0],
-            doubled=_width(whole / 2, whole),
+            item_title,
+            item_part,
+            doubled=_width_ratio(total / 2, total),
         ),
         MovingPart(
-            "luck: which response an agent gave",
-            sizes[1],
-            measure="" if luck else _how_luck_is_measured(result, run),
-            doubled=_width(whole - values[1] + values[1] / shown, whole) if luck else None,
+            "responses: which one an agent gave",
+            response_part,
+            measure="" if response else _describe_response_measure(result, run),
+            doubled=_width_ratio(with_twice_responses, total) if response else None,
         ),
         MovingPart(
-            "calls: whom an agent met, and what a comparison says",
-            Part(values[2] + meeting, rest.low * found.of_rest + meeting, rest.high * found.of_rest + meeting),
-            doubled=_width(values[0] + values[1] + calls, whole),
+            "calls: partners of an agent, and answers to a comparison",
+            Part(
+                residual_value + partner_variance,
+                residual.low * components.residual_factor + partner_variance,
+                residual.high * components.residual_factor + partner_variance,
+            ),
+            doubled=_width_ratio(with_twice_calls, total),
         ),
     ]
-    for title, size in zip(("asked again", "asked in the other order"), _asked_twice(result), strict=True):
-        one = None if size is None else size * found.of_rest
-        parts.append(
-            MovingPart(
-                f"of these the judge, {title}",
-                None if one is None else Part(one, one, one),
-                measure="" if one is not None else f"youden calibrate {run}",
-                in_interval=False,
-            )
-        )
+    titles = ("asked again", "asked in the other order")
+    for title, variance in zip(titles, _repeated_answer_variances(result), strict=True):
+        part, measure = None, f"youden calibrate {run}"
+        if variance is not None:
+            value = variance * components.residual_factor
+            part, measure = Part(value, value, value), ""
+        parts.append(MovingPart(f"of these the judge, {title}", part, measure=measure, in_interval=False))
     return parts
 
 
-def _how_luck_is_measured(result: Verdicts, run: str) -> str:
+def _describe_response_measure(result: Verdicts, run: str) -> str:
+    """Describe how to measure the variance between an agent's responses to one item."""
     if result.plan.trials.first_repeat is None:
         return f"youden extend repeats {run} POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
-    return f"it is among the calls, for no response was shown twice: youden extend calls {run} {len(result.plan)}"
+    return f"it is part of the calls, because no response was shown twice: youden extend calls {run} {len(result.plan)}"
 
 
-def _outside(found: VarianceParts, judges: JudgeSpread | None, run: str, n_agents: int) -> list[MovingPart]:
-    """What it does not hold: it speaks of this judge and of these partners."""
-    pairs = None if found.pairs is None else found.pairs.times(1 / max(n_agents - 2, 1))
-    if pairs is not None and np.isnan(pairs.low):  # of few agents nobody knows how sure it is
+def _outside_components(
+    components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
+) -> list[MovingPart]:
+    """List the components that the intervals do not contain: another judge, and another pool of partners."""
+    pairs = None if components.pair is None else components.pair.times(1 / max(n_agents - 2, 1))
+    if pairs is not None and np.isnan(pairs.low):  # too few agents for an interval
         pairs = Part(pairs.value, pairs.value, pairs.value)
     judge = None if judges is None else Part(judges.variance, judges.low, judges.high)
     return [
         MovingPart(
-            "the judge: another one of the kind",
+            "the judge: another one of this kind",
             judge,
             measure="" if judge else f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs",
             in_interval=False,
         ),
         MovingPart(
-            "partners: another pool of them",
+            "partners: another pool of agents",
             pairs,
-            measure="" if pairs else "more calls: agents have to meet on several items",
+            measure="" if pairs else "more calls, so that pairs of agents meet on several items",
             in_interval=False,
         ),
     ]
 
 
-def _width(new: float, old: float) -> float:
-    return float(np.sqrt(new / old))
+def _width_ratio(new_variance: float, variance: float) -> float:
+    return float(np.sqrt(new_variance / variance))
 
 
-def _sentence(
-    held: Sequence[MovingPart], whole: float, between: float, judges: JudgeSpread | None, *, n_items: int
+def _summarize_components(
+    in_interval: Sequence[MovingPart],
+    error_variance: float,
+    agent_variance: float,
+    judges: JudgeSpread | None,
+    *,
+    n_items: int,
 ) -> str:
-    if judges is not None and judges.variance > judges.between:
+    """Name the largest component in one sentence, and say what narrows the intervals most."""
+    if judges is not None and judges.variance > judges.agent_variance:
         return (
-            f"Not rankable by these judges: they differ in an agent by ± {judges.variance**0.5:.3f} (SD), more than agents do, "
-            f"± {judges.between**0.5:.3f}."
+            f"These judges cannot rank the agents: they differ by ± {judges.variance**0.5:.3f} (SD) on an agent, more than the "
+            f"agents do, ± {judges.agent_variance**0.5:.3f}."
         )
-    items, luck, calls = held[:3]
-    most = max((items, luck, calls), key=_size)
-    share, gain = _size(most) / (whole or 1.0), 1 - (calls.doubled or 1.0)
-    asking = (
-        "asking more on these changes nothing" if gain < 0.05 else f"twice the calls on these narrow it by {gain:.0%}"
-    )
-    if most is items:
-        return f"Mostly the items ({share:.0%}): {3 * n_items} more of them halve the interval; {asking}."
-    if most is luck:
-        narrower = 1 - (luck.doubled or 1.0)
+    items, response, calls = in_interval[:3]
+    largest = max((items, response, calls), key=_component_variance)
+    share = _component_variance(largest) / (error_variance or 1.0)
+    call_gain = 1 - (calls.doubled or 1.0)
+    if call_gain < 0.05:
+        call_effect = "more calls on these items change nothing"
+    else:
+        call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
+
+    if largest is items:
+        return f"Mostly the items ({share:.0%}): {3 * n_items} more of them halve the interval; {call_effect}."
+    if largest is response:
+        gain = 1 - (response.doubled or 1.0)
         return (
-            f"Mostly the agents' luck ({share:.0%}): twice the repeats narrow the interval by {narrower:.0%}; {asking}."
+            f"Mostly the responses ({share:.0%}): twice the repeats narrow the interval by {gain:.0%}; {call_effect}."
         )
-    return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {gain:.0%}."
+    return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
 
 
-def _size(part: MovingPart) -> float:
+def _component_variance(part: MovingPart) -> float:
     return max(part.of_ability.value, 0.0) if part.of_ability else 0.0
 
 
-def _row(part: MovingPart, whole: float) -> list[str]:
-    if part.of_ability is None:
+def _format_row(part: MovingPart, total: float) -> list[str]:
+    """Format a line of the table; `total` is the variance that the intervals contain."""
+    variance = part.of_ability
+    if variance is None:
         return [part.name, "unknown", "", "", ""]
-    of = part.of_ability
-    low, value, high = (max(one, 0.0) ** 0.5 for one in (of.low, of.value, of.high))
-    share = f"{max(of.value, 0.0) / whole:.0%}" if part.in_interval else "not in it"
+    low, sd, high = (max(value, 0.0) ** 0.5 for value in (variance.low, variance.value, variance.high))
+    fraction = max(variance.value, 0.0) / total
     if part.name.startswith("of these"):
-        share = f"({max(of.value, 0.0) / whole:.0%})"
+        share = f"({fraction:.0%})"
+    elif part.in_interval:
+        share = f"{fraction:.0%}"
+    else:
+        share = "not in it"
     interval = "" if low == high else f"{low:.4f} … {high:.4f}"
-    return [part.name, f"{value:.4f}", interval, share, "" if part.doubled is None else f"× {part.doubled:.2f}"]
+    return [part.name, f"{sd:.4f}", interval, share, "" if part.doubled is None else f"× {part.doubled:.2f}"]

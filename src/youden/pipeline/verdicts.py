@@ -1,4 +1,7 @@
-"""Query a judge on the trials of a plan and return verdicts, without a run folder."""
+"""Query a judge on the trials of a plan and return verdicts, without a run folder.
+
+A run in a folder uses the same function for its requests, so both handle stores, budgets and juries in the same way.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from youden.judging.backend_records import REPLAY
-from youden.judging.backends.by_function import answer_by
+from youden.judging.backends.by_function import judge_by_function
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, JudgeLike, resolve_judge
 from youden.judging.engine import judge_plan
-from youden.judging.scheduler.options import POLL_SECONDS, Asking, Mode, batch_options, check_cap
+from youden.judging.scheduler.options import POLL_SECONDS, JudgingOptions, Mode, check_cap, make_batch_options
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.answers import open_store
 from youden.project_store import project_store, usual_store
@@ -134,13 +137,48 @@ async def judge_async(
 ) -> Verdicts:
     """Query a judge on every trial of a plan in the running event loop.
 
-    Parameters, returned `Verdicts` and errors are those of `judge`. Cancelling the task stops the requests in flight as Ctrl-C
-    does there.
+    Cancelling the task stops the requests in flight; all answers received so far are kept. Without a running event loop, use
+    `judge`.
+
+    Parameters
+    ----------
+    plan : Plan
+        Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
+    judge : str, path, mapping, JudgeConfig or callable, default "lexical"
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function of two responses that returns True,
+        False, or a number from 0 to 1.
+    store : str or path, optional
+        Store of answers, a path or a URL. Default: YOUDEN_STORE, else the project's .youden/answers.db.
+    max_cost : float, optional
+        Cost cap in USD; needed by a judge that may cost money.
+    max_missing : float in [0, 1], default 0.01
+        Maximum fraction of trials without an answer; the call fails above it.
+    retry_failed : bool, default False
+        Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
+    progress, log : Progress, str or path, optional
+        Receiver of the progress; file that gets a line of JSON for every call and failure.
+    mode : {"calls", "batch"}, default "calls"
+        Whether to send single requests, or the plan through the provider's Batch API.
+    poll, on_status, batch_folder : float, callable, str or path, optional
+        For the mode "batch": seconds between two requests for the status, default 30.0; called with a line of text for each
+        change of a batch; folder for the files of a judge with `batch_provider: folder`.
+
+    Returns
+    -------
+    Verdicts
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing`, the reason;
+        `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
 
     Raises
     ------
-    YoudenError
-        As `judge`.
+    PlanError
+        [plan-no-pool] if the plan holds no pool; [plan-other-pool] if its run's pool has changed.
+    ConfigError
+        If judge, store or cap do not fit, before any call.
+    BudgetError, TooManyMissingError
+        If `max_cost` is reached, or more answers are missing than `max_missing` allows.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
 
     Examples
     --------
@@ -149,28 +187,54 @@ async def judge_async(
     >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape
     (292,)
     """
-    batching = batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
-    asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
-    verdicts = await ask(plan, judge=judge, store=store or usual_store() or project_store(), asking=asking)
+    batching = make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
+    log_file = None if log is None else Path(log)
+    asking = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)
+    verdicts = await query_judge(plan, judge=judge, store=store or usual_store() or project_store(), asking=asking)
     check_answered(verdicts, max_missing=max_missing)
     return verdicts
 
 
-async def ask(
+async def query_judge(
     plan: Plan,
     *,
     judge: JudgeLike,
     store: str | Path | None,
-    asking: Asking,
+    asking: JudgingOptions,
     budget: Budget | None = None,
 ) -> Verdicts:
-    """Query a judge on the trials of a plan.
+    """Query a judge on the trials of a plan, within a cost cap that several plans may share.
 
-    `asking` has the options of `judge_async`; `budget` is set if several plans share one cost cap.
+    Parameters
+    ----------
+    plan : Plan
+        Trials to answer.
+    judge : str, path, mapping, JudgeConfig or callable
+        Judge by its name, file or config, or a function of two responses.
+    store : str, path or None
+        Store of answers; None for a judge that needs none.
+    asking : JudgingOptions
+        Options of the requests.
+    budget : Budget, optional
+        Cost cap that several plans share. Default: a cap of this plan alone.
+
+    Returns
+    -------
+    Verdicts
+        One row per trial, in plan order; those of a jury have a finding with the effective number of its judges.
+
+    Raises
+    ------
+    ConfigError
+        If judge, store or cap do not fit, before any call.
+    BudgetError, TooManyMissingError
+        If the cap is reached, or too many answers are missing.
+    JudgeError, ReplayMissError
+        If the judge cannot be used; if a replay lacks an answer.
     """
     config = resolve_judge(judge)
     if not isinstance(config, JudgeConfig):
-        return answer_by(config, plan)
+        return judge_by_function(config, plan)
     if not asking.stored_only:
         check_cap([config], asking.max_cost)
     with ExitStack() as stack:
@@ -180,6 +244,6 @@ async def ask(
         result = await judge_plan(plan, config=config, asking=asking, store=answers, budget=budget)
     if result.votes is None:
         return result
-    from youden.pipeline.multi_judge import with_votes
+    from youden.pipeline.multi_judge import with_jury_finding
 
-    return with_votes(result)
+    return with_jury_finding(result)

@@ -1,5 +1,6 @@
-"""A pool brought in from other people's files, and a first config for one: what was found, what may be said besides, and
-what it would cost.
+"""Import a pool from files of other tools, and write a first config for a pool.
+
+The config is a commented file: it contains what was found in the pool, other settings that are possible, and the estimated cost.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from youden.data.folder.joined_pools import GrownPool, grown
-from youden.data.folder.run_config import RunConfig, judge_beside, load_run_config
+from youden.data.folder.joined_pools import MergedPool, merge_pools
+from youden.data.folder.run_config import RunConfig, find_nearby_judge, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
-from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, refuse_other, write_imported
-from youden.data.importers.recognised_files import recognised_format
-from youden.data.importers.table_files import ENDINGS, table_rows
-from youden.data.importers.table_import import read_table, unknown_layout
-from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, write_pool
+from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, check_output_folder, write_imported_pool
+from youden.data.importers.recognised_files import recognise_format
+from youden.data.importers.table_files import EXTENSIONS, read_rows
+from youden.data.importers.table_import import read_table, unclear_columns_error
+from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
-from youden.judging.config.judge_files import load_judge_config, local_judge, report_judge_shadow
-from youden.pools.checks.check import cost_of_run
+from youden.judging.config.judge_files import find_local_judge, load_judge_config, report_judge_shadow
+from youden.pools.checks.check import estimate_run_cost
 from youden.pools.checks.checked import DesignCost
 from youden.run_keys import Key
-from youden.text.printable import typed
-from youden.text.sentences import counted
+from youden.text.printable import format_command
+from youden.text.sentences import format_count
 from youden.types import Pool
 
-TABLES = frozenset({"table", "hf-dataset"})
-TRACES = frozenset({"inspect", "opentelemetry"})
-_AS_FORMAT = "files in the format `{}`"
-MOST_TAKEN = 200
-"""Maximum number of characters that an error repeats of the description of columns."""
+TABLE_FORMATS = frozenset({"table", "hf-dataset"})
+TRANSCRIPT_FORMATS = frozenset({"inspect", "opentelemetry"})
+_FORMAT_NOTE = "files in the format `{}`"
+MAX_DESCRIPTION_CHARACTERS = 200
+"""Maximum length of the description of columns in an error."""
 MAX_DROPPED = 0.01
-"""The share of responses that an import may lose without being told that it may."""
+"""Maximum fraction of responses that an import may drop unless the user allows more."""
 
 
-def bring(
+def import_pool(
     format_: str,
     paths: Sequence[Path],
     out: Path,
@@ -54,182 +55,244 @@ def bring(
     hub: Mapping[str, str] | None = None,
     allow_dropped: bool = False,
 ) -> ImportedPool:
-    """Import files of one format into the pool's folder `out`.
+    """Import files of one format as a pool.
 
-    columns: agent, item, text, prompt or group → a column's name, for tables only. text: `answer`, or `transcript` of a format in
-    `TRACES`, so that a response is all that an agent did. hub: split, revision and subset of a dataset
-    on the Hugging Face Hub. allow_dropped: go on, however many responses cannot be used.
+    Parameters
+    ----------
+    format_ : str
+        Name of the format. `table` without columns also accepts files of a format that is recognized by its content.
+    paths : sequence of Path
+        Files or folders to import.
+    out : Path
+        Folder for the pool.
+    columns : mapping, optional
+        Field (agent, item, text, prompt, group or repeat) → name of the column; for tables only.
+    text : {"answer", "transcript"}, default "answer"
+        Whether a response is an agent's final answer or its complete transcript; for formats of transcripts only.
+    hub : mapping, optional
+        Split, revision and subset of a dataset on the Hugging Face Hub; for the format `hf-dataset` only.
+    allow_dropped : bool, default False
+        Whether more than 1 % of the responses may be dropped.
 
-    Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
-    [import-dropped] where more than 1 % of the responses cannot be used, [import-other] where `out` holds a run or another pool.
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ConfigError
+        [unknown-format]: if there is no such format; [import-columns]: if an option does not fit the format.
+    ImportFormatError
+        [import-dropped]: if more than 1 % of the responses would be dropped; [import-columns], [import-unshared]: if no item has
+        responses of two agents; [import-other]: if `out` contains a run or another pool. Also if a file cannot be read.
     """
-    recognised = recognised_format(paths) if format_ == "table" and not columns else None
-    format_ = recognised or format_
+    recognized = recognise_format(paths) if format_ == "table" and not columns else None
+    format_ = recognized or format_
     read = IMPORTERS.load(format_)
-    if columns and format_ not in TABLES:
+    if columns and format_ not in TABLE_FORMATS:
         raise ConfigError(
-            f"The format '{format_}' has no columns to name, but {', '.join(columns)} was given. Leave --column out.",
+            f"The format '{format_}' has no named columns: got a column for {', '.join(columns)}. Remove --column.",
             slug="import-columns",
         )
-    if text != "answer" and format_ not in TRACES:
+    if text != "answer" and format_ not in TRANSCRIPT_FORMATS:
         raise ConfigError(
-            f"The format '{format_}' holds answers alone, but --text {text} was given. Leave it out; transcripts are in: "
-            f"{', '.join(sorted(TRACES))}.",
+            f"The format '{format_}' contains only answers: got --text {text}. Remove it; transcripts are in the formats "
+            f"{', '.join(sorted(TRANSCRIPT_FORMATS))}.",
             slug="import-columns",
         )
     if hub and format_ != "hf-dataset":
         raise ConfigError(
-            f"The format '{format_}' reads files, but --{', --'.join(hub)} was given, which is of a dataset on the Hub. "
-            "Leave it out.",
+            f"The format '{format_}' reads files: got --{', --'.join(hub)}, which select a dataset on the Hub. Remove them.",
             slug="import-columns",
         )
-    imported = read(
-        paths, columns=columns or {}, **({"hub": hub} if hub else {}), **({"text": text} if format_ in TRACES else {})
-    )
-    if recognised is not None:
-        imported = replace(imported, taken=_AS_FORMAT.format(recognised))
+    options: dict[str, Any] = {}
+    if hub:
+        options["hub"] = hub
+    if format_ in TRANSCRIPT_FORMATS:
+        options["text"] = text
+    imported = read(paths, columns=columns or {}, **options)
+    if recognized is not None:
+        imported = replace(imported, taken=_FORMAT_NOTE.format(recognized))
     if not allow_dropped:
-        _refuse_losses(imported)
-    _refuse_unshared(imported, paths[0], format_)
-    write_imported(imported.pool, out)
+        _check_dropped(imported)
+    _check_shared_items(imported, paths[0], format_)
+    write_imported_pool(imported.pool, out)
     return imported
 
 
-def _refuse_unshared(imported: ImportedPool, path: Path, format_: str) -> None:
-    """Refuse a pool of several agents in which no item has responses of two agents.
-
-    Raises: ImportFormatError [import-columns], [import-unshared].
-    """
-    is_explicit = format_ in TABLES and not imported.taken  # every column is named, so that none is guessed wrongly
+def _check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
+    """Raise ImportFormatError [import-columns] or [import-unshared] if no item has responses of two of several agents."""
+    # if the user named every column, none was guessed wrongly
+    is_explicit = format_ in TABLE_FORMATS and not imported.taken
     if is_explicit or imported.pool.n_agents < 2 or (imported.pool.present.sum(axis=0) > 1).any():
         return
-    if format_ in TABLES:
-        raise unknown_layout(path, f"no item has responses of two agents ({imported.taken[:MOST_TAKEN]})", ())
+    if format_ in TABLE_FORMATS:
+        description = imported.taken[:MAX_DESCRIPTION_CHARACTERS]
+        raise unclear_columns_error(path, f"no item has responses of two agents ({description})", ())
     raise ImportFormatError(
-        f"{path}: no item has responses of two agents: got {counted(imported.pool.n_agents, 'agent')} and "
-        f"{counted(imported.pool.n_items, 'item')}. Pass files in which the agents respond to the same items.",
+        f"{path}: no item has responses of two agents: got {format_count(imported.pool.n_agents, 'agent')} and "
+        f"{format_count(imported.pool.n_items, 'item')}. Pass files in which the agents respond to the same items.",
         slug="import-unshared",
     )
 
 
-def _refuse_losses(imported: ImportedPool) -> None:
+def _check_dropped(imported: ImportedPool) -> None:
+    """Raise ImportFormatError [import-dropped] if more than 1 % of the responses were dropped."""
     if imported.share_dropped > MAX_DROPPED:
-        has_second = SECOND_RESPONSE in imported.left_out
-        columns = " If several columns name an item together, add --column item=A+B; if one numbers repeats, --column repeat=A."
+        has_second_responses = SECOND_RESPONSE in imported.left_out
+        columns = (
+            " If several columns identify an item, add --column item=A+B; if one numbers repeats, --column repeat=A."
+        )
         n_all = imported.n_dropped + imported.pool.n_responses
         raise ImportFormatError(
-            f"{imported.n_dropped:,} of {n_all:,} responses would be lost ({imported.share_dropped:.0%}; {MAX_DROPPED:.0%} may): "
-            f"{'; '.join(imported.dropped)}. Give files in which each agent answers an item once, or go on without them: "
-            f"`youden import … --allow-dropped`.{columns * has_second}",
+            f"{imported.n_dropped:,} of {n_all:,} responses would be dropped ({imported.share_dropped:.0%}; the limit is "
+            f"{MAX_DROPPED:.0%}): {'; '.join(imported.dropped)}. Pass files in which each agent responds to an item once, or run "
+            f"`youden import … --allow-dropped` to drop them.{columns * has_second_responses}",
             slug="import-dropped",
         )
 
 
-READS, OFFLINE = "gpt-4o-mini", "lexical"
+ONLINE_JUDGE, OFFLINE_JUDGE = "gpt-4o-mini", "lexical"
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SCHEMA = ".youden/config.schema.json"
-"""Beside a config: what an editor completes and checks it by."""
-LEAST_AGENTS = 3
-_TEXT = """\
+"""Path of the schema in a config's folder, by which an editor completes and validates the config."""
+MIN_AGENTS = 3
+_TEMPLATE = """\
 # yaml-language-server: $schema={schema}
-# Made by `youden init`. A line that starts with # is a comment: it explains, or holds what you may say as well.
-#   youden check {file}     what is wrong with the pool, and what judging it takes
-#   youden run {file}       ranks; the same command goes on where it stopped
+# Made by `youden init`. A line that starts with # is a comment: an explanation, or another possible setting.
+#   youden check {file}     finds problems of the pool, and estimates the cost of judging it
+#   youden run {file}       ranks the agents; the same command resumes a run that was stopped
 
 # {found}
 {pool}
 
-# Who compares. `lexical` is offline and free, and sees only which words two texts share. `gpt-4o-mini` reads; it needs
-# {key} in the environment. A judge of your own is a file judges/NAME.yaml beside this one; `youden doctor NAME` tries it.
+# The judge. `lexical` is offline and free, and compares only the words of two texts. `gpt-4o-mini` is a model; it needs
+# {key} in the environment. Your own judge is a file judges/NAME.yaml next to this one; `youden doctor NAME` tests it.
 {judge}
 {other}
 
-# The most that one command may spend, in USD. {cost}
+# The maximum cost of one command, in USD. {cost}
 {max_cost}
 
-# Which comparisons are made: cyclic spreads them evenly over agents and items. `calls` or `width` limits their number; the
-# default is 450 comparisons per agent, or every comparison if there are fewer.
+# The design, which selects the comparisons: cyclic distributes them evenly over agents and items. `calls` or `width` sets
+# their number; the default is 450 comparisons per agent, or every comparison if there are fewer.
 design: cyclic
 # calls: {calls}        # or calls: 5%, of all possible calls; or calls: 60/agent
-# width: 0.05           # ask in rounds until nine in ten agents are known to ± 0.05
+# width: 0.05           # judge in rounds until nine in ten agents have intervals of ± 0.05
 
-# What intervals describe: more items like these, or `these-items` alone.
+# What intervals describe: all items like these, or with `these-items` exactly these items.
 target: items-like-these
 
-# Draws the comparisons. Another seed makes others.
+# The seed of the comparisons. Another seed selects other ones.
 seed: 0
 """
 
 
 class FirstConfig(NamedTuple):
-    """A config that was written, and what it says.
+    """A first config and its pool.
 
-    cost: of its plan with its judge. place: of the pool. imported: what was made one; None where it was one. source: what the
-    user named. grown: what came to the pool of a config that was there already, and stays as it is; run: the judged run that this
-    may join.
+    Attributes
+    ----------
+    file : Path
+        The config.
+    pool : Pool
+        The pool.
+    cost : DesignCost
+        Estimated cost of the config's plan with its judge.
+    pool_path : Path
+        Path of the pool.
+    imported : ImportedPool or None
+        How the pool was imported; None if `source` is a pool.
+    source : Path
+        File or folder that the user named.
+    merge : MergedPool or None
+        Additions to the pool of an existing config; None for a new config.
+    run : RunFolder or None
+        Judged run of the existing config, which the additions can join.
     """
 
     file: Path
     pool: Pool
     cost: DesignCost
-    place: Path
+    pool_path: Path
     imported: ImportedPool | None
     source: Path
-    grown: GrownPool | None = None
+    merge: MergedPool | None = None
     run: RunFolder | None = None
 
 
 def find_pool(start: Path) -> Path:
-    """The one pool in `start`, or in a folder of it. Raises: PoolError [init-none], [init-several]."""
-    folders = [start, *sorted(one for one in start.iterdir() if one.is_dir() and not one.name.startswith("."))]
-    tables = [file for file in sorted(start.iterdir()) if file.is_file() and file.suffix.lower() in ENDINGS]
-    found = [folder for folder in folders if (folder / RESPONSES).is_file()]
-    found += [file for file in tables if file.suffix.lower() in (".csv", ".parquet") and _fits(file)]
-    found = found or tables
-    if not found:
+    """Find the only pool in a folder or its subfolders.
+
+    Parameters
+    ----------
+    start : Path
+        The folder.
+
+    Returns
+    -------
+    Path
+        A folder or table that is a pool or, if there is none, the only table.
+
+    Raises
+    ------
+    PoolError
+        [init-none]: if there is no pool or table; [init-several]: if there are several.
+    """
+    subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    folders = [start, *sorted(subfolders)]
+    tables = [path for path in sorted(start.iterdir()) if path.is_file() and path.suffix.lower() in EXTENSIONS]
+    pools = [folder for folder in folders if (folder / RESPONSES).is_file()]
+    pools += [path for path in tables if path.suffix.lower() in (".csv", ".parquet") and _has_pool_columns(path)]
+    candidates = pools or tables
+    if not candidates:
         raise PoolError(
-            f"There is no pool here: no table ({', '.join(ENDINGS)}), and no folder with {RESPONSES}. Name one: "
-            "youden init FILE. What other tools made is brought by `youden import`; to see one at work, `youden demo`.",
+            f"There is no pool here: no table ({', '.join(EXTENSIONS)}), and no folder with {RESPONSES}. Run youden init FILE to "
+            "name one, `youden import` to import files of other tools, or `youden demo` to see an example.",
             slug="init-none",
         )
-    if len(found) > 1:
-        names = ", ".join(str(one) for one in found[:6]) + (" …" if len(found) > 6 else "")
-        raise PoolError(f"There are {len(found)} pools here: {names}. Name one: youden init FILE.", slug="init-several")
-    return found[0]
-
-
-def _bring_any(
-    path: Path, place: Path, *, columns: Mapping[str, str], known: Pool | None = None
-) -> ImportedPool | None:
-    """Import what `path` holds, as the pool that will be at `place`; None if it is a pool.
-
-    `columns` gives the roles of columns of a table, `known` is the pool that was made of the same path before.
-    """
-    format_ = None if (path / RESPONSES).is_file() else recognised_format([path])
-    if format_ is not None and (not columns or format_ in TABLES):
-        imported = IMPORTERS.load(format_)([path], columns=columns)
-        return _checked(replace(imported, taken=_AS_FORMAT.format(format_)), path, place, format_)
-    bare = path.is_dir() and not (path / RESPONSES).is_file() and not (path / TO_GENERATE).is_file()
-    if not bare and not (path.is_file() and path.suffix.lower() in ENDINGS):
-        return None
-    if not bare and not columns and path.suffix.lower() in (".csv", ".parquet") and _fits(path):
-        with suppress(PoolError):
-            if all(text is None or text.strip() for row in read_pool(path).texts for text in row):
-                return None
-    return _checked(read_table([path], columns=columns, exact=False, known=known), path, place, "table")
-
-
-def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> ImportedPool:
-    """Return the pool if it can be ranked. Raises: ImportFormatError; PoolError [init-columns]."""
-    _refuse_losses(imported)
-    _refuse_unshared(imported, path, format_)
-    if imported.pool.n_agents < LEAST_AGENTS:
-        agents = f"That makes {counted(imported.pool.n_agents, 'agent')}, and a ranking needs {LEAST_AGENTS}."
-        command = (
-            f"youden import table {typed([str(path)])} --column agent=NAME --column text=NAME --out {place.as_posix()}"
-        )
+    if len(candidates) > 1:
+        names = ", ".join(str(path) for path in candidates[:6]) + (" …" if len(candidates) > 6 else "")
         raise PoolError(
-            f"{path}, {imported.taken[:MOST_TAKEN]}. {agents} "
+            f"There are {len(candidates)} pools here: {names}. Run youden init FILE to name one.", slug="init-several"
+        )
+    return candidates[0]
+
+
+def _import_if_needed(
+    source: Path, pool_path: Path, *, columns: Mapping[str, str], known_pool: Pool | None = None
+) -> ImportedPool | None:
+    """Import the files at `source` as a pool that will be at `pool_path`; return None if they are a pool already.
+
+    `columns` gives the roles of columns of a table, `known_pool` is the pool that was made of the same source before.
+    """
+    format_ = None if (source / RESPONSES).is_file() else recognise_format([source])
+    if format_ is not None and (not columns or format_ in TABLE_FORMATS):
+        imported = IMPORTERS.load(format_)([source], columns=columns)
+        imported = replace(imported, taken=_FORMAT_NOTE.format(format_))
+        return _check_imported(imported, source, pool_path, format_)
+    is_folder_of_files = source.is_dir() and not (source / RESPONSES).is_file() and not (source / AGENTS_SPEC).is_file()
+    if not is_folder_of_files and not (source.is_file() and source.suffix.lower() in EXTENSIONS):
+        return None
+    may_be_pool = not is_folder_of_files and not columns and source.suffix.lower() in (".csv", ".parquet")
+    if may_be_pool and _has_pool_columns(source):
+        with suppress(PoolError):
+            if all(text is None or text.strip() for row in read_pool(source).texts for text in row):
+                return None
+    imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
+    return _check_imported(imported, source, pool_path, "table")
+
+
+def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> ImportedPool:
+    """Return an imported pool if it can be ranked; otherwise raise ImportFormatError, or PoolError [init-columns]."""
+    _check_dropped(imported)
+    _check_shared_items(imported, source, format_)
+    if imported.pool.n_agents < MIN_AGENTS:
+        agents = f"That gives {format_count(imported.pool.n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}."
+        options = f"--column agent=NAME --column text=NAME --out {pool_path.as_posix()}"
+        command = f"youden import table {format_command([str(source)])} {options}"
+        raise PoolError(
+            f"{source}, {imported.taken[:MAX_DESCRIPTION_CHARACTERS]}. {agents} "
             + (
                 f"Rename the column with the agents to `model`, or pass its name: {command}"
                 if format_ == "table"
@@ -240,38 +303,57 @@ def _checked(imported: ImportedPool, path: Path, place: Path, format_: str) -> I
     return imported
 
 
-def _take_more(
-    source: Path, file: Path, place: Path, columns: Mapping[str, str], report: Callable[[ImportedPool], None]
+def _update_pool(
+    source: Path, file: Path, pool_path: Path, columns: Mapping[str, str], report: Callable[[ImportedPool], None]
 ) -> FirstConfig:
-    """What came to the pool of the config `file` since it was written. Before a run is judged the pool takes it; a judged run
-    keeps its pool, and the whole stands in a new folder, from which it can join. Raises: ConfigError [init-exists]."""
+    """Find what was added to the pool of an existing config since it was written.
+
+    Before a run is judged, the pool is updated. A judged run keeps its pool, and the updated pool is written to a new folder,
+    from which the additions can join the run. Raises ConfigError [init-exists] if the config has another pool.
+    """
     config = load_run_config(file)
-    own = Path(config.pool).resolve()
-    if own not in (source.resolve(), place.resolve()):
+    config_pool = Path(config.pool).resolve()
+    if config_pool not in (source.resolve(), pool_path.resolve()):
         raise ConfigError(
-            f"{file} is there already, and its pool is {config.pool}. Give another --out, or delete it.",
+            f"{file} exists already, and its pool is {config.pool}. Set another --out, or remove the file.",
             slug="init-exists",
         )
     run = RunFolder(config.folder)
-    judged = run.has("verdicts.parquet") and run.has("plan.parquet")
-    known = run.run_pool() if judged else read_pool(config.pool)
-    imported = None if own == source.resolve() else _bring_any(source, place, columns=columns, known=known)
+    is_judged = run.has("verdicts.parquet") and run.has("plan.parquet")
+    pool = run.read_judged_pool() if is_judged else read_pool(config.pool)
+    imported = None
+    if config_pool != source.resolve():
+        imported = _import_if_needed(source, pool_path, columns=columns, known_pool=pool)
     if imported is not None:
         report(imported)
-    found = grown(known, read_pool(source) if imported is None else imported.pool, keep=judged)
-    if judged and found.pool.digest != known.digest:
-        place = next(
-            free
-            for n in count(2)
-            if not (free := place.with_name(f"{place.name}-{n}")).exists()
-            or ((free / RESPONSES).is_file() and read_pool(free).digest == found.pool.digest)
-        )
-        write_imported(found.pool, place)
-    elif not judged and imported is not None:
-        write_pool(found.pool, place)
+
+    merge = merge_pools(pool, read_pool(source) if imported is None else imported.pool, keep=is_judged)
+    if is_judged and merge.pool.digest != pool.digest:
+        pool_path = _find_free_path(pool_path, merge.pool.digest)
+        write_imported_pool(merge.pool, pool_path)
+    elif not is_judged and imported is not None:
+        write_pool(merge.pool, pool_path)
     else:
-        place = Path(config.pool)
-    return FirstConfig(file, found.pool, cost_of_run(config), place, imported, source, found, run if judged else None)
+        pool_path = Path(config.pool)
+    return FirstConfig(
+        file=file,
+        pool=merge.pool,
+        cost=estimate_run_cost(config),
+        pool_path=pool_path,
+        imported=imported,
+        source=source,
+        merge=merge,
+        run=run if is_judged else None,
+    )
+
+
+def _find_free_path(pool_path: Path, digest: str) -> Path:
+    """Append a number to a path, such that nothing exists there, or a pool with this digest."""
+    for number in count(2):
+        path = pool_path.with_name(f"{pool_path.name}-{number}")
+        if not path.exists() or ((path / RESPONSES).is_file() and read_pool(path).digest == digest):
+            break
+    return path
 
 
 def write_first_config(
@@ -283,67 +365,102 @@ def write_first_config(
     environment: Mapping[str, str],
     report: Callable[[ImportedPool], None] = lambda _: None,
 ) -> FirstConfig:
-    """A commented config for `pool` in the file `out` (NAME.yaml here). judge: None for the one that can be asked: one that reads
-    where its key is in `environment`, else the offline one.
+    """Write a commented config for a pool.
 
-    Whatever table or texts people have become the pool `pools/NAME` first; the schema of a config is written beside it. A config
-    that is there stays as it is, and what came to its pool since is taken. `columns` gives the roles of columns
-    of a table; `report` is called with an imported pool before anything is written.
+    Other files are imported as the pool `pools/NAME` first. The schema of a config is written next to the config. An existing
+    config is not changed; what was added to its pool since it was written is merged.
 
-    Raises: PoolError, as reading does, and [init-columns] where too few agents were found; ImportFormatError; ConfigError
-    [init-exists] where a config of another pool is there; PlanError where the pool cannot be ranked.
+    Parameters
+    ----------
+    pool : Path
+        A pool, or files that can be imported.
+    out : Path, optional
+        The config. Default: `NAME.yaml` in the current directory.
+    judge : str, optional
+        Name or file of the judge. Default: a model if its API key is in `environment`, else the offline judge.
+    columns : mapping
+        Field (agent, item, text, prompt, group or repeat) → name of the column of a table.
+    environment : mapping
+        Environment variables.
+    report : callable, optional
+        Function that is called with an imported pool before anything is written.
+
+    Returns
+    -------
+    FirstConfig
+
+    Raises
+    ------
+    PoolError
+        [init-columns]: if too few agents were found. Also if the pool cannot be read.
+    ImportFormatError
+        If the files cannot be imported.
+    ConfigError
+        [init-exists]: if the config exists and has another pool, or a judge was named.
+    PlanError
+        If the pool cannot be ranked.
     """
     name = re.sub(r"[^\w.+-]", "-", pool.resolve().stem).lstrip(".+-")[:100] or "pool"
     file = Path(f"{name}.yaml") if out is None else out
-    place, source = Path("pools") / (name if out is None else file.stem), pool
+    pool_path, source = Path("pools") / (name if out is None else file.stem), pool
     if file.exists() and file.resolve() != pool.resolve():
         if judge is not None:
             raise ConfigError(
-                f"{file} is there already, and stays as it is. Leave --judge out, or give another --out.",
+                f"{file} exists already, and is not changed. Remove --judge, or set another --out.",
                 slug="init-exists",
             )
-        return _take_more(pool, file, place, columns, report)
-    if (imported := _bring_any(pool, place, columns=columns)) is not None:
-        refuse_other(place)
+        return _update_pool(pool, file, pool_path, columns, report)
+    if (imported := _import_if_needed(pool, pool_path, columns=columns)) is not None:
+        check_output_folder(pool_path)
         report(imported)
-        pool = place
-    read = read_pool(pool) if imported is None else imported.pool
-    reads = load_judge_config(READS)
-    may_read = _shadow_of(READS, file) is None and reads.key_found(environment)[0] is not None
-    chosen = load_judge_config(judge or (READS if may_read else OFFLINE))
-    other = reads if chosen.name != READS else load_judge_config(OFFLINE)
-    asked = judge or chosen.name
-    config = RunConfig.model_validate({"name": name, "pool": str(pool), "judge": asked})
-    cost = cost_of_run(config, read)
-    paid = cost if chosen.makes_calls else cost_of_run(config.model_copy(update={"judge": READS}), read)
+        pool = pool_path
+    content = read_pool(pool) if imported is None else imported.pool
+
+    online_judge = load_judge_config(ONLINE_JUDGE)
+    has_key = _find_shadow(ONLINE_JUDGE, file) is None and online_judge.find_key(environment)[0] is not None
+    chosen = load_judge_config(judge or (ONLINE_JUDGE if has_key else OFFLINE_JUDGE))
+    alternative = online_judge if chosen.name != ONLINE_JUDGE else load_judge_config(OFFLINE_JUDGE)
+    judge_name = judge or chosen.name
+
+    config = RunConfig.model_validate({"name": name, "pool": str(pool), "judge": judge_name})
+    cost = estimate_run_cost(config, content)
+    online_cost = cost
+    if not chosen.makes_calls:
+        online_cost = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), content)
     if imported is not None:
-        write_imported(read, place)
-    shipped = pool.parts[:1] == ("datasets",) and not pool.exists()
-    where = str(pool) if shipped else Path(os.path.relpath(pool, file.parent)).as_posix()
-    cap = f"max_cost: {_cap(paid.usd):.2f}"
-    text = _TEXT.format(
+        write_imported_pool(content, pool_path)
+
+    is_shipped = pool.parts[:1] == ("datasets",) and not pool.exists()
+    pool_entry = str(pool) if is_shipped else Path(os.path.relpath(pool, file.parent)).as_posix()
+    max_cost = f"max_cost: {_suggest_cap(online_cost.usd):.2f}"
+    text = _TEMPLATE.format(
         schema=SCHEMA,
-        file=typed([str(file)]),
-        found=_found(read),
-        pool=_line("pool", where),
-        judge=_line("judge", _judge_from(asked, file)),
-        other=f"# {_line('judge', _judge_from(other.name, file))}",
-        key=reads.key_variable,
-        cost=_costs(paid),
-        max_cost=cap if chosen.makes_calls else f"# {cap}",
+        file=format_command([str(file)]),
+        found=_describe_pool(content),
+        pool=_format_entry("pool", pool_entry),
+        judge=_format_entry("judge", _judge_entry(judge_name, file)),
+        other=f"# {_format_entry('judge', _judge_entry(alternative.name, file))}",
+        key=online_judge.key_variable,
+        cost=_describe_cost(online_cost),
+        max_cost=max_cost if chosen.makes_calls else f"# {max_cost}",
         calls=cost.calls,
     )
     file.parent.mkdir(parents=True, exist_ok=True)
     schema = file.parent / SCHEMA
     schema.parent.mkdir(exist_ok=True)
-    schema.write_text(json.dumps(config_schema(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    schema.write_text(json.dumps(build_config_schema(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     with file.open("x", encoding="utf-8") as opened:
         opened.write(text)
-    return FirstConfig(file, read, cost, pool, imported, source)
+    return FirstConfig(file, content, cost, pool, imported, source)
 
 
-def config_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a config that is written by hand, whose name may be that of its file."""
+def build_config_schema() -> dict[str, Any]:
+    """Build the JSON Schema of a config, in which `name` is optional.
+
+    Returns
+    -------
+    dict
+    """
     schema: dict[str, Any] = RunConfig.model_json_schema()
     schema["$schema"] = SCHEMA_DIALECT
     schema["required"].remove("name")
@@ -352,7 +469,7 @@ def config_schema() -> dict[str, Any]:
     return schema
 
 
-def _found(pool: Pool) -> str:
+def _describe_pool(pool: Pool) -> str:
     n = pool.n_agents * pool.n_items - pool.n_missing
     groups = {agent.group for agent in pool.agents} - {None}
     prompts = sum(bool(item.prompt) for item in pool.items)
@@ -362,40 +479,39 @@ def _found(pool: Pool) -> str:
     )
 
 
-def _costs(cost: DesignCost) -> str:
-    usd = "at a price that its config does not say" if cost.usd is None else f"about ${cost.usd:,.2f}"
+def _describe_cost(cost: DesignCost) -> str:
+    usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     return f"This plan is {cost.calls:,} calls, {usd} with {cost.judge}."
 
 
-def _cap(usd: float | None) -> float:
-    """Half as much again as it should cost, in whole 5 cents."""
+def _suggest_cap(usd: float | None) -> float:
+    """Return 1.5 times the estimated cost, rounded up to 5 cents; 1 USD if it is unknown."""
     return 1.0 if usd is None else max(math.ceil(usd * 1.5 * 20) / 20, 0.05)
 
 
-def _line(key: str, value: str) -> str:
+def _format_entry(key: str, value: str) -> str:
     return yaml.safe_dump({key: value}, allow_unicode=True, width=1000).strip()
 
 
-def _judge_from(judge: str, file: Path) -> str:
-    """Return the judge as the config names it: by a path from the config's folder if it was given by a path, or if it is a local
-    file with the name of a shipped judge."""
-    path = judge if judge.endswith((".yaml", ".yml")) else _shadow_of(judge, file)
+def _judge_entry(judge: str, file: Path) -> str:
+    """Return a judge's name, or its path from the config's folder for a path or a local file that shadows a shipped judge."""
+    path = judge if judge.endswith((".yaml", ".yml")) else _find_shadow(judge, file)
     return judge if path is None else Path(os.path.relpath(path, file.parent)).as_posix()
 
 
-def _shadow_of(judge: str, file: Path) -> Path | None:
-    """Find the local file that the config `file` would use for the name of a shipped judge; None if there is none."""
-    path = judge_beside(judge, file.parent) or local_judge(judge)
+def _find_shadow(judge: str, file: Path) -> Path | None:
+    """Find the local file that a config would use for the name of a shipped judge; None if there is none."""
+    path = find_nearby_judge(judge, file.parent) or find_local_judge(judge)
     return path if path is not None and report_judge_shadow(judge, path) else None
 
 
-def _fits(file: Path) -> bool:
-    """Whether a table has the columns of a pool, or cannot be looked into, which reading then says better."""
-    return {"agent", "item", "text"} <= set(_columns(file) or ("agent", "item", "text"))
+def _has_pool_columns(file: Path) -> bool:
+    """Return whether a table has the columns of a pool, or cannot be opened, for which reading it gives a better error."""
+    return {"agent", "item", "text"} <= set(_read_columns(file) or ("agent", "item", "text"))
 
 
-def _columns(file: Path) -> list[str]:
+def _read_columns(file: Path) -> list[str]:
     try:
-        return [str(name) for name in next(iter(table_rows(file)))[1]]
+        return [str(name) for name in next(iter(read_rows(file)))[1]]
     except (YoudenError, StopIteration):
         return []

@@ -1,5 +1,6 @@
-"""What a run or a generated pool asked and was answered, as a cassette: out of its folder and its store, into another
-store, and compared.
+"""Export the requests and answers of a run, or of a generated pool, as a cassette, import them, and find missing ones.
+
+A cassette contains all distinct requests of its source, so that the source can be repeated without calls.
 """
 
 from __future__ import annotations
@@ -13,24 +14,31 @@ from youden.errors import ConfigError
 from youden.judging.backend_records import REPLAY
 from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
-from youden.judging.engine import only_judge
-from youden.judging.offline.cassette_file import Cassette, Entry, read_cassette, recorded, redact, write_cassette
-from youden.judging.question.questions import keys, trial_name
+from youden.judging.engine import load_only_judge
+from youden.judging.offline.cassette_file import Cassette, Entry, iter_entries, read_cassette, redact, write_cassette
+from youden.judging.question.questions import describe_trial, iter_keys
 from youden.judging.store.answers import open_store, open_store_of_folder
-from youden.pools.generation.generate import recorded as recorded_texts
-from youden.pools.generation.generate import requests_of
-from youden.pools.generation.generation import RECIPE, Generation, is_generated, read_generation, recorded_store
+from youden.pools.generation.generate import collect_requests, iter_recorded_entries
+from youden.pools.generation.generation import RECIPE, Generation, is_generated, read_generation, read_store_location
 from youden.types import Completion, Plan
 from youden.types.pool import Json
 
-Found = tuple[tuple[dict[str, Json], ...], dict[str, Entry | None]]
-"""The judges who were asked, and each distinct request's entry by its key, None where nobody has answered."""
+Entries = tuple[tuple[dict[str, Json], ...], dict[str, Entry | None]]
+"""Settings of the judges, and request hash → entry of a cassette; None for a request without an outcome."""
 
 
 @dataclass(frozen=True)
 class CassetteExport:
-    """What an export wrote. n_unanswered: distinct requests without an answer; further ones that would be built from those
-    answers are not counted, for they are not known yet."""
+    """Result of an export.
+
+    Attributes
+    ----------
+    n_answers, n_failures : int
+        Number of requests with an answer, and with a failure.
+    n_unanswered : int
+        Number of distinct requests without an outcome. Requests that would be built from their answers are unknown, and are not
+        counted.
+    """
 
     n_answers: int
     n_failures: int
@@ -39,15 +47,26 @@ class CassetteExport:
 
 @dataclass(frozen=True)
 class CassetteImport:
-    """Entries that are new to the store, and those it already had an answer to, which it keeps."""
+    """Result of an import.
+
+    Attributes
+    ----------
+    n_added : int
+        Number of entries that were added to the store.
+    n_kept : int
+        Number of requests that already had an outcome in the store, which was kept.
+    """
 
     n_added: int
     n_kept: int
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """What a run asked, and whom: of a replay, the judge that it repeats; of a jury, those of its judges that make calls."""
+class _JudgedRun:
+    """Plan, judges and store of a run.
+
+    The judges are those that make calls: the members of a jury, or the judge that a replay repeats.
+    """
 
     plan: Plan
     judges: list[JudgeConfig]
@@ -55,109 +74,164 @@ class _Asked:
 
 
 def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> CassetteExport:
-    """Write what the store of a run, or of a pool that `youden generate` made, holds of its requests.
+    """Write the requests and outcomes of a run, or of a pool, as a cassette.
 
-    redacted: hashes in place of texts; of a judge's answers only.
+    Parameters
+    ----------
+    path : Path
+        Folder of the run, or of the generated pool.
+    out : Path
+        File to write.
+    redacted : bool, default False
+        Whether texts are replaced by hashes; for runs only.
 
-    Raises: RunFolderError, PoolError, ConfigError [cassette-source], [cassette-no-calls], [cassette-redact],
-    [store-missing]; PlanError [plan-other-pool].
+    Returns
+    -------
+    CassetteExport
+
+    Raises
+    ------
+    ConfigError
+        [cassette-source]: if the folder is neither; [cassette-no-calls]: if it makes no calls; [cassette-redact]: if a pool is
+        to be redacted; [store-missing]: if the store does not exist.
+    PlanError
+        [plan-other-pool]: if the pool of the run has changed.
+    RunFolderError, PoolError
+        If a file cannot be read.
     """
-    judges, found = _found_of_pool(path, redacted) if is_generated(path) else _found_of_run(path, redacted)
-    entries = {key: one for key, one in found.items() if one is not None}
+    judges, outcomes = _read_pool_entries(path, redacted) if is_generated(path) else _read_run_entries(path, redacted)
+    entries = {key: entry for key, entry in outcomes.items() if entry is not None}
     cassette = Cassette(judges, entries)
     write_cassette(out, cassette)
-    return CassetteExport(cassette.n_answers, len(entries) - cassette.n_answers, len(found) - len(entries))
+    return CassetteExport(cassette.n_answers, len(entries) - cassette.n_answers, len(outcomes) - len(entries))
 
 
 def import_cassette(file: Path, store: str | Path) -> CassetteImport:
-    """Put every entry into `store`, made where there is none. Answers that it already has stay.
+    """Add the entries of a cassette to a store.
 
-    Raises: InputError [cassette]; ConfigError, JudgeError for the store.
+    Parameters
+    ----------
+    file : Path
+        The cassette.
+    store : str or Path
+        Path or URL of the store; it is created if it does not exist. Its own outcomes are kept.
+
+    Returns
+    -------
+    CassetteImport
+
+    Raises
+    ------
+    InputError
+        [cassette]: if the file is not a cassette.
+    ConfigError, JudgeError
+        If the store cannot be opened.
     """
     cassette = read_cassette(file)
-    failed = [key for key, one in cassette.entries.items() if isinstance(one.outcome, Failure)]
+    failures = [key for key, entry in cassette.entries.items() if isinstance(entry.outcome, Failure)]
     with open_store(store) as opened:
-        there = opened.answers(list(cassette.entries)).keys() | opened.failures(failed).keys()
-        for key in cassette.entries.keys() - there:
+        existing = opened.answers(list(cassette.entries)).keys() | opened.failures(failures).keys()
+        for key in cassette.entries.keys() - existing:
             opened.add(key, cassette.entries[key].outcome)
         for judge in cassette.judges:
             opened.remember_judge(judge)
-    return CassetteImport(len(cassette.entries) - len(there), len(there))
+    return CassetteImport(len(cassette.entries) - len(existing), len(existing))
 
 
-def missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
-    """Distinct requests of the run or generated pool at `path` that `cassette` has no entry for: key → which, in words.
+def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
+    """Find requests of a run, or of a generated pool, that a cassette lacks.
 
-    Of a generated pool, a response is left out where the reading that it is built from is missing too.
+    Parameters
+    ----------
+    cassette : Cassette
+    path : Path
+        Folder of the run or of the pool.
 
-    Raises: as `export_cassette`.
+    Returns
+    -------
+    dict
+        Request hash → description. Requests that would be built from a missing answer are unknown, and are not contained.
+
+    Raises
+    ------
+    ConfigError
+        [cassette-source]: if the folder is neither; [cassette-no-calls]: if it makes no calls.
+    RunFolderError, PoolError, PlanError
+        If a file cannot be read, or the pool of the run has changed.
     """
     if is_generated(path):
-        wanted = requests_of(_generation_with_calls(path), lambda keys: _answers_of(cassette, keys))
-        return {key: str(one) for key, one in wanted.items() if key not in cassette.entries}
-    run, missing = _asked(RunFolder(path)), dict[str, str]()
+        requests = collect_requests(_read_generation(path), lambda keys: _find_answers(cassette, keys))
+        return {key: str(request) for key, request in requests.items() if key not in cassette.entries}
+    run = _read_judged_run(RunFolder(path))
+    missing: dict[str, str] = {}
     for judge in run.judges:
-        for row, key in keys(judge.questions(), run.plan):
+        for row, key in iter_keys(judge.questions(), run.plan):
             if key not in cassette.entries:
-                missing.setdefault(key, trial_name(run.plan, row))
+                missing.setdefault(key, describe_trial(run.plan, row))
     return missing
 
 
-def _answers_of(cassette: Cassette, keys: Iterable[str]) -> dict[str, Completion]:
+def _find_answers(cassette: Cassette, keys: Iterable[str]) -> dict[str, Completion]:
     outcomes = {key: cassette.entries[key].outcome for key in keys if key in cassette.entries}
-    return {key: one for key, one in outcomes.items() if isinstance(one, Completion)}
+    return {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
 
 
-def _found_of_pool(folder: Path, redacted: bool) -> Found:
+def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
     if redacted:
         raise ConfigError(
-            f"{folder} was generated: what its models answered are the texts themselves, so a cassette without them would "
-            "replay nothing. Leave out --redact, or export a judged run.",
+            f"{folder} is a generated pool: its responses are the answers of models, so a cassette without texts could not be "
+            "replayed. Remove --redact, or export a judged run.",
             slug="cassette-redact",
         )
-    generation = _generation_with_calls(folder)
-    with open_store_of_folder(recorded_store(folder)) as store:
-        return (), dict(recorded_texts(requests_of(generation, store.answers), store))
+    generation = _read_generation(folder)
+    with open_store_of_folder(read_store_location(folder)) as store:
+        requests = collect_requests(generation, store.answers)
+        return (), dict(iter_recorded_entries(requests, store))
 
 
-def _generation_with_calls(folder: Path) -> Generation:
+def _read_generation(folder: Path) -> Generation:
+    """Read the recipe of a pool; raise ConfigError [cassette-no-calls] if its agents query no model."""
     generation = read_generation(folder)
     if not generation.makes_calls:
         raise ConfigError(
-            f"The agents of {folder} ask no model, so there is nothing to keep in a cassette: the same command makes the same "
-            "pool.",
+            f"The agents of {folder} use no model, so there is nothing to export. Run the same command to make the same pool "
+            "again.",
             slug="cassette-no-calls",
         )
     return generation
 
 
-def _found_of_run(path: Path, redacted: bool) -> Found:
-    run = _asked(RunFolder(path))
-    found: dict[str, Entry | None] = {}
+def _read_run_entries(path: Path, redacted: bool) -> Entries:
+    run = _read_judged_run(RunFolder(path))
+    entries: dict[str, Entry | None] = {}
     with open_store_of_folder(run.store) as store:
         for judge in run.judges:
             questions, labels = judge.questions(), judge.loaded_prompt.labels
-            for key, one in recorded(questions, run.plan, store):
-                found[key] = redact(one, read=questions.read, labels=labels) if one and redacted else one
-    return tuple(judge.public() for judge in run.judges), found
+            for key, entry in iter_entries(questions, run.plan, store):
+                if entry and redacted:
+                    entries[key] = redact(entry, read=questions.read, labels=labels)
+                else:
+                    entries[key] = entry
+    return tuple(judge.public() for judge in run.judges), entries
 
 
-def _asked(folder: RunFolder) -> _Asked:
+def _read_judged_run(folder: RunFolder) -> _JudgedRun:
+    """Read a run; raise ConfigError [cassette-source] without a run, [cassette-no-calls] if its judge makes no calls."""
     if folder.path.is_dir() and not folder.has("config.yaml"):
         raise ConfigError(
-            f"{folder.path} is no run's folder (no config.yaml), and no pool that `youden generate` has brought to its end "
-            f"({RECIPE}). Give one of these; for a pool, the same `youden generate` goes on where it stopped.",
+            f"{folder.path} is neither the folder of a run (it has no config.yaml) nor a completely generated pool (it has no "
+            f"{RECIPE}). Pass one of these; to complete a pool, run the same `youden generate` again.",
             slug="cassette-source",
         )
     config = folder.read_config()
     judge = load_judge_of_run(config)
     if judge.backend == REPLAY:
-        with open_store_of_folder(config.store_place) as store:
-            judge = judge.of or only_judge(store)
-    judges = [one for one in judge.judges or (judge,) if one.makes_calls]
+        with open_store_of_folder(config.store_location) as store:
+            judge = judge.of or load_only_judge(store)
+    judges = [member for member in judge.judges or (judge,) if member.makes_calls]
     if not judges:
         raise ConfigError(
-            f"The judge '{judge.name}' makes no calls, so there is nothing to keep in a cassette. Give a run of another judge.",
+            f"The judge '{judge.name}' makes no calls, so there is nothing to export. Pass a run with another judge.",
             slug="cassette-no-calls",
         )
-    return _Asked(folder.read_plan(), judges, config.store_place)
+    return _JudgedRun(folder.read_plan(), judges, config.store_location)

@@ -1,4 +1,7 @@
-"""A plan as it was earlier, and as it is with a round more: what its trials' roles and steps say."""
+"""Derive plans and verdicts from others: an earlier state of a plan, its first agents alone, or the plan with one more round.
+
+The roles and steps of the trials decide what belongs to each state.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.protocol.independent import with_more
+from youden.protocol.independent import with_added_trials
 from youden.types import PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.judging import PER_TRIAL
 from youden.types.plan_steps import Extensions
@@ -17,50 +20,101 @@ from youden.types.pool import Bools
 from youden.types.trials import PLACING
 
 
-def extensions_of(plan: Plan) -> Extensions:
-    """How `plan` was extended; of a plan that was not, no steps."""
+def get_extensions(plan: Plan) -> Extensions:
+    """Return the extensions of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan, extended or not.
+
+    Returns
+    -------
+    Extensions
+        Without steps if the plan was never extended.
+    """
     return plan.extensions or Extensions(plan.n_agents, plan.n_items, plan.pool_digest, ())
 
 
-def first_in_slots(plan: Plan) -> bool:
-    """Whether the first plan's paired trials stand in slots."""
+def has_slots_in_first_plan(plan: Plan) -> bool:
+    """Return whether the first plan has paired trials in blocks.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan, extended or not.
+    """
     return bool((plan.slot[(plan.trials.step == 0) & (plan.arm == PAIRED)] >= 0).any())
 
 
-def complete_part(plan: Plan) -> Plan:
-    """The plan, without its trials, of `in_complete_part`: it was never extended, but may have more items than the first one."""
-    anchors = extensions_of(plan).anchors
-    return replace(_on_fewer(plan, anchors, plan.n_items, Trials.concat([])), extensions=None)
+def restrict_to_anchors(plan: Plan) -> Plan:
+    """Restrict a plan to its anchors, as if it had never been extended.
 
+    Parameters
+    ----------
+    plan : Plan
+        An extended plan.
 
-def in_complete_part(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
-    """Which trials rank the first plan's agents whatever was asked since: those in complete slots, on all items.
-
-    Independent ones count where neither agent joined later.
+    Returns
+    -------
+    Plan
+        The first plan's agents on all items, without trials; see `is_in_complete_slot` for those that belong to it.
     """
-    old = (columns["first"] < anchors) & (columns["second"] < anchors)
-    return np.asarray(old & (columns["role"] != PLACING))
+    anchors = get_extensions(plan).anchors
+    return replace(_restrict_plan(plan, anchors, plan.n_items, Trials.concat([])), extensions=None)
 
 
-def after_steps(plan: Plan, n: int) -> Plan:
-    """The plan as it was after its first `n` steps; `characters` stays what it is."""
-    extensions = extensions_of(plan)
+def is_in_complete_slot(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
+    """Return which trials rank the anchors: those between two anchors that are no linking trials.
+
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns of the trials, with `first`, `second` and `role`.
+    anchors : int
+        Number of anchors, which are the first agents.
+
+    Returns
+    -------
+    bool array (n_trials,)
+    """
+    are_anchors = (columns["first"] < anchors) & (columns["second"] < anchors)
+    return np.asarray(are_anchors & (columns["role"] != PLACING))
+
+
+def plan_after_steps(plan: Plan, n: int) -> Plan:
+    """Return a plan as it was after its first `n` extensions.
+
+    Parameters
+    ----------
+    plan : Plan
+        An extended plan.
+    n : int
+        Number of extensions to keep.
+
+    Returns
+    -------
+    Plan
+        `characters` is that of the whole plan.
+    """
+    extensions = get_extensions(plan)
     if n >= len(extensions.steps):
         return plan
-    agents, items, pool = extensions.anchors, extensions.items, extensions.pool
+    n_agents, n_items, pool_digest = extensions.anchors, extensions.items, extensions.pool
     if n:
         last = extensions.steps[n - 1]
-        agents, items, pool = last.agents, last.items, last.pool
+        n_agents, n_items, pool_digest = last.agents, last.items, last.pool
+    n_notes = len(plan.notes) - (len(extensions.steps) - n)  # one note per extension
     return replace(
-        _on_fewer(plan, agents, items, plan.trials.take(plan.trials.step <= n)),
+        _restrict_plan(plan, n_agents, n_items, plan.trials.take(plan.trials.step <= n)),
         extensions=replace(extensions, steps=extensions.steps[:n]) if n else None,
-        pool_digest=pool,
-        source=plan.source if pool == plan.pool_digest else None,
-        notes=plan.notes[: len(plan.notes) - (len(extensions.steps) - n)],
+        pool_digest=pool_digest,
+        source=plan.source if pool_digest == plan.pool_digest else None,
+        notes=plan.notes[:n_notes],
     )
 
 
-def _on_fewer(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
+def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
     """Restrict a plan to its first agents and items, and replace its trials by `trials`."""
     train, holdout = (cells[:n_agents, :n_items] for cells in (plan.split.train, plan.split.holdout))
     return replace(
@@ -73,32 +127,67 @@ def _on_fewer(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> Plan:
     )
 
 
-def _answers_to(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
-    """The answers of some rows, whose plan is `plan`."""
+def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
+    """Return the verdicts of some trials, whose plan is `plan`; rows : bool array (n_trials,) or slice."""
     columns = {name: getattr(result, name) for name in PER_TRIAL}
-    kept: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
-    return replace(result, plan=plan, **kept, votes=None if result.votes is None else result.votes[:, rows])
+    selected: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
+    votes = None if result.votes is None else result.votes[:, rows]
+    return replace(result, plan=plan, **selected, votes=votes)
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:
-    """The plan as it was before suspected pairs were asked more; `characters` stays what it is."""
+    """Return a plan without the follow-up trials of suspected pairs.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan, with follow-ups at its end or not.
+
+    Returns
+    -------
+    Plan
+        `characters` is that of the whole plan.
+    """
     n = plan.n_follow_ups
     return replace(plan, trials=plan.trials.take(slice(len(plan) - n))) if n else plan
 
 
-def without_follow_ups(result: Verdicts) -> Verdicts:
-    """The answers to that plan."""
+def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
+    """Return verdicts without those of follow-up trials.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Verdicts of a plan, with follow-ups at its end or not.
+
+    Returns
+    -------
+    Verdicts
+    """
     plan = plan_without_follow_ups(result.plan)
     if plan is result.plan:
         return result
-    return _answers_to(plan, result, slice(len(plan)))
+    return _select_verdicts(plan, result, slice(len(plan)))
 
 
 def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
-    """`plan` with a round's paired trials after its own, which keep their places.
+    """Return a plan with one more round after its own trials.
 
-    rounds: those so far. The trials must be new.
+    Parameters
+    ----------
+    plan : Plan
+        The plan so far.
+    rounds : Rounds
+        Its rounds.
+    trials : Trials
+        Paired trials of the new round; none of them is in the plan.
+    active : bool array (n_agents,)
+        Agents that the round samples.
+
+    Returns
+    -------
+    Plan
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
-    longer = with_more(plan, replace(trials, step=step))
-    return replace(longer, rounds=rounds.then(int(plan.slot.max()) + 1, active))
+    longer = with_added_trials(plan, replace(trials, step=step))
+    return replace(longer, rounds=rounds.with_round(int(plan.slot.max()) + 1, active))

@@ -1,6 +1,6 @@
-"""Counts what a plan touches: cells, pairs and calls, in all and of what may be learned from.
+"""Count the cells, pairs and calls of a plan, in all and of those that training may use.
 
-It counts columns whatever design drew them, so that what is printed is what is there.
+The counts are taken from the trials, so they are right for every design.
 """
 
 from __future__ import annotations
@@ -15,12 +15,26 @@ from youden.types.pool import Bools
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts of one plan.
+    """Counts of a plan.
 
-    present, train: cells that exist, and that may be learned from. cells: cells that any paired trial touches; scored: training
-    cells that stand first in a paired trial whose partner may be learned from too (they get a row score).
-    paired, independent: calls by arm; ordered, unordered: distinct ordered and unordered pairs on items, paired arm;
-    holdout: calls of either arm that touch a held-out cell; dense: 2K(K−1)J.
+    Attributes
+    ----------
+    present : int
+        Cells (agent, item) that have a response.
+    train : int
+        Cells that training may use.
+    cells : int
+        Cells that paired trials touch.
+    scored : int
+        Training cells whose text comes first in a paired trial against another training cell; they get a row score.
+    paired, independent : int
+        Calls of each trial type.
+    ordered, unordered : int
+        Distinct ordered and unordered pairs on items in paired trials.
+    holdout : int
+        Calls of both trial types that touch a held-out cell.
+    dense : int
+        Calls of the dense design, 2K(K − 1)J.
     """
 
     present: int
@@ -36,43 +50,55 @@ class Coverage:
 
     @property
     def calls(self) -> int:
+        """Calls of both trial types."""
         return self.paired + self.independent
 
     @property
-    def of_present(self) -> float:
-        """Scored cells as a share of the cells that exist."""
+    def present_fraction(self) -> float:
+        """Scored cells as a fraction of the cells that have a response."""
         return self.scored / self.present
 
     @property
-    def of_train(self) -> float:
-        """Scored cells as a share of the cells left for training."""
+    def train_fraction(self) -> float:
+        """Scored cells as a fraction of the cells that training may use."""
         return self.scored / self.train
 
 
-def coverage(plan: Plan) -> Coverage:
-    """What `plan` covers."""
-    paired = plan.arm == PAIRED
-    other_item = np.where(paired, plan.item, plan.other_item)
-    held = plan.split.holdout
-    touched = held[plan.first, plan.item] | held[plan.second, other_item]
-    item, first, second = (column[paired].astype(np.int64) for column in (plan.item, plan.first, plan.second))
-    K = plan.n_agents
+def compute_coverage(plan: Plan) -> Coverage:
+    """Count the cells, pairs and calls of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan with its trials.
+
+    Returns
+    -------
+    Coverage
+    """
+    is_paired = plan.arm == PAIRED
+    other_item = np.where(is_paired, plan.item, plan.other_item)
+    holdout = plan.split.holdout
+    touches_holdout = holdout[plan.first, plan.item] | holdout[plan.second, other_item]
+    item, first, second = (column[is_paired].astype(np.int64) for column in (plan.item, plan.first, plan.second))
     low, high = np.minimum(first, second), np.maximum(first, second)
+    n_agents = plan.n_agents
     return Coverage(
         present=int(plan.split.train.sum()) + plan.split.n_holdout,
         train=int(plan.split.train.sum()),
         cells=plan.n_cells,
-        scored=int(_first_cells(plan, paired & ~touched).sum()),
-        paired=int(paired.sum()),
-        independent=int((~paired).sum()),
-        ordered=len(np.unique((item * K + first) * K + second)),
-        unordered=len(np.unique((item * K + low) * K + high)),
-        holdout=int(touched.sum()),
+        scored=int(_mark_first_cells(plan, is_paired & ~touches_holdout).sum()),
+        paired=int(is_paired.sum()),
+        independent=int((~is_paired).sum()),
+        ordered=len(np.unique((item * n_agents + first) * n_agents + second)),
+        unordered=len(np.unique((item * n_agents + low) * n_agents + high)),
+        holdout=int(touches_holdout.sum()),
         dense=plan.n_dense_calls,
     )
 
 
-def _first_cells(plan: Plan, chosen: Bools) -> Bools:
+def _mark_first_cells(plan: Plan, mask: Bools) -> Bools:
+    """Mark the cells of the first texts of some trials: bool array (n_agents, n_items); mask : bool array (n_trials,)."""
     cells = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
-    cells[plan.first[chosen], plan.item[chosen]] = True
+    cells[plan.first[mask], plan.item[mask]] = True
     return cells

@@ -1,7 +1,7 @@
-"""Extends a plan by agents, items or calls. Its own trials keep their places.
+"""Extend a plan by agents, items, repeats or calls, without changing the trials that it has.
 
-Agents that join are placed by trials against the anchors, the agents of the first plan, without comparing the anchors anew. More
-calls go on where a larger budget would have: they are the slots that the plan's design draws next.
+Agents that join are compared with the anchors, the agents of the first plan; the anchors are not compared again. More calls
+continue the sequence of blocks that the plan's design draws, so they are the blocks that a larger budget would have drawn.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import chain, islice
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.blocks import extensions_of, first_in_slots
+from youden.protocol.blocks import get_extensions, has_slots_in_first_plan
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.cyclic import numbered
+from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.designs.repair import PairRule
-from youden.protocol.independent import N_POOLED, twins, with_more
+from youden.protocol.independent import DEFAULT_POOLED, draw_matched_trials, with_added_trials
 from youden.streams import Stream, stream
-from youden.text.sentences import counted
+from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, Plan, Pool, Trials
 from youden.types.plan_steps import Extension, ExtensionKind
 from youden.types.planning import Slotted
@@ -27,129 +27,189 @@ from youden.types.pool import Bools, Ids
 from youden.types.trials import PLACING, PLAN
 
 Comparison = tuple[int, int, int]
-_TRIES = 20
+"""Item, first and second agent of a paired trial."""
+_MAX_TRIES_PER_TRIAL = 20
 
 
-def trials_against_anchors(
+def draw_anchor_trials(
     eligible: Bools,
     rng: np.random.Generator,
     *,
     scored: tuple[int, ...],
     n_anchors: int,
     n_paired: int,
-    asked: Set[Comparison],
+    planned: Set[Comparison],
     pairs: PairRule,
     items: Ids,
     start: int,
     together: bool = False,
 ) -> Trials:
-    """In every slot, on one item, each scored agent stands once first and once second, against two different anchors.
+    """Draw blocks that compare agents with anchors.
 
-    Items come in the order `items`, round and round; anchors in one random order at a random shift a slot, so that a scored agent
-    meets all of them about as often. A comparison (item, first, second) in `asked` is not asked again, nor, where `pairs` is
-    unordered, its reverse: the next anchor takes its place. Slots are numbered from `start`, and drawn while they fit
-    `n_paired`; fewer where everything was asked. together: the scored ones meet the same two anchors in a slot, so that neither
-    sets them apart.
+    In each block, on one item, each scored agent appears once first and once second, against two different anchors. The anchors
+    take turns, so that a scored agent meets all of them about equally often.
 
-    eligible: bool[K, J]. scored: positions of agents. n_anchors: the anchors are agents 0 … n_anchors − 1; a scored one is never
-    compared with itself.
+    Parameters
+    ----------
+    eligible : bool array (n_agents, n_items)
+        Cells that may be compared.
+    scored : tuple of int
+        Positions of the agents to compare; an anchor among them is not compared with itself.
+    n_anchors, n_paired : int
+        Number of anchors, which are the first agents; maximum number of trials.
+    planned : set of (int, int, int)
+        Comparisons (item, first, second) that are not repeated.
+    items : int array
+        Items in the order in which the blocks go through them, again and again.
+    start : int
+        Number of the first block.
+    together : bool, default False
+        Whether the scored agents of a block meet the same two anchors.
     """
     order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
-    taken = set(asked)
-    taken.update((item, two, one) for item, one, two in asked if pairs == "unordered")
+    taken = set(planned)
+    if pairs == "unordered":
+        taken.update((item, second, first) for item, first, second in planned)
+
     rows: list[tuple[int, int, int, int]] = []
-    barren = 0
+    n_empty = 0
     for s in range(len(items) * n_anchors):
         item = int(items[s % len(items)])
         shift = int(shifts[(s + s // len(items)) % n_anchors])
-        slot: list[Comparison] = []
-        for place, agent in enumerate(scored):
+        block: list[Comparison] = []
+        for number, agent in enumerate(scored):
             if not eligible[agent, item]:
                 continue
-            at = shift if together else shift + place * n_anchors // len(scored)
-            others = (k for k in _cycle(order, at) if k != agent and eligible[k, item])
-            second = next((k for k in others if (item, agent, k) not in taken), None)
-            others = (k for k in _cycle(order, at + n_anchors // 2) if k not in (agent, second) and eligible[k, item])
-            first = next((k for k in others if (item, k, agent) not in taken), None)
-            found = [(item, agent, second)] if second is not None else []
-            found += [(item, first, agent)] if first is not None else []
-            taken.update(found, ((item, two, one) for item, one, two in found if pairs == "unordered"))
-            slot += found
-        if len(rows) + len(slot) > n_paired:
+            offset = shift if together else shift + number * n_anchors // len(scored)
+            candidates = (k for k in _rotate(order, offset) if k != agent and eligible[k, item])
+            second = next((k for k in candidates if (item, agent, k) not in taken), None)
+            candidates = (
+                k for k in _rotate(order, offset + n_anchors // 2) if k not in (agent, second) and eligible[k, item]
+            )
+            first = next((k for k in candidates if (item, k, agent) not in taken), None)
+
+            comparisons: list[Comparison] = []
+            if second is not None:
+                comparisons.append((item, agent, second))
+            if first is not None:
+                comparisons.append((item, first, agent))
+            taken.update(comparisons)
+            if pairs == "unordered":
+                taken.update([(item, b, a) for item, a, b in comparisons])
+            block += comparisons
+        if len(rows) + len(block) > n_paired:
             break
-        rows += [(*row, start) for row in slot]
-        start += bool(slot)
-        barren = 0 if slot else barren + 1
-        if barren == len(items):
+        rows += [(*comparison, start) for comparison in block]
+        if block:
+            start += 1
+            n_empty = 0
+        else:
+            n_empty += 1
+        if n_empty == len(items):
             break
     columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     return Trials.paired(*columns[:3], slot=columns[3])
 
 
-def _independent_against_anchors(
+def _draw_independent_anchor_trials(
     eligible: Bools, rng: np.random.Generator, *, scored: tuple[int, ...], n_anchors: int, n: int
 ) -> Trials:
-    """n independent trials spread over `scored`, each by turns first and second, against anchors' texts on other items.
+    """Draw n independent trials of scored agents against anchors on other items, with each agent first and second in turn.
 
-    Fewer where there are not so many.
+    eligible : bool array (n_agents, n_items). Fewer are drawn if there are not enough.
     """
     rows: dict[tuple[int, int, int, int], None] = {}
-    for number in range(_TRIES * n):
+    for number in range(_MAX_TRIES_PER_TRIAL * n):
         agent, anchor = scored[number % len(scored)], int(rng.integers(n_anchors))
-        own, other = np.flatnonzero(eligible[agent]), np.flatnonzero(eligible[anchor])
+        agent_items, anchor_items = np.flatnonzero(eligible[agent]), np.flatnonzero(eligible[anchor])
         if len(rows) == n:
             break
-        if agent == anchor or not (len(own) and len(other)):
+        if agent == anchor or not (len(agent_items) and len(anchor_items)):
             continue
-        a, b = int(rng.choice(own)), int(rng.choice(other))
-        if a != b:
-            rows[(a, agent, anchor, b) if number // len(scored) % 2 == 0 else (b, anchor, agent, a)] = None
+        agent_item, anchor_item = int(rng.choice(agent_items)), int(rng.choice(anchor_items))
+        if agent_item == anchor_item:
+            continue
+        if number // len(scored) % 2 == 0:
+            rows[agent_item, agent, anchor, anchor_item] = None
+        else:
+            rows[anchor_item, anchor, agent, agent_item] = None
     return Trials.independent(*np.array(list(rows), dtype=np.int32).reshape(-1, 4).T)
 
 
-def _cycle(order: list[int], start: int) -> Iterator[int]:
+def _rotate(order: list[int], start: int) -> Iterator[int]:
+    """Yield all elements, starting at the position `start` modulo the length."""
     return (order[(start + i) % len(order)] for i in range(len(order)))
 
 
-LEAST_SLOTS = 6
-"""Slots an agent that joins gets at least: fewer tell no variance."""
+MIN_BLOCKS_PER_AGENT = 6
+"""Minimum number of blocks of an agent that joins; with fewer, its variance cannot be estimated."""
 
 
 def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """`plan` with the agents of `pool` that stand behind its own, each compared with a balanced set of anchors.
+    """Extend a plan by agents, each compared with a balanced set of anchors.
 
-    calls: of both arms; None: as many trials as the plan's agents have on average.
+    Parameters
+    ----------
+    plan, pool : Plan, Pool
+        Plan to extend, and its pool with more agents after the old ones.
+    calls : int, optional
+        Calls of both trial types. Default: as many trials per agent as the plan's agents have on average.
 
-    Raises: PlanError [grow-adaptive], [grow-calls] for too few.
+    Returns
+    -------
+    Plan
+        The plan with its own trials first.
+
+    Raises
+    ------
+    PlanError
+        [grow-adaptive]: if the plan is made in rounds; [grow-calls]: if the calls give fewer than `MIN_BLOCKS_PER_AGENT` blocks
+        per agent; [grow-all]: if no comparison is left.
     """
     new = tuple(range(plan.n_agents, pool.n_agents))
-    n_each = 2 * int((plan.role == PLAN).sum()) / extensions_of(plan).anchors
-    extender = _Extender(plan, pool)
-    budget = extender.paired_of(calls, default=int(n_each + 0.5) * len(new), n_scored=len(new))
-    if budget < LEAST_SLOTS * 2 * len(new):
+    trials_per_agent = 2 * int((plan.role == PLAN).sum()) / get_extensions(plan).anchors
+    extender = _PlanExtender(plan, pool)
+    n_paired = extender.paired_calls(calls, default=int(trials_per_agent + 0.5) * len(new), n_scored=len(new))
+    min_paired = MIN_BLOCKS_PER_AGENT * 2 * len(new)
+    if n_paired < min_paired:
         raise PlanError(
-            f"{budget} paired calls place {len(new)} agents by fewer than {LEAST_SLOTS} slots each. "
-            f"Give at least {extender.calls_of(LEAST_SLOTS * 2 * len(new), n_scored=len(new))} calls.",
+            f"The calls give {len(new)} agents fewer than {MIN_BLOCKS_PER_AGENT} blocks each: got {n_paired} paired calls. Set "
+            f"at least {extender.total_calls(min_paired, n_scored=len(new))} calls.",
             slug="grow-calls",
         )
-    return extender.made("agents", [extender.anchored(new, budget)], budget, calls=calls, scored=new)
+    drawn = [extender.draw_linking_blocks(new, n_paired)]
+    return extender.extend("agents", drawn, n_paired, calls=calls, scored=new)
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """`plan` with the items of `pool` that stand behind its own: slots of everybody on the new items alone.
+    """Extend a plan by items, on which blocks of all agents are drawn.
 
-    calls: as in `add_agents`; None: as many a new item as the plan's have on average.
+    Parameters
+    ----------
+    plan, pool : Plan, Pool
+        Plan to extend, and its pool with more items after the old ones.
+    calls : int, optional
+        Calls of both trial types. Default: as many per new item as the plan's items have on average.
 
-    Raises: PlanError [grow-adaptive], [grow-cells] for a design without slots, [grow-calls].
+    Returns
+    -------
+    Plan
+        The plan with its own trials first.
+
+    Raises
+    ------
+    PlanError
+        [grow-adaptive]: if the plan is in rounds; [grow-cells]: if its design has no blocks; [grow-calls]: if the calls are less
+        than one block; [grow-all]: if no comparison is left.
     """
-    extender = _Extender(plan, pool)
+    extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
-    per_item = int((plan.arm == PAIRED).sum()) / plan.n_items
-    budget = extender.paired_of(calls, default=int(per_item * n_new + 0.5), n_scored=pool.n_agents)
-    return extender.made(
-        "items", extender.turns(budget, {len(extender.extensions.item_sets): n_new}), budget, calls=calls
-    )
+    calls_per_item = int((plan.arm == PAIRED).sum()) / plan.n_items
+    n_paired = extender.paired_calls(calls, default=int(calls_per_item * n_new + 0.5), n_scored=pool.n_agents)
+    new_set = len(extender.extensions.item_sets)
+    drawn = extender.draw_complete_blocks(n_paired, {new_set: n_new})
+    return extender.extend("items", drawn, n_paired, calls=calls)
 
 
 def add_calls(
@@ -160,190 +220,262 @@ def add_calls(
     top: int | None = None,
     within: float | None = None,
 ) -> Plan:
-    """`plan` with more slots, the very ones a larger budget would have drawn; with `focus`, slots of those agents alone.
+    """Extend a plan by calls: the blocks that a larger budget would have drawn, or blocks of some agents against anchors.
 
-    calls: of both arms (a pooled independent arm is not asked again, so all of them are paired). top, within: of a search, see
-    `Extension`; its `focus` meets the same partners.
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    calls : int
+        Calls of both trial types; all of them are paired if independent trials are pooled.
+    focus : tuple of int, default ()
+        Positions of the agents to compare with anchors; () for blocks of all agents.
+    top : int, optional
+        Number of agents that a search wants to find, if the extension is part of one. The agents in `focus` then meet the same
+        partners.
+    within : float, optional
+        Maximum regret of that search.
 
-    Raises: PlanError [grow-adaptive], [grow-cells], [grow-calls], [grow-all] where everything was asked.
+    Returns
+    -------
+    Plan
+        The plan with its own trials first.
+
+    Raises
+    ------
+    PlanError
+        [grow-adaptive]: if the plan is in rounds; [grow-cells]: if its design has no blocks; [grow-calls]: if the calls are less
+        than one block; [grow-all]: if no comparison is left.
     """
-    extender = _Extender(plan, plan.pool)
-    budget = calls // 2 if plan.independent == "twin" else calls
+    extender = _PlanExtender(plan, plan.pool)
+    n_paired = calls // 2 if plan.independent == "twin" else calls
     if focus:
-        drawn = [extender.anchored(focus, budget, together=top is not None)]
-        return extender.made("calls", drawn, budget, calls=calls, scored=focus, search=(top, within))
-    return extender.made("calls", extender.turns(budget, extender.all_items()), budget, calls=calls)
+        drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
+        return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, within))
+    drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
+    return extender.extend("calls", drawn, n_paired, calls=calls)
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """`plan` with the further responses of `pool`: more slots, in which each agent shows those first that it showed least.
+    """Extend a plan by repeats: more blocks, in which each agent shows the responses first that were shown least often.
 
-    calls: as in `add_agents`; None: as many a response as those have that were shown. Nothing that was asked is asked otherwise.
+    Parameters
+    ----------
+    plan, pool : Plan, Pool
+        Plan to extend, and its pool with more responses per cell.
+    calls : int, optional
+        Calls of both trial types. Default: as many per response as the responses so far have.
 
-    Raises: as `add_calls`.
+    Returns
+    -------
+    Plan
+        The plan with its own trials first, which keep their responses.
+
+    Raises
+    ------
+    PlanError
+        [grow-adaptive]: if the plan is in rounds; [grow-cells]: if its design has no blocks; [grow-calls]: if the calls are less
+        than one block; [grow-all]: if no comparison is left.
     """
-    extender, shown = _Extender(plan, pool), plan.trials.columns()
-    n_shown = max((int(shown[name].max()) for name in ("first_repeat", "second_repeat") if name in shown), default=1)
-    per_repeat = int((plan.arm == PAIRED).sum()) / n_shown
-    budget = extender.paired_of(calls, default=int(per_repeat * (pool.repeats - n_shown)), n_scored=pool.n_agents)
-    return extender.made("repeats", extender.turns(budget, extender.all_items()), budget, calls=calls)
+    extender = _PlanExtender(plan, pool)
+    columns = plan.trials.columns()
+    repeats = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
+    n_shown = max((int(repeat.max()) for repeat in repeats), default=1)
+    calls_per_repeat = int((plan.arm == PAIRED).sum()) / n_shown
+    default = int(calls_per_repeat * (pool.repeats - n_shown))
+    n_paired = extender.paired_calls(calls, default=default, n_scored=pool.n_agents)
+    drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
+    return extender.extend("repeats", drawn, n_paired, calls=calls)
 
 
-class _Extender:
-    """One step of one plan: numbers slots, remembers what was asked."""
+class _PlanExtender:
+    """Draws the trials of one extension of a plan; it numbers blocks, and knows which comparisons are planned."""
 
     def __init__(self, plan: Plan, pool: Pool) -> None:
+        """Prepare the extension of a plan, whose agents and items come first in `pool`.
+
+        Raises
+        ------
+        PlanError
+            [grow-adaptive]: if the plan is made in rounds.
+        """
         if plan.rounds is not None:
             raise PlanError(
-                "A plan in rounds chooses its own calls as it goes. Raise its calls, or set a smaller width, and "
-                "run it again: what was answered is not asked again.",
+                "A plan in rounds cannot be extended, because each round chooses its own calls. Set more calls, or a smaller "
+                "width, and run it again; stored answers are reused.",
                 slug="grow-adaptive",
             )
-        self.plan, self.pool, self.extensions = plan, pool, extensions_of(plan)
+        self.plan, self.pool, self.extensions = plan, pool, get_extensions(plan)
         self.train = pool.present.copy()
         self.train[: plan.n_agents, : plan.n_items] = plan.split.train
         self.next_slot = int(plan.slot.max(initial=-1)) + 1
         self.rng = stream("extension", plan.seed, len(self.extensions.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
 
-    def all_items(self) -> dict[int, int]:
-        """How many items each set of them has."""
+    def item_set_sizes(self) -> dict[int, int]:
+        """Return the number of items in each set: those of the first plan, then those of each extension."""
         return {number: len(items) for number, items in enumerate(self.extensions.item_sets)}
 
-    def design(self) -> Design:
-        """The design that drew the plan."""
-        make = DESIGNS.load(self.plan.design)
-        return make(
-            n_paired=None, **{name: self.plan.options[name] for name in make.options if name in self.plan.options}
-        )
+    def load_design(self) -> Design:
+        """Make the design that drew the plan."""
+        make_design = DESIGNS.load(self.plan.design)
+        options = {name: self.plan.options[name] for name in make_design.options if name in self.plan.options}
+        return make_design(n_paired=None, **options)
 
-    def paired_of(self, calls: int | None, *, default: int, n_scored: int) -> int:
-        """Paired calls among `calls` of both arms."""
+    def paired_calls(self, calls: int | None, *, default: int, n_scored: int) -> int:
+        """Return the number of paired calls among `calls` of both trial types; `default` if `calls` is None."""
         if calls is None:
             return default
-        return calls // 2 if self.plan.independent == "twin" else max(0, calls - self.n_independent(n_scored))
+        return calls // 2 if self.plan.independent == "twin" else max(0, calls - self.pooled_calls(n_scored))
 
-    def calls_of(self, n_paired: int, *, n_scored: int) -> int:
-        """Calls of both arms that hold `n_paired` paired ones."""
-        return 2 * n_paired if self.plan.independent == "twin" else n_paired + self.n_independent(n_scored)
+    def total_calls(self, n_paired: int, *, n_scored: int) -> int:
+        """Return the number of calls of both trial types that contain `n_paired` paired ones."""
+        return 2 * n_paired if self.plan.independent == "twin" else n_paired + self.pooled_calls(n_scored)
 
-    def n_independent(self, n_scored: int) -> int:
-        """Independent calls of a pooled arm for agents that join: as many each as the anchors got."""
-        asked = self.plan.n_independent
-        whole = N_POOLED if asked is None else asked
-        return -(-whole * n_scored // self.extensions.anchors) if n_scored < self.pool.n_agents else 0
+    def pooled_calls(self, n_scored: int) -> int:
+        """Return the number of pooled independent calls for agents that join: as many per agent as the anchors have."""
+        requested = self.plan.n_independent
+        n_of_anchors = DEFAULT_POOLED if requested is None else requested
+        return -(-n_of_anchors * n_scored // self.extensions.anchors) if n_scored < self.pool.n_agents else 0
 
-    def anchored(
+    def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Slots that place `scored`, on items they were asked about least first."""
+        """Draw blocks that compare `scored` with anchors, first on the items on which they have the fewest trials.
+
+        items : int array, optional, the items to use; all items of the plan by default
+        """
         plan = self.plan
-        sides = np.isin(plan.first, scored) | np.isin(plan.second, scored)
-        rows = np.flatnonzero(sides & (plan.arm == PAIRED))
-        asked: set[Comparison] = set(
+        has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
+        rows = np.flatnonzero(has_scored & (plan.arm == PAIRED))
+        planned: set[Comparison] = set(
             zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True)
         )
-        order = self.judged_items() if items is None else items
-        times = np.bincount(plan.item[rows], minlength=self.pool.n_items)
+        order = self.order_items() if items is None else items
+        n_on_item = np.bincount(plan.item[rows], minlength=self.pool.n_items)
         start = self.next_slot
-        trials = trials_against_anchors(
+        trials = draw_anchor_trials(
             self.train,
             self.rng,
             scored=scored,
             n_anchors=self.extensions.anchors,
             n_paired=n_paired,
-            asked=asked,
+            planned=planned,
             pairs=self.pairs,
-            items=order[np.argsort(times[order], kind="stable")],
+            items=order[np.argsort(n_on_item[order], kind="stable")],
             start=start,
             together=together,
         )
         self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
         return trials.marked(PLACING, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
 
-    def judged_items(self) -> Ids:
-        """Items of the plan, those first that its slots took first, so that they are compared on what anchors were."""
-        paired = self.plan.item[self.plan.arm == PAIRED]
-        seen, at = np.unique(paired, return_index=True)
-        rest = np.setdiff1d(np.arange(self.plan.n_items), seen)
-        return np.concatenate([seen[np.argsort(at)], self.rng.permutation(rest)]).astype(np.int32)
+    def order_items(self) -> Ids:
+        """Order the plan's items as its trials use them first, so that new agents meet anchors on items that these answered."""
+        paired_items = self.plan.item[self.plan.arm == PAIRED]
+        used, first_use = np.unique(paired_items, return_index=True)
+        unused = np.setdiff1d(np.arange(self.plan.n_items), used)
+        return np.concatenate([used[np.argsort(first_use)], self.rng.permutation(unused)]).astype(np.int32)
 
-    def turns(self, n_paired: int, sizes: dict[int, int]) -> list[Trials]:
-        """Turns on sets of items, in proportion to their sizes: a turn is a slot of all anchors and one of each later group."""
-        slotted = self.design()
-        if not (first_in_slots(self.plan) and isinstance(slotted, Slotted)):
+    def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
+        """Draw blocks of all agents on sets of items, in proportion to the sizes of the sets.
+
+        Each block of the anchors is followed by a block of each group of agents that joined later.
+
+        Raises
+        ------
+        PlanError
+            [grow-cells]: if the design has no blocks; [grow-calls]: if the calls are less than one block.
+        """
+        design = self.load_design()
+        if not (has_slots_in_first_plan(self.plan) and isinstance(design, Slotted)):
             raise PlanError(
-                f"A plan of the design '{self.plan.design}' has no slots to go on with. Make a run with a larger budget and the "
-                "same store (what was answered is not asked again), or name agents to focus on.",
+                f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
+                "larger budget and the same store, which reuses the answers, or set agents to focus on.",
                 slug="grow-cells",
             )
-        groups, size = self.extensions.joined, self.largest_slot(())
-        n_turns = n_paired // size
-        if n_turns < 1:
+        size = self.largest_block(())
+        n_blocks = n_paired // size
+        if n_blocks < 1:
             raise PlanError(
-                f"{n_paired} paired calls are less than one slot of everybody, {size}. Give at least {size} calls, "
-                "or name agents to focus on.",
+                f"The calls are less than one block of all agents, {size} paired calls: got {n_paired}. Set at least {size} "
+                "calls, or set agents to focus on.",
                 slug="grow-calls",
             )
-        share = np.floor(np.cumsum(list(sizes.values())) / sum(sizes.values()) * n_turns + 0.5).astype(int)
+        ends = np.floor(np.cumsum(list(set_sizes.values())) / sum(set_sizes.values()) * n_blocks + 0.5).astype(int)
         drawn: list[Trials] = []
-        owed = 0
-        for set_, n in zip(sizes, np.diff(share, prepend=0).tolist(), strict=True):
-            found, items = self.complete(slotted, set_, n + owed)
-            drawn.append(found)
-            n_slots = len(np.unique(found.slot))
-            owed += n - n_slots
-            drawn += [self.anchored(group, 2 * len(group) * n_slots, items=items) for group in groups]
+        n_owed = 0  # blocks that earlier sets did not have
+        for set_number, n in zip(set_sizes, np.diff(ends, prepend=0).tolist(), strict=True):
+            trials, items = self.draw_anchor_blocks(design, set_number, n + n_owed)
+            drawn.append(trials)
+            n_drawn = len(np.unique(trials.slot))
+            n_owed += n - n_drawn
+            drawn += [
+                self.draw_linking_blocks(group, 2 * len(group) * n_drawn, items=items)
+                for group in self.extensions.joined
+            ]
         return drawn
 
-    def complete(self, slotted: Slotted, set_: int, n_slots: int) -> tuple[Trials, Ids]:
-        """The next slots of all anchors on a set of items, and those items. Where agents responded several times, everything may
-        be compared as often."""
-        sets = self.extensions.item_sets
-        items = sets[set_] if set_ < len(sets) else range(self.plan.n_items, self.pool.n_items)
-        of_all = (self.plan.role == PLAN) & np.isin(self.plan.item, items)
-        n_done = len(np.unique(self.plan.slot[of_all & (self.plan.slot >= 0)]))
-        eligible = self.train[: self.extensions.anchors, items.start : items.stop]
-        name: Stream = "trials" if set_ == 0 else "slots on new items"
-        number = (set_,) if set_ else ()
-        again = ([], *([n] for n in range(1, self.pool.repeats)))
-        passes = (slotted.slots(eligible, stream(name, self.plan.seed, *number, *n)) for n in again)
-        going_on = islice(chain.from_iterable(passes), n_done, n_done + n_slots)
-        start = self.next_slot
-        chosen = numbered(list(going_on), start=start)
-        trials = replace(chosen, item=chosen.item + np.int32(items.start))
-        self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
-        order = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
-        rest = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), order)
-        return trials, np.concatenate([order, rest])
+    def draw_anchor_blocks(self, design: Slotted, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
+        """Draw the next blocks of all anchors on a set of items; return them and the items, those with blocks first.
 
-    def made(
+        If agents have several responses, all comparisons may be repeated as often.
+        """
+        sets = self.extensions.item_sets
+        items = sets[set_number] if set_number < len(sets) else range(self.plan.n_items, self.pool.n_items)
+        in_set = (self.plan.role == PLAN) & np.isin(self.plan.item, items)
+        n_done = len(np.unique(self.plan.slot[in_set & (self.plan.slot >= 0)]))
+        eligible = self.train[: self.extensions.anchors, items.start : items.stop]
+
+        # one pass through all blocks per response, each from a random stream of its own
+        name: Stream = "trials" if set_number == 0 else "slots on new items"
+        set_key = (set_number,) if set_number else ()
+        pass_keys = ([], *([n] for n in range(1, self.pool.repeats)))
+        passes = (design.slots(eligible, stream(name, self.plan.seed, *set_key, *key)) for key in pass_keys)
+        next_blocks = islice(chain.from_iterable(passes), n_done, n_done + n_blocks)
+
+        start = self.next_slot
+        blocks = number_blocks(list(next_blocks), start=start)
+        trials = replace(blocks, item=blocks.item + np.int32(items.start))
+        self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
+        used = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
+        unused = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), used)
+        return trials, np.concatenate([used, unused])
+
+    def extend(
         self,
         kind: ExtensionKind,
         drawn: list[Trials],
-        budget: int,
+        n_requested: int,
         *,
         calls: int | None,
         scored: tuple[int, ...] = (),
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
-        """The plan with what was drawn after its own. Raises: PlanError [grow-all] where that is nothing."""
+        """Return the plan with the drawn trials and their independent ones after its own.
+
+        Raises
+        ------
+        PlanError
+            [grow-all]: if nothing was drawn.
+        """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
         if len(paired) == 0:
             raise PlanError(
-                "Every slot there is was asked already. Add items or agents; where pairs are left, focus on an agent finds them.",
+                "No comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent to "
+                "focus on, which may have pairs that were not compared.",
                 slug="grow-all",
             )
-        apart = self.apart(paired, kind, scored)
+        independent = self.draw_independent(paired, kind, scored)
         focus = scored if kind == "calls" else ()
         step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)
         extensions = replace(self.extensions, steps=(*self.extensions.steps, step))
-        more = Trials.concat([paired, apart])
-        number = np.full(len(more), len(extensions.steps), dtype=np.int32)
+        added = Trials.concat([paired, independent])
+        step_number = np.full(len(added), len(extensions.steps), dtype=np.int32)
+
         holdout = np.zeros_like(self.train)
         holdout[: plan.n_agents, : plan.n_items] = plan.split.holdout
-        on_pool = replace(
+        plan_of_pool = replace(
             plan,
             split=replace(plan.split, train=self.train, holdout=holdout),
             pool_digest=pool.digest,
@@ -351,41 +483,39 @@ class _Extender:
             item_ids=tuple(item.id for item in pool.items),
             source=pool,
         )
-        return replace(
-            with_more(on_pool, replace(more, step=number)),
-            extensions=extensions,
-            notes=(
-                *plan.notes,
-                self.note(kind, len(paired), len(apart), scored)
-                + ("" if budget - len(paired) < self.largest_slot(scored) else f" of {budget:,}: no more are left"),
-            ),
-        )
+        note = self.format_note(kind, len(paired), len(independent), scored)
+        if n_requested - len(paired) >= self.largest_block(scored):
+            note += f" of {n_requested:,}, because no more are left"
+        longer = with_added_trials(plan_of_pool, replace(added, step=step_number))
+        return replace(longer, extensions=extensions, notes=(*plan.notes, note))
 
-    def largest_slot(self, scored: tuple[int, ...]) -> int:
-        """Paired calls of a turn, or of a slot for `scored` alone: a budget is not split below it."""
+    def largest_block(self, scored: tuple[int, ...]) -> int:
+        """Return the paired calls of a block of all agents, or of `scored` alone; a smaller budget cannot be used."""
         return 2 * len(scored) if scored else self.extensions.anchors + 2 * sum(map(len, self.extensions.joined))
 
-    def apart(self, paired: Trials, kind: ExtensionKind, scored: tuple[int, ...]) -> Trials:
-        """The independent arm of what was drawn; where that only places agents, so does its independent arm."""
+    def draw_independent(self, paired: Trials, kind: ExtensionKind, scored: tuple[int, ...]) -> Trials:
+        """Draw the independent trials of paired ones; they only link agents if the paired ones do."""
         if self.plan.independent == "twin":
-            found = twins(paired, self.train, self.rng)
+            trials = draw_matched_trials(paired, self.train, self.rng)
         else:
-            n = self.n_independent(len(scored)) if kind == "agents" else 0
-            found = _independent_against_anchors(
+            n = self.pooled_calls(len(scored)) if kind == "agents" else 0
+            trials = _draw_independent_anchor_trials(
                 self.train, self.rng, scored=scored or (0,), n_anchors=self.extensions.anchors, n=n
             )
-        return found if (paired.role == PLAN).any() else found.marked(PLACING)
+        return trials if (paired.role == PLAN).any() else trials.marked(PLACING)
 
-    def note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
-        """What a reader is told of the step."""
-        asked = f"{n_independent:,} independent and {n_paired:,} paired calls"
+    def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
+        """Format the note that a plan gets about its extension."""
+        calls = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":
-            who = f"{counted(len(scored), 'agent')} joined, compared with {self.extensions.anchors} of the first plan"
+            change = (
+                f"{format_count(len(scored), 'agent')} added, compared with {self.extensions.anchors} of the first plan"
+            )
         elif kind == "items":
-            who = f"{counted(self.pool.n_items - self.plan.n_items, 'item')} joined"
+            change = f"{format_count(self.pool.n_items - self.plan.n_items, 'item')} added"
         elif kind == "repeats":
-            who = f"responses joined, now {self.pool.n_responses:,}, up to {self.pool.repeats} of an agent to an item"
+            change = f"responses added, now {self.pool.n_responses:,}, up to {self.pool.repeats} per agent and item"
         else:
             names = ", ".join(self.plan.agent_ids[agent] for agent in scored)
-            who = f"more calls on {names}" if scored else "more calls"
-        return f"step {len(self.extensions.steps) + 1}: {who}: {asked}"
+            change = f"more calls on {names}" if scored else "more calls"
+        return f"step {len(self.extensions.steps) + 1}: {change}: {calls}"

@@ -1,8 +1,8 @@
-"""Draws the independent arm, comparisons of texts on different items, whose yes is a false positive: twins of paired trials, and
-probes.
+"""Draw independent trials: comparisons of texts on different items, in which a positive answer is a false positive.
 
-Probes are placed where texts on different items look unusually alike: templates, clones. Which are is told by shared words, which
-cost nothing. Probes count for nothing in the pooled rate, which stays unbiased; only the false-positive alarm reads them.
+Independent trials are matched to paired trials, pooled, or probes. Probes compare texts on different items that are unusually
+similar, such as templates or copies; shared words, which cost nothing, identify them. Only the false-positive alarm uses probes,
+so that the pooled rate stays unbiased.
 """
 
 from __future__ import annotations
@@ -15,240 +15,417 @@ import numpy as np
 from youden.errors import PlanError
 from youden.run_keys import INDEPENDENT
 from youden.streams import stream
-from youden.text.words import segment
+from youden.text.words import segment_texts
 from youden.types import Plan, Pool, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.trials import PROBE, TWIN, count_earlier
 
 
-def plan_rows(plan: Plan, rows: Bools | Positions) -> Plan:
-    """Some trials of a plan as a plan. rows: bool[N], or positions in order."""
+def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
+    """Return a plan with some trials of another plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan to select from.
+    rows : bool array (n_trials,) or int array
+        Mask of the trials, or their positions in order.
+
+    Returns
+    -------
+    Plan
+    """
     trials = plan.trials.take(rows)
-    return replace(plan, trials=trials, characters=characters(plan.pool, trials))
+    return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
 
 
-def same_trials(plan: Plan, other: Plan) -> Positions:
-    """int64[N]: the row of `other` that asks what each row of `plan` asks (agents, items, arm, replicate, repeats); −1: none."""
-    agent = {name: k for k, name in enumerate(plan.agent_ids)}
-    item = {name: k for k, name in enumerate(plan.item_ids)}
-    mine = _asked(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
-    theirs = _asked(
-        other,
-        np.array([agent.get(name, -1) for name in other.agent_ids], dtype=np.int64),
-        np.array([item.get(name, -1) for name in other.item_ids], dtype=np.int64),
+def match_trials(plan: Plan, source: Plan) -> Positions:
+    """Find the trials of another plan that ask the same question.
+
+    Agents and items are matched by id; trial type, replicate and repeats must be equal too.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan of n_trials trials.
+    source : Plan
+        Plan to search.
+
+    Returns
+    -------
+    int64 array (n_trials,)
+        Row of `source` for each trial of `plan`; −1 if there is none.
+    """
+    agent_position = {name: k for k, name in enumerate(plan.agent_ids)}
+    item_position = {name: k for k, name in enumerate(plan.item_ids)}
+    questions = _question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
+    source_questions = _question_columns(
+        source,
+        np.array([agent_position.get(name, -1) for name in source.agent_ids], dtype=np.int64),
+        np.array([item_position.get(name, -1) for name in source.item_ids], dtype=np.int64),
     )
-    _, place = np.unique(np.concatenate([mine, theirs]), axis=0, return_inverse=True)
-    found = np.full(int(place.max(initial=-1)) + 1, -1, dtype=np.int64)
-    known = (theirs[:, :3] >= 0).all(axis=1)
-    found[place[len(mine) :][known]] = np.flatnonzero(known)
-    return np.asarray(found[place[: len(mine)]])
+
+    n = len(questions)
+    _, number = np.unique(np.concatenate([questions, source_questions]), axis=0, return_inverse=True)
+    row_of_number = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.int64)
+    is_known = (source_questions[:, :3] >= 0).all(axis=1)
+    row_of_number[number[n:][is_known]] = np.flatnonzero(is_known)
+    return np.asarray(row_of_number[number[:n]])
 
 
-def _asked(plan: Plan, agent: Positions, item: Positions) -> Positions:
-    other = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
-    asked = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
-    columns = [agent[plan.first], agent[plan.second], item[plan.item], other, plan.arm, plan.replicate]
-    columns += [asked.columns()[name] for name in ("first_repeat", "second_repeat")]
+def _question_columns(plan: Plan, agent: Positions, item: Positions) -> Positions:
+    """Return the columns that identify a question: int64 array (n_trials, 8).
+
+    agent, item : int arrays (n_agents,) and (n_items,), number of each agent and item, −1 for unknown ones
+    """
+    other_item = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
+    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
+    columns = [agent[plan.first], agent[plan.second], item[plan.item], other_item, plan.arm, plan.replicate]
+    columns += [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def with_more(plan: Plan, more: Trials) -> Plan:
-    """The plan with trials behind its own, which keep their places; a comparison that was asked already counts on."""
-    more = with_repeats(more, plan.pool, plan.seed, after=plan.trials)
-    trials = Trials.concat([plan.trials, more]).counted()
-    return replace(plan, trials=trials, characters=characters(plan.pool, trials))
+def with_added_trials(plan: Plan, added: Trials) -> Plan:
+    """Return a plan with more trials after its own; a comparison that is repeated gets the next replicate number.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan to extend.
+    added : Trials
+        Trials to add; the responses that they show are chosen here.
+
+    Returns
+    -------
+    Plan
+    """
+    added = assign_repeats(added, plan.pool, plan.seed, after=plan.trials)
+    trials = Trials.concat([plan.trials, added]).counted()
+    return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
 
 
-def characters(pool: Pool, trials: Trials) -> int:
-    """Characters of all judged texts together."""
-    lengths = np.ascontiguousarray(pool.every_length.T)  # trials on an item stand together, and so should its lengths
-    (item, other_item), (one, two) = trials.text_cells, trials.text_rows(pool.n_agents)
-    return int(lengths[item, one].sum() + lengths[other_item, two].sum())
+def count_characters(pool: Pool, trials: Trials) -> int:
+    """Count the characters of all texts that a judge reads.
+
+    Parameters
+    ----------
+    pool : Pool
+        Responses of the agents.
+    trials : Trials
+        Trials of this pool.
+
+    Returns
+    -------
+    int
+        Sum of the lengths of both texts over all trials.
+    """
+    lengths = np.ascontiguousarray(
+        pool.every_length.T
+    )  # trials are sorted by item, so lengths of an item should be adjacent
+    item, other_item = trials.text_cells
+    first_row, second_row = trials.text_rows(pool.n_agents)
+    return int(lengths[item, first_row].sum() + lengths[other_item, second_row].sum())
 
 
-def with_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
-    """Which of its responses each agent shows in each trial, where agents have several.
+def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
+    """Choose which of its responses each agent shows in each trial, if agents have several.
 
-    A cell (agent, item) shows the one that it showed least so far in this arm, and among these goes round from one drawn for the
-    cell: so a larger budget and an extension begin as the smaller one does. after: the trials before these.
+    A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved by going
+    through the responses in turn, from one drawn for the cell. The choices of a larger budget and of an extension therefore
+    begin as those of the smaller plan.
+
+    Parameters
+    ----------
+    trials : Trials
+        Trials without repeats.
+    pool : Pool
+        Responses of the agents.
+    seed : int
+        Seed of the draw.
+    after : Trials, optional
+        Trials that come before these.
+
+    Returns
+    -------
+    Trials
+        With the columns `first_repeat` and `second_repeat`, from 1; unchanged if no agent has several responses.
     """
     if pool.further is None:
         return trials
-    size = pool.repeats
-    firsts = np.empty((pool.n_agents, pool.n_items), dtype=np.int64)
-    for k in range(pool.n_agents):  # whole rounds of responses, so that an agent's cells begin with each about as often
-        rounds = np.tile(np.arange(size), (-(-pool.n_items // size), 1))
-        firsts[k] = stream("repeats", seed, k).permuted(rounds, axis=1).ravel()[: pool.n_items]
-    parts = (
-        [trials] if after is None else [after if after.first_repeat is not None else after.of_first_repeats(), trials]
-    )
-    n_before = 0 if after is None else len(after)
-    cells = [np.concatenate([_cells(part, side, pool.n_items) for part in parts]) for side in (0, 1)]
-    code = np.stack(cells, axis=1).ravel()  # both texts of a trial, trial after trial
-    touched, cell = np.unique(code, return_inverse=True)
-    agent, item = np.divmod(touched // 2, pool.n_items)
-    n_own = pool.n_repeats[agent, item].astype(np.int64)
-    begin = firsts[agent, item] % np.maximum(n_own, 1)
-    turn = (np.arange(size) - begin[:, None]) % np.maximum(n_own, 1)[:, None]
-    shown = np.zeros((len(touched), size), dtype=np.int64)
+    n_responses = pool.repeats
+    first_response = _draw_first_responses(pool, seed)
+
+    # cells of both texts of each trial, trial after trial: those of earlier trials, then those of `trials`
+    tables, n_earlier = [trials], 0
     if after is not None:
-        earlier = np.stack([parts[0].columns()[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
-        np.add.at(shown, (cell[: 2 * n_before], earlier - 1), 1)
-    rest = cell[2 * n_before :]
-    nth = count_earlier(rest)
-    found = np.empty(len(rest), dtype=np.int32)
-    lacking = np.arange(size) >= n_own[:, None]
-    by_turn = np.argsort(nth, kind="stable")
-    for rows in np.split(by_turn, np.flatnonzero(np.diff(nth[by_turn])) + 1 if len(rest) else []):
-        at = rest[rows]
-        least = np.where(lacking[at], np.iinfo(np.int64).max, shown[at] * size + turn[at]).argmin(axis=1)
-        shown[at, least] += 1
-        found[rows] = least + 1
-    return replace(trials, first_repeat=found[0::2].copy(), second_repeat=found[1::2].copy())
+        tables = [after if after.first_repeat is not None else after.of_first_repeats(), trials]
+        n_earlier = 2 * len(after)
+    first_codes = np.concatenate([_cell_codes(table, 0, pool.n_items) for table in tables])
+    second_codes = np.concatenate([_cell_codes(table, 1, pool.n_items) for table in tables])
+    codes = np.stack([first_codes, second_codes], axis=1).ravel()
+    touched, cell = np.unique(codes, return_inverse=True)
+
+    # turn of each response of a cell: how far it comes after the one drawn for the cell
+    agent, item = np.divmod(touched // 2, pool.n_items)
+    n_of_cell = pool.n_repeats[agent, item].astype(np.int64)
+    begin = first_response[agent, item] % np.maximum(n_of_cell, 1)
+    turn = (np.arange(n_responses) - begin[:, None]) % np.maximum(n_of_cell, 1)[:, None]
+
+    # how often each cell has shown each response
+    n_shown = np.zeros((len(touched), n_responses), dtype=np.int64)
+    if after is not None:
+        columns = tables[0].columns()
+        shown_repeat = np.stack([columns[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
+        np.add.at(n_shown, (cell[:n_earlier], shown_repeat - 1), 1)
+
+    # the n-th texts of all cells choose together, for n = 1, 2, …
+    cell = cell[n_earlier:]
+    occurrence = count_earlier(cell)
+    order = np.argsort(occurrence, kind="stable")
+    edges = np.flatnonzero(np.diff(occurrence[order])) + 1
+    is_absent = np.arange(n_responses) >= n_of_cell[:, None]
+    repeat = np.empty(len(cell), dtype=np.int32)
+    for rows in np.split(order, edges):
+        choosing = cell[rows]
+        priority = n_shown[choosing] * n_responses + turn[choosing]
+        response = np.where(is_absent[choosing], np.iinfo(np.int64).max, priority).argmin(axis=1)
+        n_shown[choosing, response] += 1
+        repeat[rows] = response + 1
+    return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
 
 
-def _cells(trials: Trials, side: int, n_items: int) -> Positions:
-    """int64[N]: agent and item of each trial's first or second text, and its arm, as one number."""
+def _draw_first_responses(pool: Pool, seed: int) -> Positions:
+    """Draw the response that each cell shows first: int64 array (n_agents, n_items), from 0.
+
+    Each agent goes through random permutations of the responses, so that its cells begin with each about equally often.
+    """
+    n_responses = pool.repeats
+    n_permutations = -(-pool.n_items // n_responses)
+    drawn = np.empty((pool.n_agents, pool.n_items), dtype=np.int64)
+    for k in range(pool.n_agents):
+        permutations = np.tile(np.arange(n_responses), (n_permutations, 1))
+        drawn[k] = stream("repeats", seed, k).permuted(permutations, axis=1).ravel()[: pool.n_items]
+    return drawn
+
+
+def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
+    """Number the cell (agent, item) and trial type of each trial's first (side 0) or second text: int64 array (n_trials,)."""
     agent, item = (trials.first, trials.second)[side].astype(np.int64), trials.text_cells[side]
     return 2 * (agent * n_items + item) + trials.arm
 
 
-N_POOLED = 100
+DEFAULT_POOLED = 100
 """Default number of pooled independent calls: 0 positive answers of 100 mean a rate under 3 % at 95 %."""
-OWN_FROM = 0.2
-"""Share of the dense calls from which on a pooled arm that nobody numbered grows, so that agents get rates of their own."""
-OWN_SHARE = 0.1
-"""Share of the budget that it takes then: with less, the agent of the paper's data with most false positives is not covered."""
-OWN_LEAST = 100
-"""Independent calls each agent takes part in, below which own rates are noise and the arm stays as it is."""
-_TRIES = 20
-_BARREN_PASSES = 20
+MIN_DENSE_FRACTION = 0.2
+"""Minimum budget, as a fraction of the dense calls, from which on the default number of pooled trials allows FPRs by agent."""
+POOLED_BUDGET_FRACTION = 0.1
+"""Fraction of such a budget for pooled trials; with less, the paper's agent with the highest FPR is not covered."""
+MIN_TRIALS_PER_AGENT = 100
+"""Minimum number of independent calls per agent for FPRs by agent; with fewer, the pooled number stays as it is."""
+_MAX_TRIES = 20
+_MAX_EMPTY_PASSES = 20
 
 
-class IndependentArm(NamedTuple):
-    """Independent trials that were asked for: one per paired trial, or `n` pooled ones (None: the default number)."""
+class IndependentRequest(NamedTuple):
+    """Independent trials that were requested: one per paired trial, or `n` pooled ones (None: the default number)."""
 
     rule: IndependentRule
     n: int | None
 
 
-def independent_arm(asked: str) -> IndependentArm:
-    """Read "twin", "pooled" or "pooled:N".
+def parse_independent(text: str) -> IndependentRequest:
+    """Parse "twin", "pooled" or "pooled:N".
 
     Raises
     ------
     PlanError
-        [independent-rule]: if `asked` is none of these.
+        [independent-rule]: if `text` is none of these.
 
     Examples
     --------
-    >>> independent_arm("pooled:300")
-    IndependentArm(rule='pooled', n=300)
+    >>> parse_independent("pooled:300")
+    IndependentRequest(rule='pooled', n=300)
     """
-    match = INDEPENDENT.fullmatch(asked)
+    match = INDEPENDENT.fullmatch(text)
     if match is None:
         raise PlanError(
-            f"independent: got '{asked}'. Set twin, pooled or pooled:N, with a whole number N.", slug="independent-rule"
+            f"independent is unknown: got '{text}'. Set twin, pooled or pooled:N, with a whole number N.",
+            slug="independent-rule",
         )
-    return IndependentArm("twin" if match["twin"] else "pooled", int(match["n"]) if match["n"] else None)
+    n = int(match["n"]) if match["n"] else None
+    return IndependentRequest("twin" if match["twin"] else "pooled", n)
 
 
-def enough_for_own_rates(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:
-    """How many calls a pooled arm of `n` makes within `budget`: more where each agent's own rate can be told, else n.
+def choose_pooled_size(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:
+    """Return the number of pooled calls: more than `n` if the budget allows to estimate the FPR of each agent.
 
-    >>> enough_for_own_rates(100, budget=32_480, n_agents=29, n_dense=162_400)
+    Parameters
+    ----------
+    n : int
+        Default number of calls.
+    budget, n_agents, n_dense : int
+        Calls of both trial types, number of agents, and calls of the dense design.
+
+    Examples
+    --------
+    >>> choose_pooled_size(100, budget=32_480, n_agents=29, n_dense=162_400)
     3248
-    >>> enough_for_own_rates(100, budget=3_248, n_agents=29, n_dense=162_400)
+    >>> choose_pooled_size(100, budget=3_248, n_agents=29, n_dense=162_400)
     100
     """
-    own = int(OWN_SHARE * min(budget, n_dense))
-    return own if budget >= OWN_FROM * n_dense and 2 * own >= OWN_LEAST * n_agents else n
+    n_for_agents = int(POOLED_BUDGET_FRACTION * min(budget, n_dense))
+    is_enough = 2 * n_for_agents >= MIN_TRIALS_PER_AGENT * n_agents
+    return n_for_agents if budget >= MIN_DENSE_FRACTION * n_dense and is_enough else n
 
 
-def twins(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """For every paired trial one independent trial of the same ordered pair: first's text against second's on another item.
+def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
+    """Draw one independent trial for each paired trial: the same first text against the second agent's text on another item.
 
-    The other item is uniform over the second agent's eligible cells but this one (the paper's q). A second agent with one
-    eligible item has no twin.
+    Parameters
+    ----------
+    paired : Trials
+        Paired trials.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be used.
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    Trials
+        In the order of `paired`, without those whose second agent has no other eligible item.
+
+    Notes
+    -----
+    The other item is uniform over the second agent's other eligible cells: q in the paper.
     """
-    counts = eligible.sum(axis=1)
-    cells = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    n_eligible = eligible.sum(axis=1)
+    is_matched = n_eligible[paired.second] > 1
+    item, first, second = paired.item[is_matched], paired.first[is_matched], paired.second[is_matched]
+
+    # eligible items of all agents, one agent after the other; the other item is 1 to n − 1 steps further, cyclically
+    eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
+    start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
     position = np.cumsum(eligible, axis=1) - 1
-    keep = counts[paired.second] > 1
-    item, first, second = paired.item[keep], paired.first[keep], paired.second[keep]
-    step = 1 + np.floor(rng.random(len(item)) * (counts[second] - 1)).astype(np.int64)
-    other = cells[starts[second] + (position[second, item] + step) % counts[second]]
-    return Trials.independent(item, first, second, other.astype(np.int32)).marked(TWIN)
+    step = 1 + np.floor(rng.random(len(item)) * (n_eligible[second] - 1)).astype(np.int64)
+    other_item = eligible_items[start[second] + (position[second, item] + step) % n_eligible[second]]
+    return Trials.independent(item, first, second, other_item.astype(np.int32)).marked(TWIN)
 
 
-def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
-    """n different independent trials spread evenly: pass after pass, every agent stands once first and once second.
+def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
+    """Draw n different independent trials, spread evenly over the agents.
 
-    Partners are a random cyclic shift apart in a random order; items are uniform over each agent's eligible cells, and differ.
-    A pair that has nothing new to compare is passed over. Fewer than n where n different ones cannot be found.
+    Parameters
+    ----------
+    eligible : bool array (n_agents, n_items)
+        Cells that may be used.
+    n : int
+        Number of trials.
+    rng : Generator
+        Random numbers.
 
-    Raises: PlanError [independent] where there is nothing independent at all.
+    Returns
+    -------
+    Trials
+        Fewer than n if n different ones cannot be found.
+
+    Raises
+    ------
+    PlanError
+        [independent]: if no independent trial can be drawn.
+
+    Notes
+    -----
+    In each pass, every agent appears once first and once second: partners are the agents in a random order and the same
+    order, shifted cyclically by a random number. Items are uniform over each agent's eligible cells, and differ. A pair
+    without a new comparison is skipped.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
-    items_of = {int(agent): np.flatnonzero(eligible[agent]).tolist() for agent in agents}
+    items_of_agent = {int(agent): np.flatnonzero(eligible[agent]).tolist() for agent in agents}
     rows: dict[tuple[int, int, int, int], None] = {}
-    barren = 0
-    while len(rows) < n and barren < _BARREN_PASSES and len(agents) > 1:
-        before = len(rows)
+    n_empty_passes = 0
+    while len(rows) < n and n_empty_passes < _MAX_EMPTY_PASSES and len(agents) > 1:
+        n_before = len(rows)
         order = rng.permutation(agents)
         shift = int(rng.integers(1, len(agents)))
         for first, second in zip(order.tolist(), np.roll(order, -shift).tolist(), strict=True):
-            for _ in range(_TRIES):
-                item, other = (here[rng.integers(len(here))] for here in (items_of[first], items_of[second]))
-                if item != other and (item, first, second, other) not in rows:
-                    rows[item, first, second, other] = None
+            first_items, second_items = items_of_agent[first], items_of_agent[second]
+            for _ in range(_MAX_TRIES):
+                item = first_items[rng.integers(len(first_items))]
+                other_item = second_items[rng.integers(len(second_items))]
+                if item != other_item and (item, first, second, other_item) not in rows:
+                    rows[item, first, second, other_item] = None
                     break
-        barren = 0 if len(rows) > before else barren + 1
+        n_empty_passes = 0 if len(rows) > n_before else n_empty_passes + 1
     if n > 0 and not rows:
         raise PlanError(
-            "Independent comparisons need two agents with responses on two items. Add responses, or set independent: pooled:0.",
+            "No independent trial can be drawn, because no two agents have responses to different items. Add responses, or set "
+            "independent: pooled:0.",
             slug="independent",
         )
     return Trials.independent(*np.array(list(rows)[:n], dtype=np.int32).reshape(-1, 4).T)
 
 
-SCREENED = 10
-"""Comparisons screened for every independent call."""
-MOST = 0.25
-"""Largest share of the independent calls that may be probes."""
-_FAR = 6 * 1.4826
-_LEAST = 0.5
+SCREENED_PER_CALL = 10
+"""Number of comparisons that are screened for probes, per independent call."""
+MAX_PROBE_FRACTION = 0.25
+"""Maximum fraction of the independent calls that are probes."""
+_OUTLIER_MADS = 6 * 1.4826
+"""Number of median absolute deviations above the median from which on a similarity is unusual: 6 standard deviations."""
+_MIN_SIMILARITY = 0.5
 
 
 def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
-    """Up to n/4 of 10·n evenly drawn comparisons whose texts share unusually many words, most alike first.
+    """Draw probes: independent trials whose texts share unusually many words, the most similar first.
 
-    Unusual: shared idf mass over the smaller text's above ½ and 6 robust SDs (from the MAD) above the median of those screened.
+    Parameters
+    ----------
+    pool : Pool
+        Responses of the agents.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be used.
+    n : int
+        Number of independent calls, of which at most a quarter become probes.
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    Trials
+        None or more probes.
+
+    Notes
+    -----
+    10·n comparisons are drawn evenly and screened. The similarity of two texts is their shared idf mass over that of the smaller
+    text. It is unusual above ½, and above the median plus 6 standard deviations, estimated by the median absolute deviation.
     """
-    most = int(n * MOST)
-    if most == 0 or not pool.lengths.any():
-        return pooled(eligible, 0, rng)
-    screened = pooled(eligible, SCREENED * n, rng)
-    alike = _alike(pool, screened)
-    middle = float(np.median(alike))
-    far = middle + _FAR * float(np.median(np.abs(alike - middle)))
-    order = np.argsort(-alike, kind="stable")
-    return screened.take(order[alike[order] > max(far, _LEAST)][:most]).marked(PROBE, first=0.0, second=0.0)
+    max_probes = int(n * MAX_PROBE_FRACTION)
+    if max_probes == 0 or not pool.lengths.any():
+        return draw_pooled_trials(eligible, 0, rng)
+    screened = draw_pooled_trials(eligible, SCREENED_PER_CALL * n, rng)
+    similarity = _text_similarity(pool, screened)
+    median = float(np.median(similarity))
+    threshold = median + _OUTLIER_MADS * float(np.median(np.abs(similarity - median)))
+    order = np.argsort(-similarity, kind="stable")
+    rows = order[similarity[order] > max(threshold, _MIN_SIMILARITY)][:max_probes]
+    return screened.take(rows).marked(PROBE, first=0.0, second=0.0)
 
 
-def _alike(pool: Pool, trials: Trials) -> Floats:
-    """Shared idf mass over the smaller text's mass: float[M] in [0, 1], 0 where a text has no word."""
-    from youden.text.similarity import idf, shared_mass, word_matrix
+def _text_similarity(pool: Pool, trials: Trials) -> Floats:
+    """Compute the shared idf mass of two texts over the mass of the smaller one: float array (n_trials,) in [0, 1].
 
-    one = pool.texts[trials.first, trials.item].tolist()
-    texts = [*one, *pool.texts[trials.second, trials.other_item].tolist()]
-    row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    matrix = word_matrix(segment(row_of))[[row_of[text] for text in texts]]
+    The similarity is 0 if a text has no word.
+    """
+    from youden.text.similarity import build_word_matrix, idf, shared_mass
+
+    first_texts = pool.texts[trials.first, trials.item].tolist()
+    texts = [*first_texts, *pool.texts[trials.second, trials.other_item].tolist()]
+    row_of_text = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    matrix = build_word_matrix(segment_texts(row_of_text))[[row_of_text[text] for text in texts]]
     weights = idf(np.asarray(matrix.sum(axis=0), dtype=np.float64), float(matrix.shape[0]))
     mass = np.asarray(matrix @ weights, dtype=np.float64)
-    n = len(one)
+    n = len(first_texts)
     smaller = np.minimum(mass[:n], mass[n:])
     shared = shared_mass(matrix, np.arange(n), np.arange(n, 2 * n), weights=weights)
     return np.divide(shared, smaller, out=np.zeros(n), where=smaller > 0)

@@ -1,4 +1,4 @@
-"""Makes a plan from a pool: cells are held out first, then a budget, then paired trials by a design, then the independent arm.
+"""Make a plan from a pool: hold out cells, resolve the budget, draw paired trials by a design, then draw independent trials.
 
 A default budget is a number of trials per agent. The standard error of an ability depends on the trials of that agent, not on the
 number of other agents, so no default grows with the square of their number.
@@ -13,20 +13,20 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
-from youden.protocol.designs.repair import StarvedError, compare
+from youden.protocol.designs.repair import StarvedError, draw_comparisons
 from youden.protocol.independent import (
-    N_POOLED,
-    characters,
+    DEFAULT_POOLED,
+    assign_repeats,
+    choose_pooled_size,
+    count_characters,
+    draw_matched_trials,
+    draw_pooled_trials,
     draw_probes,
-    enough_for_own_rates,
-    independent_arm,
-    pooled,
-    twins,
-    with_repeats,
+    parse_independent,
 )
 from youden.run_keys import CallBudget, SplitRule
 from youden.streams import stream
-from youden.text.sentences import counted
+from youden.text.sentences import format_count
 from youden.types import Design, Drawn, Plan, Pool, Trials
 from youden.types.planning import Asked, IndependentRule, Split
 from youden.types.pool import Bools, Json
@@ -34,19 +34,39 @@ from youden.types.trials import PROBE
 
 
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", seed: int) -> Split:
-    """Hold out ⌊fraction · cells + ½⌋ of the existing cells, uniformly without replacement.
+    """Draw the held-out cells, uniformly without replacement.
 
-    present: bool[K, J], cells that have a response. Holding out 0 keeps every cell for training.
+    Parameters
+    ----------
+    present : bool array (n_agents, n_items)
+        Cells that have a response.
+    fraction : float in [0, 1)
+        Fraction of these cells to hold out, rounded to a whole number of cells; 0 keeps every cell for training.
+    rule : {"shared", "own"}, default "shared"
+        Trials that training scores leave out: every trial that touches a held-out cell, or only those that are scored for it.
+    seed : int
+        Seed of the draw.
 
-    Raises: PlanError for a fraction outside [0, 1).
-    Source: the paper's appendix 'TVD-MI Score Construction'; rules as in `Split`.
+    Returns
+    -------
+    Split
+        Training and held-out cells.
+
+    Raises
+    ------
+    PlanError
+        [holdout]: if the fraction is not in [0, 1); [holdout-rule]: if the rule is unknown.
+
+    References
+    ----------
+    The paper's appendix "TVD-MI Score Construction".
     """
     if not 0 <= fraction < 1:
         raise PlanError(
-            f"A holdout of {fraction} was asked for. Give a fraction from 0 (none) up to, but not, 1.", slug="holdout"
+            f"holdout must be in [0, 1): got {fraction}. Set a fraction from 0 (none) to less than 1.", slug="holdout"
         )
     if rule not in ("shared", "own"):
-        raise PlanError(f"'{rule}' is no holdout rule. Give shared or own.", slug="holdout-rule")
+        raise PlanError(f"The holdout rule is unknown: got '{rule}'. Set shared or own.", slug="holdout-rule")
     cells = np.flatnonzero(present)
     n_holdout = int(fraction * len(cells) + 0.5)
     chosen = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
@@ -61,17 +81,17 @@ class PlanSize(NamedTuple):
     Attributes
     ----------
     agents, items : int
-        Of the pool.
-    twins : bool
+        Numbers of agents and items of the pool.
+    is_matched : bool
         Whether each paired trial has an independent one.
-    n_apart : int
-        Number of independent trials if not `twins`.
+    n_independent : int
+        Number of independent trials if they are not matched.
     """
 
     agents: int
     items: int
-    twins: bool
-    n_apart: int
+    is_matched: bool
+    n_independent: int
 
     @property
     def n_paired(self) -> int:
@@ -86,7 +106,7 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the calls of both trial types at a mean number of paired trials per agent."""
         n_paired = round(trials_per_agent * self.agents / 2)
-        return 2 * n_paired if self.twins else n_paired + self.n_apart
+        return 2 * n_paired if self.is_matched else n_paired + self.n_independent
 
     def default_calls(self, trials_per_agent: float) -> int:
         """Return the calls at a design's default, or of every comparison if there are fewer.
@@ -124,8 +144,8 @@ class PlanSize(NamedTuple):
         return n_calls
 
 
-ENOUGH_OF_IT = 0.75
-"""Share of the calls asked for below which a plan says that it has fewer."""
+MIN_BUDGET_FRACTION = 0.75
+"""A plan notes that it has fewer calls than requested if it has less than this fraction of them."""
 
 
 def make_plan(
@@ -184,105 +204,123 @@ def make_plan(
     >>> len(plan), plan.design, plan.n_dense_calls
     (292, 'cyclic', 8448)
     """
-    _refuse_small(pool)
-    make = DESIGNS.load(design)
+    _check_pool_size(pool)
+    make_design = DESIGNS.load(design)
     check_options(design, options or {})
     n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
-    asked = CallBudget.parse(calls) if calls is not None else None
-    arm = independent_arm(independent or make.independent)
-    n_independent = min(N_POOLED, n_pairs) if arm.n is None else arm.n
-    split = draw_split(pool.present, fraction=make.holdout if holdout is None else holdout, rule=rule, seed=seed)
-    size = PlanSize(pool.n_agents, pool.n_items, arm.rule == "twin", n_independent)
-    named = size.count_calls(asked) if asked is not None else None
-    budget = default_budget if named is None else named
-    if budget is None and make.default_trials_per_agent is not None:
-        budget = size.default_calls(make.default_trials_per_agent)
-    if design == "cyclic" and arm == ("pooled", None) and budget is not None and split.train.all():
-        n_independent = enough_for_own_rates(n_independent, budget=budget, n_agents=pool.n_agents, n_dense=2 * n_pairs)
-    n_paired = None if budget is None else (budget // 2 if arm.rule == "twin" else budget - n_independent)
-    drawer = make(n_paired=n_paired, **(options or {}))
-    drawn = _drawn(drawer, pool, pool.present if make.judges_holdout else split.train, seed=seed)
-    parts, notes = [drawn.trials], list(drawn.notes)
-    if split.n_holdout and not make.judges_holdout:
-        parts.append(_of_held_out(split, pool))
+    requested = CallBudget.parse(calls) if calls is not None else None
+    request = parse_independent(independent or make_design.independent)
+    is_matched = request.rule == "twin"
+    n_independent = min(DEFAULT_POOLED, n_pairs) if request.n is None else request.n
+    fraction = make_design.holdout if holdout is None else holdout
+    split = draw_split(pool.present, fraction=fraction, rule=rule, seed=seed)
+
+    # budget in calls of both trial types, and the paired ones among them
+    size = PlanSize(pool.n_agents, pool.n_items, is_matched, n_independent)
+    n_requested = size.count_calls(requested) if requested is not None else None
+    budget = default_budget if n_requested is None else n_requested
+    if budget is None and make_design.default_trials_per_agent is not None:
+        budget = size.default_calls(make_design.default_trials_per_agent)
+    if design == "cyclic" and request == ("pooled", None) and budget is not None and split.train.all():
+        n_independent = choose_pooled_size(n_independent, budget=budget, n_agents=pool.n_agents, n_dense=2 * n_pairs)
+    n_paired = None
+    if budget is not None:
+        n_paired = budget // 2 if is_matched else budget - n_independent
+
+    drawer = make_design(n_paired=n_paired, **(options or {}))
+    eligible = pool.present if make_design.judges_holdout else split.train
+    drawn = _draw_design(drawer, pool, eligible, seed=seed)
+    paired, notes = drawn.trials, list(drawn.notes)
+    if split.n_holdout and not make_design.judges_holdout:
+        holdout_trials = _draw_holdout_trials(split, pool)
+        paired = Trials.concat([paired, holdout_trials])
         notes.append(
-            f"{len(parts[-1]):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
+            f"{len(holdout_trials):,} paired calls judge only the {split.n_holdout:,} held-out cells, in addition to the budget"
         )
-    paired = Trials.concat(parts)
-    apart = _independent(paired, pool, split, arm.rule, n_independent)
-    if n_probes := int((apart.role == PROBE).sum()):
+    independent_trials = _draw_independent_trials(paired, pool, split, request.rule, n_independent)
+    if n_probes := int((independent_trials.role == PROBE).sum()):
         notes.append(
-            f"{n_probes} of {n_independent} independent calls are placed where texts on different items look unusually "
-            "alike; the pooled rate leaves them out, the false-positive alarm reads them"
+            f"{n_probes} of {n_independent} independent calls compare texts on different items that are unusually similar; only "
+            "the false-positive alarm uses them, not the pooled rate"
         )
-    trials = with_repeats(Trials.concat([paired, apart]).counted(), pool, seed)
-    if named is not None and drawn.rounds is None and len(trials) < ENOUGH_OF_IT * named:
-        notes.append(f"{named:,} calls were asked for; on this pool '{drawer.name}' has {len(trials):,} to make")
+    trials = assign_repeats(Trials.concat([paired, independent_trials]).counted(), pool, seed)
+    if n_requested is not None and drawn.rounds is None and len(trials) < MIN_BUDGET_FRACTION * n_requested:
+        notes.append(f"the budget is {n_requested:,} calls, but '{drawer.name}' has only {len(trials):,} on this pool")
     if pool.further is not None:
         notes.append(
-            f"agents have up to {pool.repeats} responses to an item ({pool.n_responses:,} in all); trials show them in turn"
+            f"agents have up to {pool.repeats} responses per item ({pool.n_responses:,} in all); trials show them in turn"
         )
     return Plan(
         trials=trials,
         split=split,
         design=drawer.name,
-        options={"calls": None if asked is None else asked.plain, **(options or {})},
-        independent=arm.rule,
+        options={"calls": None if requested is None else requested.plain, **(options or {})},
+        independent=request.rule,
         seed=seed,
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        n_independent=n_independent if arm.rule == "pooled" else None,
+        n_independent=None if is_matched else n_independent,
         rounds=drawn.rounds,
         asked=Asked(independent, holdout, budget),
-        characters=characters(pool, trials),
+        characters=count_characters(pool, trials),
         notes=tuple(notes),
         source=pool,
     )
 
 
-def _refuse_small(pool: Pool) -> None:
-    """Raises: PlanError [pool-small]."""
+def _check_pool_size(pool: Pool) -> None:
+    """Raise PlanError [pool-small] if a pool has fewer than 3 agents or 2 items."""
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
-            f"The pool '{pool.name}' has {counted(pool.n_agents, 'agent')} and {counted(pool.n_items, 'item')}. "
-            "A ranking needs at least 3 agents and 2 items: add some.",
+            f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and {format_count(pool.n_items, 'item')}. "
+            "Add some; a ranking needs at least 3 agents and 2 items.",
             slug="pool-small",
         )
 
 
-def _drawn(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> Drawn:
-    """What the design draws, at least one trial. Raises: PlanError [nothing-shared], or the design's own."""
+def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> Drawn:
+    """Draw the paired trials of a design; eligible : bool array (n_agents, n_items).
+
+    Raises
+    ------
+    PlanError
+        [nothing-shared]: if the design draws no trial. Errors of the design are passed on.
+    """
     try:
         drawn = design.draw(eligible, stream("trials", seed))
     except StarvedError as error:
-        named = pool.agents if error.side == "agent" else pool.items
-        raise error.named(named[error.position].id) from error
+        members = pool.agents if error.side == "agent" else pool.items
+        raise error.with_name(members[error.position].id) from error
     if len(drawn.trials) == 0:
         raise PlanError(
-            "No two agents respond to the same item, so there is nothing to compare. Check the ids in the pool.",
+            "No two agents have responses to the same item, so nothing can be compared. Check the ids in the pool.",
             slug="nothing-shared",
         )
     return drawn
 
 
 HOLDOUT_PARTNERS = 3
-"""Comparisons of each held-out cell in a plan whose design makes none."""
+"""Number of comparisons of each held-out cell if the design plans none."""
 
 
-def _of_held_out(split: Split, pool: Pool) -> Trials:
+def _draw_holdout_trials(split: Split, pool: Pool) -> Trials:
     """Draw paired trials of the held-out cells, each with the cell first."""
     rng = stream("trials of held-out cells", split.seed)
-    return compare(split.holdout, pool.present, n_partners=HOLDOUT_PARTNERS, pairs="ordered", rng=rng)
+    return draw_comparisons(split.holdout, pool.present, n_partners=HOLDOUT_PARTNERS, pairs="ordered", rng=rng)
 
 
-def _independent(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> Trials:
-    """The independent arm, probes first. Under `shared`, a training trial's twin and pooled trials keep off held-out cells."""
-    safe = split.train if split.rule == "shared" else pool.present
+def _draw_independent_trials(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> Trials:
+    """Draw the independent trials: probes and `n` pooled ones, or one for each paired trial.
+
+    With the holdout rule `shared`, pooled trials and those of training trials do not touch held-out cells.
+    """
+    training_cells = split.train if split.rule == "shared" else pool.present
     rng = stream("independent trials", split.seed)
     if rule == "pooled":
-        probes = draw_probes(pool, safe, n, stream("probes", split.seed))
-        return Trials.concat([probes, pooled(safe, n - len(probes), rng)])
-    training = safe[paired.first, paired.item] & safe[paired.second, paired.item]
-    allowed = ((training, safe), (~training, pool.present))
-    return Trials.concat([twins(paired.take(rows), cells, rng) for rows, cells in allowed])
+        probes = draw_probes(pool, training_cells, n, stream("probes", split.seed))
+        return Trials.concat([probes, draw_pooled_trials(training_cells, n - len(probes), rng)])
+    is_training = training_cells[paired.first, paired.item] & training_cells[paired.second, paired.item]
+    for_training = draw_matched_trials(paired.take(is_training), training_cells, rng)
+    for_holdout = draw_matched_trials(paired.take(~is_training), pool.present, rng)
+    return Trials.concat([for_training, for_holdout])

@@ -1,6 +1,6 @@
-"""Turns verdicts into rates of ordered pairs on items, and rates into scores of agents on items.
+"""Compute rates of ordered pairs on items from verdicts, and scores of agents on items from rates.
 
-Which trials a training score may read is decided here and only here: scores are for training or for the holdout, never both in
+This module alone decides which trials a training score may use. Scores are either for training or for the holdout, never both in
 one call.
 """
 
@@ -20,184 +20,268 @@ from youden.types.trials import PROBE
 
 
 def compute_rates(verdicts: Verdicts) -> Rates:
-    """Compute the rates of verdicts: see `Verdicts.rates`."""
+    """Compute the true- and false-positive rates of ordered pairs of agents on items.
+
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers to a plan.
+
+    Returns
+    -------
+    Rates
+        One row per ordered pair and item with a paired trial.
+    """
     plan = verdicts.plan
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
-    # rows are pairs of the paired arm; where every paired trial has a twin, the twins name no others
+    # rows are the pairs of paired trials; matched independent trials have no other pairs
     used = slice(None) if plan.independent == "twin" else plan.arm == PAIRED
     columns = tuple(column[used] for column in (plan.item, plan.first, plan.second))
-    rows, row = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
+    codes, row = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
     answer, answered, is_paired = verdicts.answer[used], verdicts.answered[used], plan.arm[used] == PAIRED
-    paired = _sums(row, answer, is_paired & answered, len(rows))
-    apart = _sums(row, answer, ~is_paired & answered, len(rows))
-    item, first, second = (index.astype(np.int32) for index in np.unravel_index(rows, shape))
+    paired = _sum_answers(row, answer, is_paired & answered, len(codes))
+    independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
+    item, first, second = (index.astype(np.int32) for index in np.unravel_index(codes, shape))
     return Rates(
         item=item,
         first=first,
         second=second,
         tpr=paired.mean,
-        fpr=apart.mean,
+        fpr=independent.mean,
         n_paired=paired.n,
-        n_independent=apart.n,
-        n_missing=np.bincount(row[~answered], minlength=len(rows)).astype(np.int32),
+        n_independent=independent.n,
+        n_missing=np.bincount(row[~answered], minlength=len(codes)).astype(np.int32),
         independent=plan.independent,
         agent_ids=plan.agent_ids,
         item_ids=plan.item_ids,
         split=plan.split,
-        detail=_detail(verdicts),
+        detail=_independent_rates(verdicts),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class _AnswerSums:
+    """Sums and numbers of answers, arrays (n_rows,)."""
+
     total: Floats
     n: Ids
 
     @property
     def mean(self) -> Floats:
-        """NaN where nothing was summed."""
+        """Mean answers, NaN for rows without an answer."""
         mean = np.full(len(self.n), np.nan)
         np.divide(self.total, self.n, out=mean, where=self.n > 0)
         return mean
 
 
-def _sums(row: Positions, answer: Floats, chosen: Bools, n_rows: int) -> _Sums:
-    return _Sums(
-        total=np.bincount(row[chosen], weights=answer[chosen], minlength=n_rows).astype(np.float64),
-        n=np.bincount(row[chosen], minlength=n_rows).astype(np.int32),
+def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _AnswerSums:
+    """Sum the answers of each row; row, answer, mask : arrays (n_trials,)."""
+    return _AnswerSums(
+        total=np.bincount(row[mask], weights=answer[mask], minlength=n_rows).astype(np.float64),
+        n=np.bincount(row[mask], minlength=n_rows).astype(np.int32),
     )
 
 
-def _detail(result: Verdicts) -> IndependentRates:
-    plan = result.plan
-    chosen = (plan.arm == INDEPENDENT) & result.answered & (plan.role != PROBE)
-    item, first, second, other_item = (
-        column[chosen] for column in (plan.item, plan.first, plan.second, plan.other_item)
-    )
-    # one number a (item, first), then one a row: four columns at once may not fit 64 bits
-    _, one = np.unique(item.astype(np.int64) * plan.n_agents + first, return_inverse=True)
-    other = second.astype(np.int64) * plan.n_items + other_item
-    _, place, row = np.unique(one * (plan.n_agents * plan.n_items) + other, return_index=True, return_inverse=True)
-    sums = _sums(row, result.answer[chosen], np.ones(len(row), dtype=np.bool_), len(place))
-    return IndependentRates(item[place], first[place], second[place], other_item[place], total=sums.total, n=sums.n)
+def _independent_rates(verdicts: Verdicts) -> IndependentRates:
+    """Sum the answers of independent trials by (item, first, second, other_item), without probes."""
+    plan = verdicts.plan
+    mask = (plan.arm == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
+    item, first, second, other_item = (column[mask] for column in (plan.item, plan.first, plan.second, plan.other_item))
+    # the first cell is numbered before all columns are combined, because four columns at once may exceed 64 bits
+    _, first_cell = np.unique(item.astype(np.int64) * plan.n_agents + first, return_inverse=True)
+    second_cell = second.astype(np.int64) * plan.n_items + other_item
+    codes = first_cell * (plan.n_agents * plan.n_items) + second_cell
+    _, index, row = np.unique(codes, return_index=True, return_inverse=True)
+    sums = _sum_answers(row, verdicts.answer[mask], np.ones(len(row), dtype=np.bool_), len(index))
+    return IndependentRates(item[index], first[index], second[index], other_item[index], total=sums.total, n=sums.n)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
-    """Compute training scores: see `Rates.training_scores`."""
-    return _scores(rates, train_differences(rates), kind=kind, role="train")
+    """Compute training scores, without held-out cells.
+
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    kind : {"symmetric", "row"}
+        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
+
+    Returns
+    -------
+    Scores
+
+    Raises
+    ------
+    StatisticsError
+        [score-kind]: if `kind` is unknown.
+    """
+    return _scores(rates, training_differences(rates), kind=kind, role="train")
 
 
-def train_differences(rates: Rates) -> Floats:
-    """Compute D of each row of `rates`, float (n_rows,), with NaN for rows that training must not use."""
-    held = rates.split.holdout
-    own = rates.split.rule == "own"
-    clean = ~held[rates.first, rates.item] & (own | ~held[rates.second, rates.item])
-    fpr, clean_detail = _clean_rates(rates, held, own=own)
-    return np.where(clean, _difference(rates, fpr, clean_detail), np.nan)
+def training_differences(rates: Rates) -> Floats:
+    """Compute D of each row of `rates`, float array (n_rows,), with NaN for rows that training must not use."""
+    holdout = rates.split.holdout
+    ignores_partner = rates.split.rule == "own"
+    is_training = ~holdout[rates.first, rates.item] & (ignores_partner | ~holdout[rates.second, rates.item])
+    fpr, is_training_detail = _training_fpr(rates, holdout, ignores_partner=ignores_partner)
+    return np.where(is_training, _differences(rates, fpr, is_training_detail), np.nan)
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
-    """Compute scores of the held-out cells: see `Rates.holdout_scores`."""
-    return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout")
+    """Compute scores of the held-out cells from all their trials.
+
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+    kind : {"symmetric", "row"}
+        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
+
+    Returns
+    -------
+    Scores
+
+    Raises
+    ------
+    StatisticsError
+        [score-kind]: if `kind` is unknown.
+    """
+    return _scores(rates, _differences(rates, rates.fpr, None), kind=kind, role="holdout")
 
 
 def pooled_fpr(rates: Rates) -> float | None:
-    """Mean answer of all independent trials that answered; None where there is none."""
+    """Compute the mean answer of all independent trials.
+
+    Parameters
+    ----------
+    rates : Rates
+        Rates of pairs of agents on items.
+
+    Returns
+    -------
+    float or None
+        None if no independent trial was answered.
+    """
     if rates.detail is not None:
-        return _pool(rates.detail.total, rates.detail.n)
+        return _pooled_mean(rates.detail.total, rates.detail.n)
     n = rates.n_independent
-    return _pool(np.where(n > 0, rates.fpr, 0.0) * n, n)
+    return _pooled_mean(np.where(n > 0, rates.fpr, 0.0) * n, n)
 
 
-def _pool(total: Floats, n: Ids) -> float | None:
+def _pooled_mean(total: Floats, n: Ids) -> float | None:
     return float(total.sum() / n.sum()) if n.sum() else None
 
 
-def _clean_rates(rates: Rates, held: Bools, *, own: bool) -> tuple[Floats, Bools | None]:
-    """The pairs' FPR from independent trials that keep off held-out cells, and which rows of `detail` those are."""
+def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
+    """Compute each pair's FPR from independent trials that training may use, and find these rows of `rates.detail`.
+
+    holdout : bool array (n_agents, n_items); ignores_partner: whether only the first text must not be held out.
+    """
     detail = rates.detail
     if detail is None:
         return rates.fpr, None
-    clean = ~held[detail.first, detail.item] & (own | ~held[detail.second, detail.other_item])
-    if rates.independent == "pooled" or clean.all():
-        return rates.fpr, clean
+    is_training = ~holdout[detail.first, detail.item] & (ignores_partner | ~holdout[detail.second, detail.other_item])
+    if rates.independent == "pooled" or is_training.all():
+        return rates.fpr, is_training
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
-    rows = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
-    row = np.searchsorted(rows, np.ravel_multi_index((detail.item, detail.first, detail.second), shape)[clean])
-    n = np.bincount(row, weights=detail.n[clean], minlength=len(rows))
-    total = np.bincount(row, weights=detail.total[clean], minlength=len(rows))
-    return np.divide(total, n, out=np.full(len(rows), np.nan), where=n > 0), clean
+    codes = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
+    detail_codes = np.ravel_multi_index((detail.item, detail.first, detail.second), shape)
+    row = np.searchsorted(codes, detail_codes[is_training])
+    n = np.bincount(row, weights=detail.n[is_training], minlength=len(codes))
+    total = np.bincount(row, weights=detail.total[is_training], minlength=len(codes))
+    return np.divide(total, n, out=np.full(len(codes), np.nan), where=n > 0), is_training
 
 
-def _difference(rates: Rates, fpr: Floats, clean_detail: Bools | None) -> Floats:
-    """D of every row; NaN where the pair has no answer. A pooled plan without independent answers subtracts nothing."""
+def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
+    """Compute D = TPR − FPR of each row, NaN for pairs without an answer.
+
+    With pooled trials, one rate is subtracted from all rows: that of the rows of `rates.detail` that `detail_mask` selects, of
+    all if it is None, and 0 without independent answers.
+
+    fpr : float array (n_rows,); detail_mask : bool array (n_detail_rows,)
+    """
     if rates.independent == "twin":
         return rates.tpr - fpr
-    if clean_detail is None or rates.detail is None:
-        rate = pooled_fpr(rates)
+    if detail_mask is None or rates.detail is None:
+        pooled_rate = pooled_fpr(rates)
     else:
-        rate = _pool(rates.detail.total[clean_detail], rates.detail.n[clean_detail])
-    return rates.tpr - (rate or 0.0)
+        pooled_rate = _pooled_mean(rates.detail.total[detail_mask], rates.detail.n[detail_mask])
+    return rates.tpr - (pooled_rate or 0.0)
 
 
 def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
+    """Average the differences of the pairs, float array (n_rows,), by agent and item."""
     if kind not in get_args(ScoreKind):
         raise StatisticsError(
             f"The kind of scores is unknown: got '{kind}'. Pass one of: {', '.join(get_args(ScoreKind))}.",
             slug="score-kind",
         )
-    held = rates.split.holdout
+    holdout = rates.split.holdout
     answered = ~np.isnan(difference)
-    seen = slice(None) if answered.all() else np.flatnonzero(answered)
+    used = slice(None) if answered.all() else np.flatnonzero(answered)
     sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
-    at, rows = touched_cells(
-        rates.item[seen], *(side[seen] for side in sides), n_agents=rates.n_agents, n_items=rates.n_items
+    cells, cell_of_side = index_cells(
+        rates.item[used], *(side[used] for side in sides), n_agents=rates.n_agents, n_items=rates.n_items
     )
 
-    def summed(column: Floats | Ids | None) -> Floats:
-        return np.asarray(sum(np.bincount(row, column, len(at)) for row in rows), dtype=np.float64)
+    def sum_by_cell(column: Floats | Ids | None) -> Floats:
+        return np.asarray(sum(np.bincount(cell, column, len(cells)) for cell in cell_of_side), dtype=np.float64)
 
-    value = summed(difference[seen]) / summed(None)
-    cells = ScoredCells(at, value, summed(rates.n_paired[seen]))
-    cells = cells.where(held[at.agent, at.item] == (role == "holdout"))
-    return Scores(cells, role, kind, rates.agent_ids, rates.item_ids)
+    value = sum_by_cell(difference[used]) / sum_by_cell(None)
+    scored = ScoredCells(cells, value, sum_by_cell(rates.n_paired[used]))
+    scored = scored.where(holdout[cells.agent, cells.item] == (role == "holdout"))
+    return Scores(scored, role, kind, rates.agent_ids, rates.item_ids)
 
 
-class TouchedCells(NamedTuple):
-    """The cells that trials touch. rows: for each column of agents int64[T], which cell each trial touches with it."""
+class IndexedCells(NamedTuple):
+    """Cells that trials touch.
+
+    Attributes
+    ----------
+    cells : CellIndex
+        The cells, each once.
+    rows : tuple of int64 array (n_trials,)
+        For each column of agents, the position in `cells` of the cell that each trial touches with it.
+    """
 
     cells: CellIndex
     rows: tuple[Positions, ...]
 
 
-def touched_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> TouchedCells:
-    """The cells (agent, item) of trials with these columns, int32[T] each.
+def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
+    """Find the cells (agent, item) that trials touch, and number them by item, then by agent.
 
-    >>> found = touched_cells(np.array([1, 0, 1]), np.array([2, 0, 2]), n_agents=3, n_items=2)
+    item, agents : int32 arrays (n_trials,)
+
+    Examples
+    --------
+    >>> found = index_cells(np.array([1, 0, 1]), np.array([2, 0, 2]), n_agents=3, n_items=2)
     >>> found.cells.agent.tolist(), found.cells.item.tolist(), found.rows[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
+    # chunks of items whose table of cells stays in the processor's cache
     step = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
     starts = np.arange(0, n_items + step, step)
     order: Positions | None = None
     if n_items > step and (item[1:] < item[:-1]).any():
         order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
     edges = np.searchsorted(item, starts, sorter=order) if n_items > step else np.array([0, len(item)])
+
     rows = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
-    number, touched = np.empty(step * n_agents, dtype=np.int64), np.zeros(step * n_agents, dtype=np.bool_)
+    number, is_touched = np.empty(step * n_agents, dtype=np.int64), np.zeros(step * n_agents, dtype=np.bool_)
     codes, n_before = [np.empty(0, dtype=np.int64)], 0
     for start, begin, end in zip(starts[:-1].tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        part = slice(begin, end) if order is None else order[begin:end]
-        of_item = (item[part].astype(np.int64) - start) * n_agents
-        places = [of_item + agent[part] for agent in agents]
-        for place in places:
-            touched[place] = True
-        found = np.flatnonzero(touched)
-        touched[found] = False
-        number[found] = np.arange(n_before, n_before + len(found))
-        for row, place in zip(rows, places, strict=True):
-            row[part] = number[place]
-        codes.append(found + start * n_agents)
-        n_before += len(found)
-    found_item, found_agent = np.divmod(np.concatenate(codes), n_agents)
-    return TouchedCells(CellIndex(found_agent.astype(np.int32), found_item.astype(np.int32), n_agents, n_items), rows)
+        chunk = slice(begin, end) if order is None else order[begin:end]
+        item_code = (item[chunk].astype(np.int64) - start) * n_agents
+        cell_codes = [item_code + agent[chunk] for agent in agents]
+        for code in cell_codes:
+            is_touched[code] = True
+        touched = np.flatnonzero(is_touched)
+        is_touched[touched] = False
+        number[touched] = np.arange(n_before, n_before + len(touched))
+        for row, code in zip(rows, cell_codes, strict=True):
+            row[chunk] = number[code]
+        codes.append(touched + start * n_agents)
+        n_before += len(touched)
+    cell_item, cell_agent = np.divmod(np.concatenate(codes), n_agents)
+    return IndexedCells(CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items), rows)

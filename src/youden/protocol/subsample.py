@@ -1,4 +1,4 @@
-"""Takes a balanced part of a plan's own trials, for another judge to answer."""
+"""Subsample a plan: take a balanced part of its trials, for another judge to answer."""
 
 from __future__ import annotations
 
@@ -8,19 +8,33 @@ from math import ceil
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.independent import plan_rows
+from youden.protocol.independent import select_trials
 from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.types import PAIRED, Plan
 from youden.types.pool import Bools, Positions
 from youden.types.trials import PROBE, count_earlier
 
-MOST_INDEPENDENT = 0.05
-"""Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""
+MAX_INDEPENDENT_FRACTION = 0.05
+"""Maximum fraction of the calls for independent trials, except for calls that do not fill a block."""
+MIN_PAIRED_PER_AGENT = 4
+"""Minimum number of paired trials per agent."""
 
 
 def count_calls(plan: Plan, budget: object) -> int:
-    """Return the calls of a part of `plan` that a budget comes to; trials per agent are at most those of the plan.
+    """Return the number of calls that a budget for a part of a plan comes to.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan to take a part of.
+    budget : int or str
+        Calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent").
+
+    Returns
+    -------
+    int
+        For trials per agent, at most the calls of the plan.
 
     Raises
     ------
@@ -29,54 +43,81 @@ def count_calls(plan: Plan, budget: object) -> int:
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
-        independent = min(MOST_INDEPENDENT, float((plan.arm != PAIRED).mean()))
-        return min(len(plan), ceil(parsed.value * plan.n_agents / 2 / (1 - independent)))
+        independent_fraction = min(MAX_INDEPENDENT_FRACTION, float((plan.arm != PAIRED).mean()))
+        return min(len(plan), ceil(parsed.value * plan.n_agents / 2 / (1 - independent_fraction)))
     return max(1, round(plan.n_dense_calls * parsed.value / 100)) if parsed.unit else int(parsed.value)
 
 
 def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> Plan:
-    """A plan of at most `calls` trials of `plan` (a budget; None: all that may be learned from), in its order.
+    """Draw a balanced part of a plan's trials.
 
-    Where every slot holds all agents of its item, whole slots are taken in random order, as many as fit, and no item a second
-    time before all were. Elsewhere single paired trials are taken, spread evenly over agents, then items, and stand in no slot.
-    Independent trials get their share, at most 5 %, and the calls that fill no slot; they are pooled. Trials that touch
-    held-out cells and probes stay out.
+    Parameters
+    ----------
+    plan : Plan
+        Plan to take a part of.
+    calls : int or str, optional
+        Budget: calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"). Default: all
+        trials that training may use.
+    seed : int, default 0
+        Seed of the draw.
 
-    Raises: PlanError as `Plan.pool`, [subsample-calls] for more calls than trials, [subsample-few] for fewer than 4 paired
-    trials per agent.
+    Returns
+    -------
+    Plan
+        At most `calls` trials, in the order of `plan`. Trials that touch held-out cells and probes are left out.
+
+    Raises
+    ------
+    PlanError
+        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if there are fewer trials; [subsample-few]: if agents get
+        fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool cannot be read.
+
+    Notes
+    -----
+    If every block holds all agents of its item, whole blocks are drawn in random order, as many as fit, and no item a second time
+    before each was drawn once. Otherwise single paired trials are drawn, spread evenly over agents, then items, and belong to no
+    block. Independent trials get their share of the calls, at most 5 %, and the calls that do not fill a block; they are pooled.
     """
-    rows = _usable(plan)
-    paired, apart = rows[plan.arm[rows] == PAIRED], rows[plan.arm[rows] != PAIRED]
+    rows = _usable_rows(plan)
+    paired, independent = rows[plan.arm[rows] == PAIRED], rows[plan.arm[rows] != PAIRED]
     calls = len(rows) if calls is None else count_calls(plan, calls)
     if calls > len(plan):
         raise PlanError(
-            f"{calls:,} calls were asked for, but the run has {len(plan):,} trials. Give {len(plan):,} calls or fewer.",
+            f"The calls exceed the {len(plan):,} trials of the run: got {calls:,}. Set {len(plan):,} calls or fewer.",
             slug="subsample-calls",
         )
+
     rng = stream("part of a run", seed)
-    n_apart = min(len(apart), ceil(calls * min(MOST_INDEPENDENT, len(apart) / len(rows))))
-    whole = calls >= len(rows)
-    n_paired = len(paired) if whole else min(len(paired), calls - n_apart)
-    if n_paired < 2 * plan.n_agents:
-        least = min(ceil(2 * plan.n_agents / (1 - MOST_INDEPENDENT)) + 1, len(plan))
+    independent_fraction = min(MAX_INDEPENDENT_FRACTION, len(independent) / len(rows))
+    n_independent = min(len(independent), ceil(calls * independent_fraction))
+    takes_all = calls >= len(rows)
+    n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
+    if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
+        min_paired = MIN_PAIRED_PER_AGENT * plan.n_agents / 2
+        min_calls = min(ceil(min_paired / (1 - MAX_INDEPENDENT_FRACTION)) + 1, len(plan))
         raise PlanError(
-            f"{calls:,} calls leave {n_paired:,} paired trials for {plan.n_agents} agents, and each needs 4. "
-            f"Give {least:,} calls or more, of a run that has them.",
+            f"The calls give {plan.n_agents} agents fewer than {MIN_PAIRED_PER_AGENT} paired trials each: got {calls:,} "
+            f"calls, of which {n_paired:,} are paired. Set {min_calls:,} calls or more, for a run that has as many.",
             slug="subsample-few",
         )
-    slotted = _complete(plan, paired)
-    if whole:
-        chosen = paired
-    elif slotted:
-        chosen = _slots(plan, paired, n_paired, rng)
+
+    has_blocks = _has_complete_blocks(plan, paired)
+    if takes_all:
+        chosen_paired = paired
+    elif has_blocks:
+        chosen_paired = _sample_blocks(plan, paired, n_paired, rng)
     else:
-        chosen = _spread(plan, paired, n_paired, rng)
-    chosen = np.sort(np.append(chosen, _spread(plan, apart, min(len(apart), calls - len(chosen)), rng)))
-    part = plan_rows(plan, chosen)
+        chosen_paired = _sample_evenly(plan, paired, n_paired, rng)
+    n_independent = min(len(independent), calls - len(chosen_paired))
+    chosen = np.sort(np.append(chosen_paired, _sample_evenly(plan, independent, n_independent, rng)))
+
+    part = select_trials(plan, chosen)
     n_paired, trials = int((part.arm == PAIRED).sum()), part.trials.anew()
+    if not has_blocks:
+        trials = replace(trials, slot=np.full(len(chosen), -1, dtype=np.int32))
     return replace(
         part,
-        trials=trials if slotted else replace(trials, slot=np.full(len(chosen), -1, dtype=np.int32)),
+        trials=trials,
         split=replace(plan.split, holdout=np.zeros_like(plan.split.holdout), fraction=0.0),
         options={"calls": calls, "trials_of": plan.digest[:12]},
         independent="pooled",
@@ -85,57 +126,70 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         extensions=None,
         seed=seed,
         notes=(
-            f"{n_paired:,} of {len(paired):,} paired and {len(chosen) - n_paired:,} of {len(apart):,} independent trials of "
-            f"another run's plan ({plan.digest[:12]})",
+            f"{n_paired:,} of {len(paired):,} paired and {len(chosen) - n_paired:,} of {len(independent):,} independent trials "
+            f"of another run's plan ({plan.digest[:12]})",
         ),
     )
 
 
-def _usable(plan: Plan) -> Positions:
-    """Rows that touch training cells alone and are no probes."""
-    train, (item, other) = plan.split.train, plan.trials.text_cells
-    return np.flatnonzero(train[plan.first, item] & train[plan.second, other] & (plan.role != PROBE))
+def _usable_rows(plan: Plan) -> Positions:
+    """Return the rows of trials that touch only training cells and are no probes: int array."""
+    train, (item, other_item) = plan.split.train, plan.trials.text_cells
+    is_training = train[plan.first, item] & train[plan.second, other_item]
+    return np.flatnonzero(is_training & (plan.role != PROBE))
 
 
-def _complete(plan: Plan, paired: Positions) -> bool:
-    """Whether in every slot each agent with a cell on its item stands once first."""
+def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
+    """Return whether each agent with a training cell on the item of a block appears once first in it.
+
+    paired : int array, rows of paired trials
+    """
     slot, first = plan.slot[paired].astype(np.int64), plan.first[paired]
     if len(slot) == 0 or (slot < 0).any():
         return False
-    _, place, size = np.unique(slot, return_inverse=True, return_counts=True)
-    agents = np.bincount(np.unique(place * plan.n_agents + first) // plan.n_agents)
-    on_item: Bools = plan.split.train.sum(axis=0)[plan.item[paired]] == size[place]
-    return bool((agents == size).all() and on_item.all())
+    _, block, size = np.unique(slot, return_inverse=True, return_counts=True)
+    n_different = np.bincount(np.unique(block * plan.n_agents + first) // plan.n_agents)
+    n_on_item = plan.split.train.sum(axis=0)[plan.item[paired]]
+    is_complete: Bools = n_on_item == size[block]
+    return bool((n_different == size).all() and is_complete.all())
 
 
-def _slots(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:
+def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:
+    """Draw blocks with at most n trials; no item is drawn again before all items were drawn equally often.
+
+    paired : int array, rows of paired trials
+    """
     slot, start, size = np.unique(plan.slot[paired], return_index=True, return_counts=True)
     order = rng.permutation(len(slot))
     order = order[np.argsort(count_earlier(plan.item[paired][start[order]]), kind="stable")]
-    kept = slot[order[np.cumsum(size[order]) <= n]]
-    return paired[np.isin(plan.slot[paired], kept)]
+    chosen = slot[order[np.cumsum(size[order]) <= n]]
+    return paired[np.isin(plan.slot[paired], chosen)]
 
 
-def _spread(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:
-    """n of `rows`: again and again the agent seen least, against the partner seen least, on the item seen least."""
+def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:
+    """Draw n of `rows`, int array, one at a time.
+
+    Each is a trial of the agent that was drawn least often, against the partner drawn least often, on the item drawn least often.
+    """
     if n >= len(rows):
         return rows
     rows = rng.permutation(rows)
     first, second, item = plan.first[rows], plan.second[rows], plan.item[rows]
-    seen, on_item = np.zeros(plan.n_agents), np.zeros(plan.n_items)
-    left = np.ones(len(rows), dtype=np.bool_)
-    own = [np.flatnonzero((first == i) | (second == i)) for i in range(plan.n_agents)]
+    n_of_agent, n_on_item = np.zeros(plan.n_agents), np.zeros(plan.n_items)
+    is_drawn = np.zeros(len(rows), dtype=np.bool_)
+    left_of_agent = [np.flatnonzero((first == i) | (second == i)) for i in range(plan.n_agents)]
     for _ in range(n):
-        i = int(np.argmin(seen))
-        while len(own[i]) == 0:
-            seen[i] = np.inf
-            i = int(np.argmin(seen))
-        mine = own[i]
-        cost = (seen[first[mine]] + seen[second[mine]]) * (n + 1) + on_item[item[mine]]
-        row = int(mine[np.argmin(cost)])
-        left[row] = False
-        for agent in (int(first[row]), int(second[row])):
-            own[agent] = own[agent][own[agent] != row]
-            seen[agent] += 1
-        on_item[item[row]] += 1
-    return rows[~left]
+        agent = int(np.argmin(n_of_agent))
+        while len(left_of_agent[agent]) == 0:
+            n_of_agent[agent] = np.inf
+            agent = int(np.argmin(n_of_agent))
+        candidates = left_of_agent[agent]
+        n_of_pair = n_of_agent[first[candidates]] + n_of_agent[second[candidates]]
+        cost = n_of_pair * (n + 1) + n_on_item[item[candidates]]
+        row = int(candidates[np.argmin(cost)])
+        is_drawn[row] = True
+        for side in (int(first[row]), int(second[row])):
+            left_of_agent[side] = left_of_agent[side][left_of_agent[side] != row]
+            n_of_agent[side] += 1
+        n_on_item[item[row]] += 1
+    return rows[is_drawn]

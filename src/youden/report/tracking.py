@@ -1,6 +1,6 @@
-"""Logs a run to MLflow: what it depends on, its ranking with intervals, its cost, and its report as an artifact.
+"""Log a run to MLflow: its inputs, its ranking with intervals, its costs, and its report as an artifact.
 
-Where to, and under which experiment, MLflow reads from its own environment variables.
+MLflow itself reads the address of the server and the name of the experiment from its environment variables.
 """
 
 from __future__ import annotations
@@ -15,58 +15,84 @@ from types import ModuleType
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.text.printable import path_part, typed
+from youden.text.printable import format_command, to_file_name
 from youden.types.facts import RunFacts
 from youden.types.pool import Json
 
 ARTIFACTS = ("ranking.csv", "ranking.json", "items.csv", "fit.json", "signature.json", "report.html")
-BATCH = 500
-"""Metrics a request; MLflow takes up to 1,000."""
+METRICS_PER_REQUEST = 500
+"""Number of metrics per request; MLflow accepts up to 1,000."""
 
 
 def check_tracking() -> None:
-    """Raises: ConfigError [mlflow-missing] without MLflow, [mlflow-refused] where its store does not answer."""
-    mlflow = _library()
-    with _said_as_ours(mlflow, "Nothing was asked or written."):
+    """Check that MLflow is installed and its server answers.
+
+    Raises
+    ------
+    ConfigError
+        [mlflow-missing]: if MLflow is not installed; [mlflow-refused]: if its server does not answer.
+    """
+    mlflow = _import_mlflow()
+    with _converted_errors(mlflow, "No request was sent and nothing was written."):
         mlflow.MlflowClient().search_experiments(max_results=1)
 
 
 def log_run(folder: RunFolder) -> str:
-    """Log a fitted run with its report as one MLflow run; returns that run's id.
+    """Log a fitted run with its report as one MLflow run.
 
-    An agent's numbers are metrics `ability/AGENT`, `low/AGENT`, `high/AGENT`, under a name like its own where that has to be.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run. Its ranking is logged as the metrics `ability/AGENT`, `low/AGENT` and `high/AGENT`, with names that
+        MLflow allows.
 
-    Raises: as `check_tracking`; RunFolderError for a file that the run lacks.
+    Returns
+    -------
+    str
+        Id of the run in MLflow.
+
+    Raises
+    ------
+    ConfigError
+        [mlflow-missing]: if MLflow is not installed; [mlflow-refused]: if its server does not accept the run.
+    RunFolderError
+        If a file of the run is missing or damaged.
     """
-    mlflow = _library()
+    mlflow = _import_mlflow()
     ranking, facts, signature = folder.read_ranking(), folder.read_facts(), folder.read_signature()
-    numbers = _numbers(facts)
+
+    numbers = _collect_numbers(facts)
     for row in ranking:
-        agent = path_part(row.agent)
+        agent = to_file_name(row.agent)
         numbers |= {f"ability/{agent}": row.ability, f"low/{agent}": row.low, f"high/{agent}": row.high}
     metrics = {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
-    parts = {name: _text(value) for name, value in signature.parts.items()}
+
+    parameters = {name: _to_text(value) for name, value in signature.parts.items()}
     best = "" if facts.recommendation.form == "none" else facts.best or ""
-    tags = {"youden.signature": signature.text, "youden.digest": signature.digest, "youden.best": best}
-    tags["youden.recommendation"] = facts.recommendation.text
-    again = typed(["youden", "report", str(folder.path), "--mlflow"])
+    tags = {
+        "youden.signature": signature.text,
+        "youden.digest": signature.digest,
+        "youden.best": best,
+        "youden.recommendation": facts.recommendation.text,
+    }
+    command = format_command(["youden", "report", str(folder.path), "--mlflow"])
     with (
-        _said_as_ours(mlflow, f"The run is whole in its folder; log it with `{again}`."),
+        _converted_errors(mlflow, f"The folder of the run is complete. Log it later with `{command}`."),
         mlflow.start_run(run_name=folder.path.resolve().name) as run,
     ):
         mlflow.set_tags(tags)
-        mlflow.log_params({**parts, "level": facts.level, "ranked_by": facts.ranked_by})
+        mlflow.log_params({**parameters, "level": facts.level, "ranked_by": facts.ranked_by})
         names = list(metrics)
-        for start in range(0, len(names), BATCH):
-            mlflow.log_metrics({name: metrics[name] for name in names[start : start + BATCH]})
+        for start in range(0, len(names), METRICS_PER_REQUEST):
+            mlflow.log_metrics({name: metrics[name] for name in names[start : start + METRICS_PER_REQUEST]})
         for name in ARTIFACTS:
             if folder.has(name):
                 mlflow.log_artifact(str(folder.file(name)))
         return str(run.info.run_id)
 
 
-def _numbers(facts: RunFacts) -> dict[str, float | None]:
-    """What a run cost and how sure it is."""
+def _collect_numbers(facts: RunFacts) -> dict[str, float | None]:
+    """Collect costs and measures of quality of a run."""
     calls, holdout = facts.calls, facts.holdout
     numbers: dict[str, float | None] = {
         "told_apart": facts.told_apart,
@@ -85,30 +111,32 @@ def _numbers(facts: RunFacts) -> dict[str, float | None]:
     return numbers
 
 
-def _text(value: Json) -> str:
+def _to_text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 @contextmanager
-def _said_as_ours(mlflow: ModuleType, then: str) -> Iterator[None]:
-    """MLflow talks on standard output, which is for data, and raises errors of its own."""
+def _converted_errors(mlflow: ModuleType, consequence: str) -> Iterator[None]:
+    """Convert errors of MLflow to ConfigError [mlflow-refused], and redirect its output to standard error."""
     try:
         with redirect_stdout(sys.stderr):
             yield
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        said = " ".join(str(error).split())[:400]
+        reason = " ".join(str(error).split())[:400]
         raise ConfigError(
-            f"MLflow did not take the run: {said}. {then} Set MLFLOW_TRACKING_URI to a server that is up, or leave --mlflow out.",
+            f"MLflow did not accept the run: {reason}. {consequence} Set MLFLOW_TRACKING_URI to a running server, or remove "
+            "--mlflow.",
             slug="mlflow-refused",
         ) from error
 
 
-def _library() -> ModuleType:
+def _import_mlflow() -> ModuleType:
+    """Import MLflow; ConfigError [mlflow-missing] if it is not installed."""
     try:
         return import_module("mlflow")
     except ModuleNotFoundError as error:
         raise ConfigError(
             "--mlflow needs the package `mlflow`, which is not installed. Install youden[mlflow] for a tracking server, or "
-            "mlflow itself, or leave --mlflow out.",
+            "mlflow itself, or remove --mlflow.",
             slug="mlflow-missing",
         ) from error

@@ -1,6 +1,6 @@
-"""`youden.run` and `Run`: a run's folder as an object, with what the command line does to it by requests to judges.
+"""Define `youden.run`, `youden.read_run` and `Run`, whose methods send rejudge the run.
 
-The calls use the functions that the commands use, so that both write the same files.
+They call the same functions as the commands, so that both write the same files.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from youden.data.folder.run_config import config_at, config_of_keys, with_usual_store
-from youden.judging.scheduler.options import Asking
+from youden.data.folder.run_config import read_run_config, run_config_from_keys, with_default_store
+from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.permission import allow_store, network_stores_allowed
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import PlannedRun, judge_run, plan_run
 from youden.progress_bar import progress_bar
 from youden.project_store import usual_store
 from youden.runs.run_view import RunView
-from youden.text.printable import path_part
+from youden.text.printable import to_file_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,50 +45,53 @@ def run(
     progress: bool = True,
     **keys: Any,
 ) -> Run:
-    """Judge a pool and rank its agents, as `youden run` does.
+    """Judge a pool and rank its agents, like the command the command `youden run`.
 
-    Repeating the call resumes a stopped run; no answer is paid for twice. It also works inside a running event loop
-    (notebook).
+    Repeating the call resumes a stopped run, and no answer is paid for twice. The call also be called inside a running
+    event
+    loop, such as that of a notebook.
 
     Parameters
     ----------
     pool : Pool, str, path or DataFrame
-        Responses of K agents to J items, or where they are. Anything but a path is written into `pools/` of the run's folder.
+        Responses of agents to items, or the path of a file or folder with them. A pool in memory is written to the folder
+        `pools/` in the run.
     judge : str, path or mapping, default "lexical"
-        Name in configs/judges/, path of a .yaml, a model such as "gpt-4o-mini", or a mapping with a judge's keys.
+        Name in configs/judges/, path of a .yaml file, a model such as "gpt-4o-mini", or a mapping with the keys of a judge.
     max_cost : float, optional
         Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
     out : str or path
-        The run's folder.
+        Folder of the run.
     labels : str or path, optional
-        Table of labels that the ranking is compared with; it changes no ranking.
+        Table of labels with which the ranking is compared; it does not change the ranking.
     retry_failed : bool, default False
-        Whether to repeat requests whose answer was refused, cut off, unparsed or rejected.
+        Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     log : str or path, optional
-        File that gets one line of JSON per call and failure.
+        File to which one line of JSON per call and failure is written.
     progress : bool, default True
-        Whether to show a progress bar, if there is a terminal or a notebook.
+        Whether to show a progress bar in a terminal or a notebook.
     **keys
-        Any other key of a run's config, such as `calls`, `design`, `seed`, `store`, `target` or `trusted`. Paths are relative to
-        the current directory.
+        Other keys of the config of a run, such as `calls`, `design`, `seed`, `store`, `target`, `trusted` and others. Paths are
+        relative to the
+        current directory.
 
     Returns
     -------
     Run
-        The run, fitted, with its report.
+        The fitted run, with its report.
 
     Raises
     ------
     ConfigError
-        [run-config] if a key is unknown or its value is not allowed; [max-cost-needed] if the judge can cost money and
-        `max_cost` is None; other errors as `youden.judge`.
+        [run-config]: if a key is unknown or its value is not allowed; [max-cost-needed]: if the judge can cost money and
+        `max_cost` is None; other slugs if the judge or the store does not fit.
     PoolError, PlanError
-        If pool or plan do not fit.
+        If the pool is invalid, or the the is impossible on it.
     RunFolderError
-        [run-other] if the folder holds answers to another plan, or of another judge.
+        [run-other]: if the folder contains answers to another plan or of another judge.
     BudgetError, TooManyMissingError
-        If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
-        call to resume.
+        If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the call
+        to resume.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
 
@@ -101,29 +104,29 @@ def run(
     (12, 'candidates')
     """
     folder = Path(out)
-    name = path_part(folder.resolve().name).lstrip("+-")
-    given = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
-    plain = {key: fspath(value) if isinstance(value, PathLike) else value for key, value in given.items()}
-    config = config_of_keys(plain, origin="youden.run")  # before the pool is written
-    config = config.model_copy(update={"pool": _pool_path(pool, folder)})
+    name = to_file_name(folder.resolve().name).lstrip("+-")
+    all_keys = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
+    plain_keys = {key: fspath(value) if isinstance(value, PathLike) else value for key, value in all_keys.items()}
+    config = run_config_from_keys(plain_keys, origin="youden.run")  # validate the keys before the pool is written
+    config = config.model_copy(update={"pool": _resolve_pool(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
     with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
-        planned = plan_run(with_usual_store(config, usual_store()))
+        planned = plan_run(with_default_store(config, usual_store()))
         return judge_and_rank(planned, asking, labels=None if labels is None else Path(labels))
 
 
-def judge_and_rank(planned: PlannedRun, asking: Asking, *, labels: Path | None = None) -> Run:
+def judge_and_rank(planned: PlannedRun, asking: JudgingOptions, *, labels: Path | None = None) -> Run:
     """Query the judge of a planned run, fit the run and write its report.
 
     Parameters
     ----------
     planned : PlannedRun
-        From `plan_run`.
+        Run with its plan, as `plan_run` returns it.
     asking : Asking
-        Terms of the requests.
+        Options for requests: retries, log and progress.
     labels : path, optional
-        Table of labels that the ranking is compared with; read before the first request.
+        Table of labels with which the ranking is compared; it is read before the first request.
 
     Returns
     -------
@@ -135,11 +138,11 @@ def judge_and_rank(planned: PlannedRun, asking: Asking, *, labels: Path | None =
 
         table = open_labels(labels, planned.pool.agents)
     judge_run(planned, asking)
-    from youden.pools.checks.likeness import clones_of
+    from youden.pools.checks.likeness import find_clone_clusters
     from youden.report.pages.writing import write_report  # after the requests: charts and pandas take a second to load
 
     folder = planned.folder
-    fit_run(folder, rules=replace(folder.terms.rules, clones=clones_of(planned.pool)))
+    fit_run(folder, rules=replace(folder.terms.rules, clones=find_clone_clusters(planned.pool)))
     if table is not None:
         validate(folder, table)
     write_report(folder)
@@ -147,12 +150,12 @@ def judge_and_rank(planned: PlannedRun, asking: Asking, *, labels: Path | None =
 
 
 def read_run(path: PathOrText) -> Run:
-    """Open a run that `youden run`, `youden.run` or an import made, as a `Run`.
+    """Open a run that was made by `youden run`, `youden.run` or an import.
 
     Parameters
     ----------
     path : str or path
-        The run's folder.
+        Folder of the run.
 
     Returns
     -------
@@ -161,33 +164,33 @@ def read_run(path: PathOrText) -> Run:
     Raises
     ------
     RunFolderError
-        If a file is missing or damaged, or the run was never fitted; the message names the command to run.
+        If a file is missing or damaged, or the run is not fitted; the message names the command to run.
 
     Examples
     --------
     >>> import youden
     >>> youden.read_run("runs/first").ranking  # doctest: +SKIP
     """
-    opened = Run(path)
-    _ = opened.facts
-    return opened
+    run = Run(path)
+    _ = run.facts  # raises if the run was never fitted
+    return run
 
 
 class Run(RunView):
-    """A fitted run: a view of its folder, with what the command line does to it as methods.
+    """A fitted run, with the commands of the command line commands do.
 
-    A `Run` is an `os.PathLike`: every function that takes a run's folder takes a `Run`. Methods that send requests have
-    a parameter `max_cost` in USD; repeating a stopped call resumes it, and no answer is paid for twice.
+    A `Run` is an `os.PathLike`, so that it the folder of can run instead of the path of its folder. Methods that send requests have a
+    parameter `max_cost` in USD. Repeating a stopped call resumes it, and no answer is paid for twice.
 
     Attributes
     ----------
     path : Path
-        The run's folder.
+        Folder of the run.
 
     Raises
     ------
     RunFolderError
-        When an attribute or method needs a file that is missing or damaged.
+        If an attribute or method needs a file that is missing or damaged.
 
     Examples
     --------
@@ -228,64 +231,75 @@ class Run(RunView):
         log: PathOrText | None = None,
         progress: bool = True,
     ) -> Run:
-        """Extend the run by agents, items, repeats or calls, as `youden extend` does.
+        """Extend the run by agents, items, repeats or calls, like the command `youden extend`.
 
         Parameters
         ----------
         agents : Pool, str, path or DataFrame, optional
-            Pool with the new agents; those already in the run are left out.
+            Pool with the new agents; agents that are of the run already are ignored.
         items : Pool, str, path or DataFrame, optional
             Pool with the new items, with responses of all agents of the run.
         repeats : Pool, str, path or DataFrame, optional
-            Pool with further responses of the run's agents.
+            Pool with further responses of the agents of the run.
         calls : int or str, optional
-            Number of calls of both trial types; of a search, the maximum. If neither a pool nor `focus` is given, also
-            a percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many for
-            each new agent, item or repeat as the run has per agent, item or repeat.
+            Number of calls of both trial types; for a search, the maximum. Without a pool and `focus`, it may also a
+            percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many per new
+            agent,
+            item or repeat as the run has per agent, item or repeat.
         focus : sequence of str, optional
-            Agents that alone get the `calls`.
+            Agents to which the `calls` are restricted.
         width : float, optional
             Target half-width of the intervals of the new agents; without a pool, of nine in ten agents of the run.
         top : int, optional
-            Search for this many of the best agents. Default: 1 if `within` is given, else no search. Without `within`,
-            it needs `calls`.
+            Number of best agents to search for. Default: 1 if `within` is given, otherwise no search. Without `within`, `calls`
+            is required.
         within : float in (0, 2), optional
             Maximum regret, in units of ability; the search ends when it is reached, or when `calls` are spent.
-        judge, max_cost, max_missing, target : optional
-            As in `youden.run`; `judge` has to be the run's own, or a replay of it.
-        retry_failed, log, progress : optional
-            As in `youden.run`.
+        judge : str, optional
+            Judge of the judge of the run, or a replay of it. Default: the judge of the run.
+        max_cost : float, optional
+            Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
+        max_missing : float in [0, 1], optional
+            Maximum fraction of trials without an answer. Default: that of the run.
+        target : {"items-like-these", "these-items", "items-and-judges"}, optional
+            Population that the intervals refer to. Default: that of the run.
+        retry_failed, progress : bool, default False, True
+            Whether to resend requests whose stored outcome is not an answer, and whether to show a progress bar.
+        log : str or path, optional
+            File that gets one line of JSON per call and failure.
 
         Returns
         -------
         Run
-            Itself. A search that has nothing left to ask changes nothing.
+            Itself. A search whose goal is already reached changes nothing.
 
         Raises
         ------
         ConfigError
-            [extend-options] if nothing, or more than one kind, is added, or options do not go together; [calls-invalid]
-            if `calls` is no budget; [extend-width] if no number of calls gives the half-width, or the run has it
-            already; [extend-search] if the search is for all agents, or some cannot be compared.
+            [extend-options]: if nothing, or more than one kind, is added, or options contradict each other; [calls-invalid]:
+            if if
+            `calls` is not a budget; [extend-width]: if no number of calls attains the half-width, or the run has it already;
+            [extend-search]: if the search is for all agents, or some agents cannot be compared.
         PoolError
-            If the pools do not fit.
+            If a pool does not fit the run.
         RunFolderError
-            [extend-unfinished] if an earlier extension has to be finished first.
+            [extend-unfinished]: if an earlier extension must be finished first.
         BudgetError, TooManyMissingError
-            As `youden.run`.
+            If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
         pools = {"agents": agents, "items": items, "repeats": repeats}
-        options: dict[str, Any] = {
-            kind: None if pool is None else _pool_path(pool, self.path) for kind, pool in pools.items()
-        }
+        options: dict[str, Any] = dict.fromkeys(pools)
+        for kind, pool in pools.items():
+            if pool is not None:
+                options[kind] = _resolve_pool(pool, self.path)
         options |= {"calls": calls, "focus": list(focus), "width": width, "top": top, "within": within}
-        said = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
-        changes = {key: value for key, value in said.items() if value is not None}
+        overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
+        changes = {key: value for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
         from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
-            config = with_usual_store(config_at(self.folder.file("config.yaml"), changes), usual_store())
+            config = with_default_store(read_run_config(self.folder.file("config.yaml"), changes), usual_store())
             planned = plan_extension(config, **options)
             if not isinstance(planned, str):
                 extend_run(planned, asking)
@@ -307,38 +321,50 @@ class Run(RunView):
         log: PathOrText | None = None,
         progress: bool = True,
     ) -> Run:
-        """Query a second judge on part of the run's trials, as `youden rejudge` does; `youden.compare` compares both runs.
+        """Query a second judge on part of the trials of the run, like the command `youden rejudge`.
+
+        Compare does.
+
+        `youden.compare`.
 
         Parameters
         ----------
         judge : str
-            The second judge: a name, or a path that ends in .yaml.
+            Second judge: a name, or the path of a .yaml file.
         calls : int or str
-            Budget: a number of the run's calls (4000), a percentage of the dense calls ("1%"), or the mean number of
+            Budget: a number of calls of the calls of the run (4000), a percentage of the dense calls ("1%"), or the mean number of
             paired trials per agent ("50/agent").
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
-        store, seed, max_cost, max_missing, retry_failed, log, progress : optional
-            As in `youden.run`.
+        store, seed : str and int, default 0
+            Store of answers (default: that of the run) and seed of the selection of trials.
+        max_cost : float, optional
+            Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
+        max_missing : float in [0, 1], optional
+            Maximum fraction of trials without an answer. Default: that of the run.
+        retry_failed, progress : bool, default False, True
+            Whether to resend requests whose stored outcome is not an answer, and whether to show a progress bar.
+        log : str or path, optional
+            File that gets one line of JSON per call and failure.
 
         Returns
         -------
         Run
-            The second run, fitted.
+            The second run, which is fitted.
 
         Raises
         ------
         PlanError
-            [calls-invalid], [subsample-calls], [subsample-few] if `calls` is no budget, or too large or too small.
+            [calls-invalid]: if `calls` is not a budget; [subsample-calls], [subsample-few]: if it is too large or too small.
         RunFolderError
-            [rejudge-import] if the run holds no trials; [rejudge-itself] if `out` is the run's own folder.
+            [rejudge-import]: if the run has no trials; [rejudge-itself]: if `out` is the folder of the run itself.
         ConfigError, BudgetError, TooManyMissingError
-            As `youden.run`.
+            If the judge, the store or the cap does not fit; if `max_cost` is reached; if too many answers are missing.
         """
         from youden.workflows.rejudge import plan_rejudge
 
-        given = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
-        changes: dict[str, object] = {key: value for key, value in given.items() if value is not None}
+        overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
+        changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
@@ -359,28 +385,34 @@ class Run(RunView):
         out: PathOrText | None = None,
         progress: bool = True,
     ) -> Stress:
-        """Plant attacks in the run's pool and report how they rank, as `youden stress` does.
+        """Add attacks to the pool of the run and measure how their ranks, like the command `youden stress`.
 
         Parameters
         ----------
         attacks : sequence of str, optional
             Names of attacks. Default: all.
         attacker : str, optional
-            Agent whose answers the attackers start from. Default: the last of the ranking.
-        judge, max_cost, store, seed, progress : optional
-            As in `youden.run`; the cap holds for all attacks together.
+            Agent whose responses the attacks copy. Default: the last of the ranking.
+        judge, store : str, optional
+            Judge (name or .yaml) and store of answers. Default: those agent of the run.
+        max_cost : float, optional
+            Maximum cost in USD of all attacks together; required for judges that can cost money.
+        seed : int, default 0
+            Seed of all draws.
         out : str or path, optional
-            Folder for stress.md, stress.json and stress.svg.
+            Folder for stress.md, stress.json and stress.svg. Default: no files.
+        progress : bool, default True
+            Whether to show a progress bar.
 
         Returns
         -------
         Stress
-            Where each attack ranks, and how it moves the other agents.
+            Rank of each attack, and the rank changes of the other agents.
 
         Raises
         ------
-        ConfigError, BudgetError, TooManyMissingError
-            As `youden.run`.
+        ConfigError, BudgetError
+            If an attack is unknown, or the judge, the store or the cap does not fit; if `max_cost` is reached.
         """
         from youden.report.pages.writing import write_stress
         from youden.workflows.planned_stress import plan_stress
@@ -397,27 +429,30 @@ class Run(RunView):
                 seed=seed,
                 usual_store=usual_store(),
             )
-            found = stress(planned, asking)
+            result = stress(planned, asking)
         if out is not None:
-            write_stress(found, Path(out))
-        return found
+            write_stress(result, Path(out))
+        return result
 
 
 @contextmanager
-def _sending_requests(*, retry_failed: bool = False, log: PathOrText | None = None, progress: bool) -> Iterator[Asking]:
-    """Make the terms of requests, with a progress bar. The store that a run's config names may be opened, as by a command."""
+def _sending_requests(
+    *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
+) -> Iterator[JudgingOptions]:
+    """Yield the options for requests, with a progress bar; the store in the config of a run may be opened, as in a command."""
+    log_path = None if log is None else Path(log)
     with network_stores_allowed(password=False), progress_bar(plain=False) if progress else nullcontext() as bar:
-        yield Asking(retry_failed=retry_failed, log=None if log is None else Path(log), progress=bar)
+        yield JudgingOptions(retry_failed=retry_failed, log=log_path, progress=bar)
 
 
-def _pool_path(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool; one that is in memory is written into the run's folder, under the digest of its contents."""
+def _resolve_pool(pool: PoolLike, folder: Path) -> str:
+    """Return the path of a pool; a pool in memory is written to the folder of the run, with its digest in the name."""
     if isinstance(pool, str | PathLike):
         return fspath(pool)
     from youden.data.pools.pool_reader import read_pool, write_pool
     from youden.types import Pool
 
-    read = pool if isinstance(pool, Pool) else read_pool(pool)
-    place = folder / "pools" / f"{path_part(read.name)[:60]}-{read.digest[:12]}"
-    write_pool(read, place)
-    return str(place)
+    pool = pool if isinstance(pool, Pool) else read_pool(pool)
+    path = folder / "pools" / f"{to_file_name(pool.name)[:60]}-{pool.digest[:12]}"
+    write_pool(pool, path)
+    return str(path)

@@ -1,6 +1,6 @@
-"""A run's folder as an object: its results, and what the command line makes from them without requests.
+"""Represent the folder of a run as an object with its results, and with the commands that send no requests.
 
-The object holds no results: it reads the files of the folder, so that it and the commands can be used in turn.
+The object caches no results. It reads the files of the folder, so that it and the command line can be used in turn.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class RunView:
-    """What is known of a run, and all that is made from its files without requests.
+    """Results of a run, and methods that send no requests.
 
     Attributes
     ----------
     path : Path
-        The run's folder.
+        Folder of the run.
     folder : RunFolder
-        Reads and writes its files.
+        Reader and writer of its files.
     """
 
     def __init__(self, path: PathOrText) -> None:
@@ -53,21 +53,22 @@ class RunView:
         return str(self.path)
 
     def __repr__(self) -> str:
-        said = "not fitted"
+        status = "not fitted"
         with suppress(YoudenError):
-            said = printable(self.recommendation.text)
-        return f"Run({str(self.path)!r}: {said})"
+            status = printable(self.recommendation.text)
+        return f"Run({str(self.path)!r}: {status})"
 
     def _repr_html_(self) -> str:
-        from youden.text.tables import as_html
+        from youden.text.tables import to_html
 
         summary = self.summary
         lines = [summary.headline, *map(str, summary.warnings)]
-        return as_html(summary.table(bar_cells=0)) + "".join(f"<p>{escape(printable(line))}</p>" for line in lines)
+        paragraphs = "".join(f"<p>{escape(printable(line))}</p>" for line in lines)
+        return to_html(summary.table(bar_cells=0)) + paragraphs
 
     @property
     def name(self) -> str:
-        """Name of the run's folder."""
+        """Name of the folder."""
         return self.path.resolve().name
 
     @property
@@ -77,12 +78,12 @@ class RunView:
 
     @property
     def recommendation(self) -> Recommendation:
-        """What the run recommends; `text` is the sentence that every output begins with."""
+        """Recommendation of the run; every output begins with its `text`."""
         return self.facts.recommendation
 
     @property
     def summary(self) -> Summary:
-        """The head of the report: ranking, headline, cost and warnings, with the sentences that the terminal shows."""
+        """Ranking, headline, costs and warnings, with the sentences that the terminal shows."""
         from youden.report.data.summary import Summary
 
         return Summary(self.folder)
@@ -94,17 +95,17 @@ class RunView:
 
     @property
     def plan(self) -> Plan:
-        """The plan, which reads its pool when it is needed."""
+        """Plan of the run, which reads its pool on first access."""
         return self.folder.read_plan()
 
     @property
     def verdicts(self) -> Verdicts:
-        """Answers of the judge, with the plan as `verdicts.plan`."""
+        """Answers of the judge; their `plan` is the plan of the run."""
         return self.folder.read_verdicts(self.plan)
 
     @property
     def ranking(self) -> pd.DataFrame:
-        """One row per agent, best first, in the columns of ranking.csv and with the `attrs` of `youden.rank`."""
+        """DataFrame with one row per agent, best first, the columns of ranking.csv and the `attrs` of `youden.rank`."""
         import pandas as pd
 
         facts = self.facts
@@ -124,23 +125,23 @@ class RunView:
         labels: PathOrText | None = None,
         rates: bool = False,
     ) -> Self:
-        """Fit the answers again, as `youden fit` does.
+        """Fit the answers again, as the command `youden fit` does.
 
-        The run's folder keeps `target`, `robust`, `trusted` and `families` for later fits; None leaves them as they
-        are.
+        The folder of the run stores `target`, `robust`, `trusted` and `families` for later fits. None leaves a setting
+        unchanged.
 
         Parameters
         ----------
         target : {"items-like-these", "these-items", "items-and-judges"}, optional
             Population that the intervals refer to.
         robust : bool, optional
-            Whether to rank by the robust ranking. Ignored if `trusted` is given.
+            Whether to report the robust ranking first. Ignored if `trusted` is given.
         trusted : sequence of str, optional
             Agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional
             Agent → family, or a table with the columns agent and family.
         labels : str or path, optional
-            Table of labels that the ranking is compared with.
+            Table of labels with which the ranking is compared.
         rates : bool, default False
             Whether to write rates.parquet even for 10,000,000 trials or more.
 
@@ -148,6 +149,13 @@ class RunView:
         -------
         Run
             Itself.
+
+        Raises
+        ------
+        ConfigError
+            If a table of families or labels is invalid.
+        StatisticsError
+            If the panel or the families do not fit the agents, or the answers do not allow a fit.
         """
         from youden.data.label_tables import read_families
         from youden.workflows.labels import open_labels, validate
@@ -156,8 +164,8 @@ class RunView:
         table = None if labels is None else open_labels(Path(labels), folder.read_pool().agents)
         if isinstance(families, str | PathLike):
             families = read_families(Path(families))
-        chosen = None if trusted is None else tuple(trusted)
-        rules = folder.terms.rules.changed(robust=robust, trusted=chosen, families=families)
+        panel = None if trusted is None else tuple(trusted)
+        rules = folder.terms.rules.with_changes(robust=robust, trusted=panel, families=families)
         fit_run(folder, target=target, rules=rules, rates=rates)
         if table is not None:
             validate(folder, table)
@@ -171,18 +179,18 @@ class RunView:
         chart: str | None = None,
         against: PathOrText | None = None,
     ) -> Path:
-        """Write the report, or a part of it, as `youden report` does.
+        """Write the report or a part of it, as the command `youden report` does.
 
         Parameters
         ----------
         path : str or path, optional
-            File to write. Default: one in the run's folder, such as report.html.
+            File to write. Default: one in the folder of the run, such as report.html.
         format : {"html", "md", "csv", "png", "svg"}, optional
-            Default: that of the ending of `path`, else "html".
+            Default: according to the suffix of `path`, else "html".
         chart : str, optional
-            Figure that png and svg draw. Default: "ranking".
+            Figure to draw as png or svg. Default: "ranking".
         against : str, path or Run, optional
-            Other run to show side by side (html).
+            Other run with which this run is compared (html).
 
         Returns
         -------
@@ -192,20 +200,30 @@ class RunView:
         Raises
         ------
         ConfigError
-            [report-format] if the format is unknown; [report-against] if `against` is given and the format is not html;
-            [unknown-chart] if the run has no such figure; [pictures-missing] if png or svg needs a package that is not
+            [report-format]: if the format is unknown; [report-against]: if `against` is given and the format is not html;
+            [unknown-chart]: if the run has no such figure; [pictures-missing]: if png or svg needs a package that is not
             installed.
         """
         from youden.report.pages import writing
 
         out = None if path is None else Path(path)
-        kind = format or (out.suffix.lstrip(".").lower() if out is not None and out.suffix else "html")
-        return writing.write_as(
-            self.folder, kind, out=out, chart=chart, against=None if against is None else RunFolder(Path(against))
-        )
+        suffix = "" if out is None else out.suffix.lstrip(".").lower()
+        other_run = None if against is None else RunFolder(Path(against))
+        return writing.write_as(self.folder, format or suffix or "html", out=out, chart=chart, against=other_run)
 
     def log_to_mlflow(self) -> str:
-        """Log ranking, intervals, cost and report to MLflow, as `youden report --mlflow` does, and return the id there."""
+        """Log ranking, intervals, costs and report to MLflow, as the command `youden report --mlflow` does.
+
+        Returns
+        -------
+        str
+            Id of the run in MLflow.
+
+        Raises
+        ------
+        ConfigError
+            [mlflow-missing]: if MLflow is not installed; [mlflow-refused]: if its server does not accept the run.
+        """
         from youden.report.tracking import log_run
 
         self.report()
@@ -224,37 +242,40 @@ class RunView:
         markdown: PathOrText | None = None,
         junit: PathOrText | None = None,
     ) -> Gate:
-        """Test whether agents are better, no worse or worse than a baseline, as `youden gate` does.
+        """Test whether agents are better, no worse or worse than a baseline, as the command `youden gate` does.
 
         Parameters
         ----------
         *agents : str
-            The new agents; several share the alpha.
+            New agents; several agents share the alpha.
         baseline : str
-            The agent that they are compared with.
-        margin : float, default 0.05
-            Largest deficit that still counts as no worse, in (0, 2): in units of ability, or of the labels if `labels`
-            are given.
+            Agent with which they are compared.
+        margin : float in (0, 2), default 0.05
+            Largest deficit that still counts as no worse, in units of ability, or of the labels if `labels` are given.
         target : {"items-like-these", "these-items"}, optional
-            Population that differences refer to. Default: what the run says.
-        labels, label, scale : optional
-            As in `quality`; compare by quality instead of ability.
+            Population that the differences refer to. Default: that of the run.
+        labels : path, sequence of paths, or DataFrame, optional
+            Tables of labels, as for `quality`, to compare agents by quality instead of ability.
+        label : str, optional
+            Column of the label, if there are several.
+        scale : (float, float), default (0, 1)
+            Lowest and highest possible label.
         ledger : str or path, optional
-            File that counts the interim analyses. Default: gates.json in the run's folder.
+            File that records the interim analyses. Default: gates.json in the folder of the run.
         markdown, junit : str or path, optional
-            Files to write the result to.
+            Files to which the result is written.
 
         Returns
         -------
         Gate
-            `verdict` is that of all agents together: "better", "no worse", "undecided" or "worse"; `agents` has one row
-            each.
+            `verdict` is the result for all agents together: "better", "no worse", "undecided" or "worse"; `agents` has one
+            row per agent.
 
         Raises
         ------
         InputError
-            [gate-margin], [gate-target] if a value is not allowed; [gate-agent], [gate-baseline] if an agent is unknown
-            or missing; [gate-unjudged], [gate-apart] if the answers do not allow the comparison.
+            [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is unknown or
+            missing; [gate-unjudged], [gate-apart]: if the answers do not allow the comparison.
         """
         from youden.report.pages.writing import gate_markdown, render_junit, write_file
         from youden.workflows.gate import gate_run
@@ -277,15 +298,15 @@ class RunView:
     def quality(
         self, labels: Labels, *, label: str | None = None, scale: tuple[float, float] | None = None
     ) -> pd.DataFrame:
-        """Estimate the mean label of each agent from a few labels and ability together, as `youden quality` does.
+        """Estimate the mean label of each agent from few labels and its ability, as the command `youden quality` does.
 
-        Writes quality.csv and quality.json; the ranking stays as it is.
+        Writes quality.csv and quality.json; the ranking does not change.
 
         Parameters
         ----------
         labels : path, sequence of paths, or DataFrame
-            Tables with the columns agent, item and a label, or tables that `label` wrote, filled in. An answer may be labelled
-            more than once.
+            Tables with the columns agent, item and a label, or completed tables of the method `label`. A response may have
+            several labels.
         label : str, optional
             Column of the label, if there are several.
         scale : (float, float), default (0, 1)
@@ -294,15 +315,21 @@ class RunView:
         Returns
         -------
         DataFrame
-            One row per agent, best first, in the columns of quality.csv; `attrs["words"]` says what it comes to.
+            One row per agent, best first, with the columns of quality.csv; `attrs["words"]` has sentences that summarise it.
+
+        Raises
+        ------
+        ConfigError
+            [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label is
+            ambiguous; [quality-scale]: if a label is outside the scale.
         """
         import pandas as pd
 
         from youden.workflows.quality import estimate_quality
 
-        found = estimate_quality(self.folder, labels, label=label, scale=scale)
-        table = pd.DataFrame([row.__dict__ for row in found.agents])
-        table.attrs["words"] = found.words
+        estimates = estimate_quality(self.folder, labels, label=label, scale=scale)
+        table = pd.DataFrame([row.__dict__ for row in estimates.agents])
+        table.attrs["words"] = estimates.words
         return table
 
     def label(
@@ -317,33 +344,38 @@ class RunView:
         show_agents: bool = False,
         seed: int = 0,
     ) -> ToLabel:
-        """Write the next `n` answers to label into a table, as `youden label` does.
+        """Write a table of the `n` responses to label next, as the command `youden label` does.
 
         Parameters
         ----------
         n : int
-            Number of answers.
+            Number of responses.
         out : str or path
-            The table to write, a .csv; a .json beside it says whose answers they are.
+            Table to write, a .csv; a .json with the same name records the agents of the responses.
         purpose : {"all", "best"}, default "all"
-            Whether labels are for all agents or to find the best.
-        labels, label, scale : optional
-            Labels that are there already, as in `quality`.
+            Whether the labels are used to estimate the quality of all agents, or to find the best agent.
+        labels : path, sequence of paths, or DataFrame, optional
+            Existing labels, as for `quality`.
+        label : str, optional
+            Column of the label, if there are several.
+        scale : (float, float), default (0, 1)
+            Lowest and highest possible label.
         show_agents : bool, default False
             Whether the table names the agents.
         seed : int, default 0
-            Seed of items, ids and order.
+            Seed of the selection of items, of the ids and of the order.
 
         Returns
         -------
         ToLabel
+            Both files, and the number of responses of each agent.
         """
         from youden.workflows.quality import read_answers
         from youden.workflows.to_label import choose_to_label
 
-        known = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
+        existing = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         return choose_to_label(
-            self.folder, n, Path(out), purpose=purpose, known=known, show_agents=show_agents, seed=seed
+            self.folder, n, Path(out), purpose=purpose, labelled=existing, show_agents=show_agents, seed=seed
         )
 
     def export(
@@ -355,26 +387,31 @@ class RunView:
         organization: str | None = None,
         raw_cells: bool = False,
     ) -> Exported:
-        """Write the run for other tools, as `youden export` does.
+        """Write the run in the format of another tool, as the command `youden export` does.
 
         Parameters
         ----------
         out : str or path
             File (tables: .csv, .jsonl, .parquet or .duckdb) or new folder.
         format : str, default "tables"
-            Registered format: "tables", "eee", "hf", or a plugin's.
+            Registered format: "tables", "eee", "hf", or that of a plugin.
         overwrite : bool, default False
             Whether to replace existing files; folders are never replaced.
         organization : str, optional
-            Who made the run, for "eee".
+            Organization that made the run, for "eee".
         raw_cells : bool, default False
-            Whether to leave texts in CSV files unchanged that a spreadsheet would run as formulas. Default: prefix an
+            Whether to write texts in CSV files unchanged that a spreadsheet would run as formulas. Default: prefix an
             apostrophe.
 
         Returns
         -------
         Exported
             `files`, and the number of `rows` of each table.
+
+        Raises
+        ------
+        ConfigError
+            [unknown-format]: if the format is unknown; other slugs if `out` exists or does not fit the format.
         """
         from youden.data.exporters import EXPORTERS
         from youden.data.exporters.export_files import ExportOptions
@@ -382,18 +419,19 @@ class RunView:
         return EXPORTERS.load(format)(self.folder, Path(out), terms=ExportOptions(overwrite, organization, raw_cells))
 
     def export_cassette(self, out: PathOrText, *, redact: bool = False) -> CassetteExport:
-        """Write the run's requests and answers to a file, as `youden cassette export` does.
+        """Write the requests and answers of the run to a file, as the command `youden cassette export` does.
 
         Parameters
         ----------
         out : str or path
             File to write.
         redact : bool, default False
-            Whether to write SHA-256 hashes in place of texts.
+            Whether to replace texts by their SHA-256 hashes.
 
         Returns
         -------
         CassetteExport
+            Number of answers, of failures, and of requests without an response.
         """
         from youden.pools.run_cassettes import export_cassette
 

@@ -1,14 +1,13 @@
-"""Statistics on arrays: fits, diagnostics, intervals, baselines, metrics. Everything named here loads when first used.
+"""Provide statistics on arrays: fits, diagnostics, intervals, baselines and metrics. Each name is loaded on first use.
 
-Arrays in, arrays out: K agents, J items, float[K, J] with NaN for a cell that was not seen. Abilities, difficulties and scores
-share one unit, that of the answers.
-
-Raises: StatisticsError, naming the array that does not fit.
+Functions take and return arrays. A score matrix has the shape (n_agents, n_items), with NaN for cells that were not observed.
+Abilities, difficulties and scores have the unit of the answers. Errors are `StatisticsError`, and name the array that does not
+fit.
 
 >>> import numpy as np
 >>> from youden import stats
->>> found = stats.spearman(np.array([0.9, 0.7, 0.5, 0.4, 0.1]), np.array([5.0, 4, 2, 3, 1]))
->>> round(found.value, 2)
+>>> rho = stats.spearman(np.array([0.9, 0.7, 0.5, 0.4, 0.1]), np.array([5.0, 4, 2, 3, 1]))
+>>> round(rho.value, 2)
 0.9
 """
 
@@ -18,16 +17,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from youden.stats.additive.observed_cells import Cells, cells_of, check_cells
+    from youden.stats.additive.observed_cells import Cells, cells_from_arrays, cells_from_matrix
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import solve_additive, solve_cells
-    from youden.stats.base.clusters import CentredCovariance, PairBlock
+    from youden.stats.base.clusters import CentredCovariance, PairChunk
     from youden.stats.base.links import LINKS
-    from youden.stats.base.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
+    from youden.stats.base.metrics import (
+        auc_measurement_interval,
+        auc_sampling_interval,
+        kendall,
+        ranking_auc,
+        rmse,
+        spearman,
+    )
     from youden.stats.baselines import BASELINES
-    from youden.stats.curl.link_table import links_table
+    from youden.stats.curl.link_table import compare_links
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
-    from youden.stats.trials.comparisons import differences, holm
+    from youden.stats.trials.comparisons import holm, pairwise_differences
     from youden.stats.trials.trial_errors import trial_means
 
 _HOMES = {
@@ -35,24 +41,24 @@ _HOMES = {
     "solve_cells": "youden.stats.additive.solver",
     "BASELINES": "youden.stats.baselines",
     "Cells": "youden.stats.additive.observed_cells",
-    "cells_of": "youden.stats.additive.observed_cells",
-    "check_cells": "youden.stats.additive.observed_cells",
+    "cells_from_matrix": "youden.stats.additive.observed_cells",
+    "cells_from_arrays": "youden.stats.additive.observed_cells",
     "CentredCovariance": "youden.stats.base.clusters",
-    "differences": "youden.stats.trials.comparisons",
+    "pairwise_differences": "youden.stats.trials.comparisons",
     "holm": "youden.stats.trials.comparisons",
     "curl_ecdf": "youden.stats.curl.quantiles",
     "curl_quantiles": "youden.stats.curl.quantiles",
     "median_differences": "youden.stats.curl.quantiles",
-    "links_table": "youden.stats.curl.link_table",
+    "compare_links": "youden.stats.curl.link_table",
     "LINKS": "youden.stats.base.links",
-    "auc_interval": "youden.stats.base.metrics",
+    "auc_measurement_interval": "youden.stats.base.metrics",
     "kendall": "youden.stats.base.metrics",
     "ranking_auc": "youden.stats.base.metrics",
     "rmse": "youden.stats.base.metrics",
-    "sampled_auc": "youden.stats.base.metrics",
+    "auc_sampling_interval": "youden.stats.base.metrics",
     "spearman": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
-    "PairBlock": "youden.stats.base.clusters",
+    "PairChunk": "youden.stats.base.clusters",
     "trial_means": "youden.stats.trials.trial_errors",
 }
 
@@ -61,21 +67,21 @@ __all__ = [
     "LINKS",
     "Cells",
     "CentredCovariance",
-    "PairBlock",
+    "PairChunk",
     "Rasch",
-    "auc_interval",
-    "cells_of",
-    "check_cells",
+    "auc_measurement_interval",
+    "auc_sampling_interval",
+    "cells_from_arrays",
+    "cells_from_matrix",
+    "compare_links",
     "curl_ecdf",
     "curl_quantiles",
-    "differences",
     "holm",
     "kendall",
-    "links_table",
     "median_differences",
+    "pairwise_differences",
     "ranking_auc",
     "rmse",
-    "sampled_auc",
     "solve_additive",
     "solve_cells",
     "spearman",
@@ -85,9 +91,9 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        found: object = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = found
-        return found
+        value: object = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'youden.stats' has no attribute '{name}'")
 
 

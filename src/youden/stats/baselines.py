@@ -1,8 +1,8 @@
-"""The models that clipped-linear is compared with, by name, each tuned fairly and as the paper set it.
+"""Provide the models that clipped-linear is compared with, by name, each with fair settings and with those of the paper.
 
-A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and
-`ability_`. Another package adds one by the entry-point group `youden.baselines`. The nuclear norm does not centre
-scores: additive effects are left in.
+A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and `ability_`.
+Another package adds one by the entry-point group `youden.baselines`. The nuclear norm is applied to scores that are not
+centred, so that it also shrinks additive effects.
 """
 
 from __future__ import annotations
@@ -19,54 +19,97 @@ from youden.errors import StatisticsError
 from youden.registry import Registry
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
-from youden.stats.base.estimator import Estimator, not_fitted, observed_scores
-from youden.streams import own_stream
+from youden.stats.base.estimator import Estimator, not_fitted_error, observed_scores
+from youden.streams import standalone_stream
 from youden.types import Scores
 from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """A fold for every observed cell, int8[K, J] in 0 … n_folds − 1, sizes equal to within one; −1 where unseen."""
+    """Assign the observed cells to random folds of equal size.
+
+    Parameters
+    ----------
+    observed : bool array (n_agents, n_items)
+        Whether a cell was observed.
+    n_folds : int
+        Number of folds.
+    seed : int
+        Seed of the random assignment.
+
+    Returns
+    -------
+    int8 array (n_agents, n_items)
+        Fold of each observed cell, from 0 to n_folds − 1; −1 for unobserved cells.
+    """
     fold = np.full(observed.shape, -1, dtype=np.int8)
     n_cells = int(observed.sum())
-    fold[observed] = own_stream(seed).permutation(n_cells) % n_folds
+    fold[observed] = standalone_stream(seed).permutation(n_cells) % n_folds
     return fold
 
 
 class MatrixCompletion(Estimator, ABC):
-    """A matrix filled in from its observed cells, all counted alike.
+    """Base class of models that complete a score matrix.
 
-    Learned: prediction_: float[K, J] in [−1, 1], NaN for agents and items without a cell; ability_: float[K], its mean over
-    items, as the paper ranks agents; NaN without a cell.
+    All observed cells have the same weight.
+
+    Attributes
+    ----------
+    prediction_ : float array (n_agents, n_items)
+        Completed matrix in [−1, 1]; NaN for agents and items without a cell.
+    ability_ : float array (n_agents,)
+        Mean of the completed matrix over items, by which the paper ranks agents; NaN without a cell.
     """
 
     prediction_: Floats
     ability_: Floats
 
     def fit(self, scores: Scores | ArrayLike) -> Self:
-        """Fit to scores float[K, J] in [−1, 1]; NaN is unseen.
+        """Fit the model to observed scores.
 
-        Raises: StatisticsError as `observed_scores`, and [baseline-parameter].
+        Parameters
+        ----------
+        scores : Scores or array_like (n_agents, n_items)
+            Scores in [−1, 1]; NaN is unobserved.
+
+        Returns
+        -------
+        MatrixCompletion
+            The estimator itself.
+
+        Raises
+        ------
+        StatisticsError
+            [baseline-parameter]: if a parameter is out of range; [scores-empty], [scores-holdout], [scores-numeric],
+            [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted.
         """
         self._check_parameters()
         value = observed_scores(scores)
         observed = ~np.isnan(value)
         agents, items = observed.any(axis=1), observed.any(axis=0)
-        seen = np.ix_(agents, items)
+        cells = np.ix_(agents, items)
         self.prediction_ = np.full(value.shape, np.nan)
-        self.prediction_[seen] = np.clip(self._complete(np.nan_to_num(value[seen]), observed[seen]), -1, 1)
+        self.prediction_[cells] = np.clip(self._complete(np.nan_to_num(value[cells]), observed[cells]), -1, 1)
         self.ability_ = np.full(len(value), np.nan)
-        self.ability_[agents] = self.prediction_[seen].mean(axis=1)
+        self.ability_[agents] = self.prediction_[cells].mean(axis=1)
         freeze([self.prediction_, self.ability_])
         return self
 
     def predict(self) -> Floats:
-        """The completed matrix: float[K, J] in [−1, 1], NaN for agents and items never seen.
+        """Return the completed matrix.
 
-        Raises: StatisticsError [not-fitted].
+        Returns
+        -------
+        float array (n_agents, n_items)
+            Scores in [−1, 1]; NaN for agents and items that were not observed.
+
+        Raises
+        ------
+        StatisticsError
+            [not-fitted]: if `fit` was not called.
         """
         if not hasattr(self, "prediction_"):
-            raise not_fitted(self)
+            raise not_fitted_error(self)
         return self.prediction_.copy()
 
     @abstractmethod
@@ -74,26 +117,40 @@ class MatrixCompletion(Estimator, ABC):
 
     @abstractmethod
     def _complete(self, value: Floats, observed: Bools) -> Floats:
-        """float[K, J] from scores (0 where unseen) and which are observed: at least one in each row and column."""
+        """Complete a matrix with at least one observed cell in each row and column.
+
+        value : float (n_agents, n_items), 0 for unobserved cells; observed : bool of the same shape. Returns float of that shape.
+        """
 
 
-def _check_at_least(least: float, **parameters: float) -> None:
-    """Raises: StatisticsError [baseline-parameter] naming the first parameter that is below `least` or not finite."""
+def _check_at_least(minimum: float, **parameters: float) -> None:
+    """Raise StatisticsError [baseline-parameter] if a parameter is below the minimum or not finite."""
     for name, value in parameters.items():
-        if not least <= value < np.inf:
+        if not minimum <= value < np.inf:
             raise StatisticsError(
-                f"The baseline's {name} is {value}. Give a number from {least} up.", slug="baseline-parameter"
+                f"The {name} must be a finite number of at least {minimum}: got {value}. Set a larger number.",
+                slug="baseline-parameter",
             )
 
 
 class IsotonicOnTop(MatrixCompletion):
-    """ŝ = f(clip(θ_i − b_j)), f the monotone least-squares curve of scores on out-of-fold predictions.
+    """Clipped-linear model with an isotonic curve on top: ŝ = f(clip(θ_i − b_j)).
 
-    Each of `n_folds` parts of the observed cells is predicted by a model refitted on the others; f is fitted on all of these,
-    straight between its points and constant beyond them, and applied to the model of all cells. A cell whose agent or item
-    no other fold holds has no such prediction and stays out of f.
+    Parameters
+    ----------
+    n_folds : int, default 5
+        Number of folds, at least 2.
+    ridge : float, default 1e-6
+        Positive ridge penalty of the clipped-linear model.
+    seed : int, default 0
+        Seed of the folds.
 
-    Source: the paper's 'identity + isotonic', which does not say that it refits; fitted in-sample, f flatters itself.
+    Notes
+    -----
+    f is the increasing least-squares curve of scores on out-of-fold predictions, linear between its points and constant outside
+    them. A cell whose agent or item is in no other fold has no such prediction and is not used. The curve is applied to the model
+    of all cells. This is the paper's "identity + isotonic", which does not state that models are refitted; a curve that is fitted
+    to in-sample predictions overfits.
     """
 
     def __init__(self, *, n_folds: int = 5, ridge: float = 1e-6, seed: int = 0) -> None:
@@ -111,56 +168,74 @@ class IsotonicOnTop(MatrixCompletion):
         for number in range(min(self.n_folds, int(fold.max()) + 1)):
             out = fold == number
             if (observed & ~out).any():
-                out_of_fold[out] = self._predicted(np.where(out, np.nan, scores))[out]
+                out_of_fold[out] = self._fit_predict(np.where(out, np.nan, scores))[out]
         usable = ~np.isnan(out_of_fold)
         if not usable.any():
             raise StatisticsError(
-                f"No cell can be predicted from the others ({int(observed.sum())} seen). Score more cells.",
+                f"No cell can be predicted from the others: got {int(observed.sum())} observed cells. Add scores of more cells.",
                 slug="isotonic-folds",
             )
-        x, place = np.unique(out_of_fold[usable], return_inverse=True)
-        n = np.bincount(place)
-        curve = isotonic_regression(np.bincount(place, value[usable]) / n, weights=n).x
-        return np.asarray(np.interp(self._predicted(scores), x, curve))
+        x, index = np.unique(out_of_fold[usable], return_inverse=True)
+        n = np.bincount(index)
+        curve = isotonic_regression(np.bincount(index, value[usable]) / n, weights=n).x
+        return np.asarray(np.interp(self._fit_predict(scores), x, curve))
 
-    def _predicted(self, scores: Floats) -> Floats:
+    def _fit_predict(self, scores: Floats) -> Floats:
         return ClippedLinear(ridge=self.ridge).fit(scores).predict()
 
 
 def rasch_probit() -> Rasch:
-    """Least squares on the probit scale: the paper's."""
+    """Make the Rasch model of the paper with the probit link: least squares."""
     return Rasch(link="probit")
 
 
 def rasch_logit() -> Rasch:
-    """Least squares on the logit scale: the paper's."""
+    """Make the Rasch model of the paper with the logit link: least squares."""
     return Rasch(link="logit")
 
 
 def rasch_probit_quasi() -> Rasch:
-    """Quasi-likelihood with a probit mean: no clip, errors counted on the scores' scale."""
+    """Make a Rasch model with the probit link and quasi-likelihood."""
     return Rasch(link="probit", method="quasi")
 
 
 def rasch_logit_quasi() -> Rasch:
-    """Quasi-likelihood with a logistic mean: no clip, errors counted on the scores' scale."""
+    """Make a Rasch model with the logit link and quasi-likelihood."""
     return Rasch(link="logit", method="quasi")
 
 
 GRID = (2.0, 1.0, 0.5, 0.25, 0.125)
-"""Penalties tried, in the scores' unit; from large to small, each starting where the one before it ended."""
+"""Penalties that are compared, in the unit of scores. Each starts from the solution of the larger one before it."""
 
 _TOLERANCE = 1e-5
 
 
 class NuclearNorm(MatrixCompletion):
-    """min ½ Σ (s − x)² over observed cells + penalty·‖X‖_*, by soft-impute: fill in, shrink singular values, repeat.
+    """Matrix completion with a nuclear norm penalty, by the soft-impute algorithm.
 
-    penalty: in the scores' unit, at least 0; None takes the one of `GRID` whose error over `n_folds` held-out fifths of the
-    observed cells is smallest. Learned besides: penalty_, the one used.
-    max_rounds: fill-ins at most; it ends earlier when the change is below 1e-5 of the matrix's norm.
+    Parameters
+    ----------
+    penalty : float, optional
+        Penalty in the unit of scores, at least 0. Default: the value of `GRID` with the smallest cross-validation error.
+    max_rounds : int, default 300
+        Largest number of iterations; it stops earlier if the change is below 1e-5 of the norm of the matrix.
+    n_folds : int, default 5
+        Number of cross-validation folds, at least 2.
+    seed : int, default 0
+        Seed of the folds.
 
-    Source: the paper's nuclear-norm baseline (penalty 1); Mazumder, Hastie and Tibshirani (2010), JMLR 11.
+    Attributes
+    ----------
+    penalty_ : float
+        Penalty that was used.
+
+    Notes
+    -----
+    Minimises ½·Σ (s − x)² + penalty·‖X‖_*, the sum over observed cells. The paper uses penalty 1.
+
+    References
+    ----------
+    Mazumder, Hastie & Tibshirani (2010), J. Machine Learning Research 11, 2287–2322.
     """
 
     penalty_: float
@@ -180,18 +255,18 @@ class NuclearNorm(MatrixCompletion):
     def _complete(self, value: Floats, observed: Bools) -> Floats:
         if value.shape[0] > value.shape[1]:
             return self._complete(value.T, observed.T).T
-        self.penalty_ = self._chosen(value, observed) if self.penalty is None else self.penalty
+        self.penalty_ = self._select_penalty(value, observed) if self.penalty is None else self.penalty
         return self._impute(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
 
-    def _chosen(self, value: Floats, observed: Bools) -> float:
+    def _select_penalty(self, value: Floats, observed: Bools) -> float:
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
         error = np.zeros(len(GRID))
         for number in range(self.n_folds):
             out = fold == number
             x = np.zeros_like(value)
-            for place, penalty in enumerate(GRID):
+            for index, penalty in enumerate(GRID):
                 x = self._impute(value, observed & ~out, penalty=penalty, start=x)
-                error[place] += ((x - value)[out] ** 2).sum()
+                error[index] += ((x - value)[out] ** 2).sum()
         return GRID[int(error.argmin())]
 
     def _impute(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
@@ -200,26 +275,28 @@ class NuclearNorm(MatrixCompletion):
             filled = np.where(observed, value, x)
             squared, u = np.linalg.eigh(filled @ filled.T)
             s = np.sqrt(np.maximum(squared, 0))
-            kept = s > penalty
-            u, shrink = u[:, kept], 1 - penalty / s[kept]
-            x, before = (u * shrink) @ (u.T @ filled), x
-            if np.linalg.norm(x - before) <= _TOLERANCE * np.linalg.norm(x):
+            is_large = s > penalty
+            u, shrink = u[:, is_large], 1 - penalty / s[is_large]
+            x, previous = (u * shrink) @ (u.T @ filled), x
+            if np.linalg.norm(x - previous) <= _TOLERANCE * np.linalg.norm(x):
                 break
         return np.asarray(x)
 
 
 def paper_nuclear_norm() -> NuclearNorm:
-    """The setting that reproduces the paper's figure: penalty 1."""
+    """Make the nuclear norm model with the penalty of the paper, 1."""
     return NuclearNorm(penalty=1.0)
 
 
 class ImputedSVD(MatrixCompletion):
-    """The best rank-`rank` approximation of the scores with gaps filled by means.
+    """Low-rank approximation of the scores, with means for unobserved cells.
 
-    fill `agent`: the mean of the agent's observed scores, a fair prior where items differ little; `global`: the mean of all.
-    rank: at least 1.
-
-    Source: the paper's SVD baseline, which is `global` at rank 5.
+    Parameters
+    ----------
+    rank : int, default 1
+        Rank of the approximation, at least 1. The paper uses 5.
+    fill : {"agent", "global"}, default "agent"
+        Mean that replaces unobserved cells: of the agent's observed scores, or of all, as in the paper.
     """
 
     def __init__(self, *, rank: int = 1, fill: Literal["agent", "global"] = "agent") -> None:
@@ -229,7 +306,9 @@ class ImputedSVD(MatrixCompletion):
     def _check_parameters(self) -> None:
         _check_at_least(1, rank=self.rank)
         if self.fill not in ("agent", "global"):
-            raise StatisticsError(f"There is no fill '{self.fill}'. Give agent or global.", slug="baseline-parameter")
+            raise StatisticsError(
+                f"The fill is unknown: got '{self.fill}'. Set agent or global.", slug="baseline-parameter"
+            )
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
         if self.fill == "agent":
@@ -241,20 +320,31 @@ class ImputedSVD(MatrixCompletion):
 
 
 def paper_svd() -> ImputedSVD:
-    """The paper's setting: global mean, rank 5, one shot."""
+    """Make the SVD model with the settings of the paper: global mean, rank 5."""
     return ImputedSVD(rank=5, fill="global")
 
 
-_START = 0.1
+_INITIAL_SD = 0.1
 
 
 class UVFactorisation(MatrixCompletion):
-    """s_ij ≈ u_i·v_j: min Σ (s − u_i·v_j)² + ridge·(‖U‖² + ‖V‖²) over observed cells, by `n_sweeps` alternations.
+    """Low-rank factorisation of the scores by alternating ridge regressions.
 
-    rank: at least 1; with more it fits noise faster than signal at a third of the cells, the more the longer it runs.
-    ridge: positive. V starts normal with standard deviation .1 from `seed`; U is solved for first.
+    Parameters
+    ----------
+    rank : int, default 1
+        Number of factors, at least 1. The paper uses 3. With more than 1, and a third of the cells observed, noise is fitted
+        faster than signal, increasingly with the number of sweeps.
+    ridge : float, default 0.01
+        Positive ridge penalty.
+    n_sweeps : int, default 20
+        Number of alternations, at least 1; u is solved for first.
+    seed : int, default 0
+        Seed of the initial v, normal with SD 0.1.
 
-    Source: the paper's UV baseline, which is rank 3 at ridge .01.
+    Notes
+    -----
+    The model is s_ij ≈ u_i·v_j. It minimises Σ (s − u_i·v_j)² + ridge·(‖U‖² + ‖V‖²), the first sum over observed cells.
     """
 
     def __init__(self, *, rank: int = 1, ridge: float = 0.01, n_sweeps: int = 20, seed: int = 0) -> None:
@@ -268,7 +358,7 @@ class UVFactorisation(MatrixCompletion):
         _check_at_least(1e-12, ridge=self.ridge)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
-        v = own_stream(self.seed).normal(0, _START, (value.shape[1], self.rank))
+        v = standalone_stream(self.seed).normal(0, _INITIAL_SD, (value.shape[1], self.rank))
         weight = observed.astype(np.float64)
         for _ in range(self.n_sweeps):
             u = self._regress(value, weight, v)
@@ -276,25 +366,55 @@ class UVFactorisation(MatrixCompletion):
         return np.asarray(u @ v.T)
 
     def _regress(self, value: Floats, weight: Floats, factor: Floats) -> Floats:
-        """Each row of `value` on `factor`: float[rows, rank]."""
+        """Regress each row on a factor: float (n_rows, rank).
+
+        value, weight : float (n_rows, n_columns); factor : float (n_columns, rank).
+        """
         outer = factor[:, :, None] * factor[:, None, :]
         gram = np.einsum("ij,jab->iab", weight, outer) + self.ridge * np.eye(self.rank)
         return np.asarray(np.linalg.solve(gram, (value @ factor)[:, :, None])[:, :, 0])
 
 
 def paper_uv() -> UVFactorisation:
-    """The paper's setting: rank 3, ridge .01."""
+    """Make the factorisation with the settings of the paper: rank 3, ridge .01."""
     return UVFactorisation(rank=3)
 
 
 class Baseline(Protocol):
-    """Completes a score matrix. ability_: float[K], what it ranks agents by; predict: float[K, J] in [−1, 1]."""
+    """Model that completes a score matrix, as registered in `BASELINES`.
+
+    Attributes
+    ----------
+    ability_ : float array (n_agents,)
+        Values by which agents are ranked, after `fit`.
+    """
 
     ability_: Floats
 
-    def fit(self, scores: Scores | ArrayLike) -> Self: ...
+    def fit(self, scores: Scores | ArrayLike) -> Self:
+        """Fit the model to observed scores.
 
-    def predict(self) -> Floats: ...
+        Parameters
+        ----------
+        scores : Scores or array_like (n_agents, n_items)
+            Scores in [−1, 1]; NaN is unobserved.
+
+        Returns
+        -------
+        Baseline
+            The model itself.
+        """
+        ...
+
+    def predict(self) -> Floats:
+        """Return the completed matrix.
+
+        Returns
+        -------
+        float array (n_agents, n_items)
+            Scores in [−1, 1].
+        """
+        ...
 
 
 BASELINES: Registry[Callable[[], Baseline]] = Registry(
@@ -315,4 +435,4 @@ BASELINES: Registry[Callable[[], Baseline]] = Registry(
         "uv-paper": "youden.stats.baselines:paper_uv",
     },
 )
-"""`-paper` is the setting that reproduces the paper's figure; the plain name is the fair one."""
+"""Models by name. Those ending in `-paper` have the settings of the paper, the others settings for a fair comparison."""

@@ -1,13 +1,13 @@
-"""How wide intervals will be at a number of cyclic slots, and how many slots, or items, a wished width takes.
+"""Forecast the half-widths of intervals for a number of blocks, and the blocks or items that a half-width needs.
 
-An agent's variance has two parts: what it has of its own on an item, and what a trial adds. With p_j the share of item j in an
-agent's n trials, v = own·Σ_j p_j² + noise/n. More trials on the same items take away the second part alone; only more items take
-away the first. A slot compares each agent twice on one item; slot s asks item s mod J.
+The variance of an ability has two components, agent × item and residual. With p_j the share of item j in an agent's n trials,
+it is agent_item·Σ_j p_j² + residual/n: more trials on the same items reduce only the second term, and only more items reduce
+the first. A block compares each agent twice on one item, and block s is on item s mod J.
 
-Before a run has answers, variances, rank correlation and top-5 recall are those of four judged domains. Source:
-`python benchmarks/precision.py --only domains`, 60 plans each of GPT-4o-mini's answers that stand in the paper's data, and of the
-answers of `lexical`. ρ and recall are against the domain's dense ranking, mostly of about 30 agents; where there are more agents,
-or they are more alike, both are lower.
+If a run has no answers yet, components, rank correlation and top-5 recall are those of reference data sets: recorded answers of
+GPT-4o-mini (the paper's data) and of the judge `lexical`, 60 plans each (`python benchmarks/precision.py --only domains`). ρ
+and recall compare with the ranking of the dense design, mostly of about 30 agents. Both are lower with more or with more
+similar agents.
 """
 
 from __future__ import annotations
@@ -20,149 +20,277 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from youden.stats.base.clusters import PRIOR_CLUSTERS
-from youden.stats.trials.trial_errors import ItemContributions
+from youden.stats.trials.trial_errors import InfluenceTable
 from youden.types.judging import AnswerKind
 from youden.types.pool import Floats
 
 
-class OwnVariances(NamedTuple):
-    """own, noise: float[K] ≥ 0, variances; of the item's part of an agent, and of a trial on a given item."""
+class AgentVariances(NamedTuple):
+    """Variance components of each agent.
 
-    own: Floats
-    noise: Floats
+    Attributes
+    ----------
+    agent_item : float array (n_agents,)
+        Variance of the agent's effect on an item, at least 0.
+    residual : float array (n_agents,)
+        Variance of a trial on a given item, at least 0.
+    """
+
+    agent_item: Floats
+    residual: Floats
 
 
-def parts_of(of: ItemContributions, variance: Floats) -> OwnVariances:
-    """Both parts of agents whose abilities vary by `variance`, float[K], NaN where nobody knows.
+def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVariances:
+    """Split the variances of abilities into agent × item and residual components.
 
-    With within_i what trials of one item differ by, left_i = (v_i − (K−2)/K·within_i/n_i)/Σp²: K of a slot's residuals sum to 0.
-    own: left, shrunk towards its mean by how much more it differs between agents than chance lets it (2v²/items each), between 0
-    and v/Σp². noise: the rest of v, times n, so that both parts give back v. An agent about whom nothing is known gets the means.
+    Parameters
+    ----------
+    influence : InfluenceTable
+        Influence of the items on the abilities, with weights and numbers of trials.
+    variance : float array (n_agents,)
+        Variances of the abilities over items; NaN if unknown.
 
+    Returns
+    -------
+    AgentVariances
+        Components that reproduce `variance`. An agent of unknown variance gets the means of the others.
+
+    Notes ----- With the variance within_i of an agent's trials on one item, the moment estimate of agent_item is (v_i − (K −
+    2)/K·within_i/n_i)/Σ_j p_ij²; the factor is due to the residuals of a block of K trials summing to 0. The estimates are
+    shrunk towards their mean, by the share of their variance that is sampling variance (2v²/n_items for each agent), and
+    limited to [0, v/Σp²]. The residual component is the remainder of v, times n.
+
+    Examples
+    --------
     >>> e = np.array([[0.1, -0.1], [-0.1, 0.1], [0.0, 0.0]])
-    >>> of = ItemContributions(np.zeros(3), e / 2, np.full((3, 2), 0.5), np.full((3, 2), 2.0), np.full(3, 0.06))
-    >>> parts = parts_of(of, np.full(3, 0.02))
-    >>> parts.own.round(3).tolist(), parts.noise.round(3).tolist()
+    >>> influence = InfluenceTable(np.zeros(3), e / 2, np.full((3, 2), 0.5), np.full((3, 2), 2.0), np.full(3, 0.06))
+    >>> components = estimate_components(influence, np.full(3, 0.02))
+    >>> components.agent_item.round(3).tolist(), components.residual.round(3).tolist()
     ([0.03, 0.03, 0.03], [0.02, 0.02, 0.02])
     """
-    known = ~np.isnan(variance) & (of.weight.sum(axis=1) > 0)
-    own, noise = np.zeros(len(variance)), np.zeros(len(variance))
-    if known.any():
-        v, p, n = variance[known], (of.weight[known] ** 2).sum(axis=1), of.n_trials[known].sum(axis=1)
-        K = int(known.sum())
-        within = of.within[known]
-        mean_within = float(np.nanmean(within)) if not np.isnan(within).all() else np.inf
-        left = (v - (K - 2) / K * np.where(np.isnan(within), mean_within, within) / n) / p
-        chance = float((2 * v**2 / (of.weight[known] > 0).sum(axis=1) / p**2).mean())
-        mean, spread = max(0.0, float(left.mean())), float(left.var())
-        trust = max(0.0, 1 - chance / spread) if spread > 0 else 0.0
-        own[known] = np.clip(mean + trust * (left - mean), 0, v / p)
-        noise[known] = (v - own[known] * p) * n
-        own[~known], noise[~known] = own[known].mean(), noise[known].mean()
-    return OwnVariances(own, noise)
+    is_known = ~np.isnan(variance) & (influence.weight.sum(axis=1) > 0)
+    agent_item, residual = np.zeros(len(variance)), np.zeros(len(variance))
+    if not is_known.any():
+        return AgentVariances(agent_item, residual)
+
+    v, share = variance[is_known], influence.weight[is_known]
+    share_squares, n = (share**2).sum(axis=1), influence.n_trials[is_known].sum(axis=1)
+    K = int(is_known.sum())
+    within_variance = influence.within_item_variance[is_known]
+    mean_within = float(np.nanmean(within_variance)) if not np.isnan(within_variance).all() else np.inf
+    within_variance = np.where(np.isnan(within_variance), mean_within, within_variance)
+    estimate = (v - (K - 2) / K * within_variance / n) / share_squares
+
+    # shrinkage of the estimates towards their mean
+    sampling_variance = float((2 * v**2 / (share > 0).sum(axis=1) / share_squares**2).mean())
+    mean, total_variance = max(0.0, float(estimate.mean())), float(estimate.var())
+    trust = max(0.0, 1 - sampling_variance / total_variance) if total_variance > 0 else 0.0
+    agent_item[is_known] = np.clip(mean + trust * (estimate - mean), 0, v / share_squares)
+    residual[is_known] = (v - agent_item[is_known] * share_squares) * n
+    agent_item[~is_known], residual[~is_known] = agent_item[is_known].mean(), residual[is_known].mean()
+    return AgentVariances(agent_item, residual)
 
 
 LEVEL = 0.95
-MOST_ITEMS = 10_000_000
-"""More items than this are not looked for."""
+"""Confidence level of all forecast intervals."""
+MAX_ITEMS = 10_000_000
+"""Largest number of items that a search considers."""
 
 
-def item_squares(n_slots: int, n_items: int) -> float:
-    """Σ_j p_j², p_j the share of item j: 1/S where no item is asked twice, 1/J where all are asked as often.
+def item_share_squares(n_blocks: int, n_items: int) -> float:
+    """Compute Σ_j p_j², with p_j the share of item j in a cyclic plan.
 
-    >>> [item_squares(n, 100) for n in (50, 100, 1000)]
+    Parameters
+    ----------
+    n_blocks, n_items : int
+        Numbers of blocks and of items.
+
+    Returns
+    -------
+    float
+        1/n_blocks if no item has two blocks, 1/n_items if all items have equally many.
+
+    Examples
+    --------
+    >>> [item_share_squares(n, 100) for n in (50, 100, 1000)]
     [0.02, 0.01, 0.01]
     """
-    full, more = divmod(n_slots, n_items)
-    return float(((n_items - more) * full**2 + more * (full + 1) ** 2) / n_slots**2)
+    blocks_per_item, n_with_one_more = divmod(n_blocks, n_items)
+    squares = (n_items - n_with_one_more) * blocks_per_item**2 + n_with_one_more * (blocks_per_item + 1) ** 2
+    return float(squares / n_blocks**2)
 
 
-def half_widths(parts: OwnVariances, n_slots: int, n_items: int) -> Floats:
-    """Of 95 % intervals for items like these at `n_slots` slots: float[K], t·√(own·Σp² + noise/2S)."""
-    variance = parts.own * item_squares(n_slots, n_items) + parts.noise / (2 * n_slots)
-    freedom = min(n_slots, n_items) - 1 + PRIOR_CLUSTERS
-    return np.asarray(stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(variance))
+def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
+    """Forecast the half-widths of 95 % intervals for items like these.
+
+    Parameters
+    ----------
+    components : AgentVariances
+        Variance components of the agents.
+    n_blocks, n_items : int
+        Numbers of blocks and of items of the plan.
+
+    Returns
+    -------
+    float array (n_agents,)
+        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks)).
+    """
+    variance = components.agent_item * item_share_squares(n_blocks, n_items) + components.residual / (2 * n_blocks)
+    df = min(n_blocks, n_items) - 1 + PRIOR_CLUSTERS
+    return np.asarray(stdtrit(df, (1 + LEVEL) / 2) * np.sqrt(variance))
 
 
-def at_share(half_width: Floats, share: float) -> float:
-    """The half width that the share `share` of agents keeps, infinite where too few have one.
+def half_width_quantile(half_width: Floats, fraction: float) -> float:
+    """Find the half-width that a fraction of the agents does not exceed.
 
-    >>> at_share(np.array([0.3, 0.1, 0.2, np.nan]), 0.5), at_share(np.array([0.3, np.nan]), 1.0)
+    Parameters
+    ----------
+    half_width : float array (n_agents,)
+        Half-widths; NaN if an agent has none.
+    fraction : float in (0, 1]
+        Fraction of the agents.
+
+    Returns
+    -------
+    float
+        The quantile; ∞ if too few agents have a half-width.
+
+    Examples
+    --------
+    >>> half_width_quantile(np.array([0.3, 0.1, 0.2, np.nan]), 0.5), half_width_quantile(np.array([0.3, np.nan]), 1.0)
     (0.2, inf)
     """
     ordered = np.sort(np.nan_to_num(half_width, nan=np.inf))
-    return float(ordered[ceil(share * len(ordered) - 1e-9) - 1])
+    return float(ordered[ceil(fraction * len(ordered) - 1e-9) - 1])
 
 
-def slots_for(parts: OwnVariances, width: float, *, share: float, n_items: int, most: int) -> int | None:
-    """Return the fewest slots, up to `most`, at which this share of agents has a half-width of at most `width`; None if none."""
-    return _fewest(lambda n_slots: at_share(half_widths(parts, n_slots, n_items), share) <= width, most)
+def find_min_blocks(
+    components: AgentVariances, half_width: float, *, fraction: float, n_items: int, max_blocks: int
+) -> int | None:
+    """Find the smallest number of blocks that reaches a half-width.
+
+    Parameters
+    ----------
+    components : AgentVariances
+        Variance components of the agents.
+    half_width : float
+        Half-width to reach.
+    fraction : float in (0, 1]
+        Fraction of the agents that must reach it.
+    n_items : int
+        Number of items.
+    max_blocks : int
+        Largest number of blocks to consider.
+
+    Returns
+    -------
+    int or None
+        Number of blocks, at least 2; None if `max_blocks` do not suffice.
+    """
+
+    def suffices(n_blocks: int) -> bool:
+        return half_width_quantile(half_widths(components, n_blocks, n_items), fraction) <= half_width
+
+    return _find_smallest(suffices, max_blocks)
 
 
-def items_for(parts: OwnVariances, width: float, *, share: float, n_agents: int) -> int | None:
-    """Return the fewest items on which that can be had, every pair asked on each; None above `MOST_ITEMS`."""
-    return _fewest(
-        lambda n_items: at_share(half_widths(parts, n_items * (n_agents - 1), n_items), share) <= width, MOST_ITEMS
-    )
+def find_min_items(components: AgentVariances, half_width: float, *, fraction: float, n_agents: int) -> int | None:
+    """Find the smallest number of items that allows a half-width.
+
+    Every pair of agents is compared on each item.
+
+    Parameters
+    ----------
+    components : AgentVariances
+        Variance components of the agents.
+    half_width : float
+        Half-width to reach.
+    fraction : float in (0, 1]
+        Fraction of the agents that must reach it.
+    n_agents : int
+        Number of agents in the plan.
+
+    Returns
+    -------
+    int or None
+        Number of items, at least 2; None if `MAX_ITEMS` do not suffice.
+    """
+
+    def suffices(n_items: int) -> bool:
+        return half_width_quantile(half_widths(components, n_items * (n_agents - 1), n_items), fraction) <= half_width
+
+    return _find_smallest(suffices, MAX_ITEMS)
 
 
-def _fewest(suffices: Callable[[int], bool], most: int) -> int | None:
-    """Find the smallest number from 2 to `most` that suffices, by bisection; None if `most` does not."""
-    if most < 2 or not suffices(most):
+def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
+    """Find the smallest number from 2 to `limit` that suffices, by bisection; None if `limit` does not."""
+    if limit < 2 or not suffices(limit):
         return None
-    low, high = 1, most
+    low, high = 1, limit
     while high - low > 1:
         mid = (low + high) // 2
         low, high = (low, mid) if suffices(mid) else (mid, high)
     return high
 
 
-TRIALS = (60, 120, 225, 450, 900)
+REFERENCE_TRIALS = (60, 120, 225, 450, 900)
+"""Trials per agent at which the reference data sets were measured."""
 
 
-class Domain(NamedTuple):
-    """name: of a judged domain, agents × items; own, noise: variances of an agent whose half width is the mean one, see
-    `OwnVariances`; widest: the widest agent's over it; all at 450 trials an agent. rho, recall: at each of `TRIALS`."""
+class ReferenceData(NamedTuple):
+    """Measurements on one reference data set.
+
+    Attributes
+    ----------
+    name : str
+        Name, with the numbers of agents and items.
+    agent_item, residual : float
+        Variance components of an agent with the mean half-width, at 450 trials per agent.
+    max_width_ratio : float
+        Largest half-width of an agent divided by the mean one, at 450 trials per agent.
+    rho, recall : tuple of float
+        Spearman's ρ with the dense ranking, and recall of its top 5, at each of `REFERENCE_TRIALS`.
+    """
 
     name: str
-    own: float
-    noise: float
-    widest: float
+    agent_item: float
+    residual: float
+    max_width_ratio: float
     rho: tuple[float, ...]
     recall: tuple[float, ...]
 
 
-DOMAINS: dict[AnswerKind, tuple[Domain, ...]] = {
+REFERENCE_DATA: dict[AnswerKind, tuple[ReferenceData, ...]] = {
     "graded": (
-        Domain(
+        ReferenceData(
             "PubMed 30 × 200", 0.0078, 0.0784, 1.33, (0.924, 0.948, 0.962, 0.974, 0.982), (0.51, 0.60, 0.65, 0.73, 0.81)
         ),
-        Domain(
+        ReferenceData(
             "ICLR 29 × 100", 0.0099, 0.0408, 2.10, (0.837, 0.896, 0.933, 0.957, 0.971), (0.45, 0.50, 0.55, 0.63, 0.67)
         ),
-        Domain(
+        ReferenceData(
             "SAMSum 30 × 200", 0.0077, 0.0817, 1.18, (0.960, 0.977, 0.987, 0.992, 0.995), (0.69, 0.74, 0.81, 0.85, 0.89)
         ),
-        Domain(
+        ReferenceData(
             "OPUS 31 × 30", 0.0105, 0.0699, 1.56, (0.892, 0.929, 0.947, 0.966, 0.980), (0.48, 0.54, 0.56, 0.61, 0.68)
         ),
     ),
     "yes or no": (
-        Domain(
+        ReferenceData(
             "PubMed 30 × 200", 0.0120, 0.1315, 1.29, (0.924, 0.949, 0.962, 0.974, 0.983), (0.51, 0.60, 0.68, 0.74, 0.82)
         ),
-        Domain(
+        ReferenceData(
             "ICLR 29 × 100", 0.0141, 0.0649, 2.02, (0.841, 0.897, 0.933, 0.956, 0.972), (0.46, 0.50, 0.56, 0.63, 0.70)
         ),
-        Domain(
+        ReferenceData(
             "SAMSum 30 × 200", 0.0112, 0.1345, 1.20, (0.959, 0.976, 0.986, 0.991, 0.995), (0.69, 0.75, 0.81, 0.86, 0.89)
         ),
-        Domain(
+        ReferenceData(
             "OPUS 31 × 30", 0.0156, 0.1141, 1.42, (0.892, 0.932, 0.951, 0.968, 0.981), (0.47, 0.55, 0.54, 0.61, 0.72)
         ),
     ),
     "lexical": (
-        Domain(
+        ReferenceData(
             "AlpacaEval 39 × 200",
             0.0086,
             0.0145,
@@ -170,7 +298,7 @@ DOMAINS: dict[AnswerKind, tuple[Domain, ...]] = {
             (0.947, 0.971, 0.985, 0.992, 0.995),
             (0.65, 0.76, 0.83, 0.85, 0.89),
         ),
-        Domain(
+        ReferenceData(
             "field-notes 12 × 32",
             0.0023,
             0.0213,
@@ -180,7 +308,7 @@ DOMAINS: dict[AnswerKind, tuple[Domain, ...]] = {
         ),
     ),
 }
-"""By kind of answer: as recorded (graded), the same cut at ½ (yes or no), and of the judge `lexical`."""
+"""By kind of answers: as recorded (graded), the same answers rounded at ½ (yes or no), and those of the judge `lexical`."""
 
 
 REGRET = {
@@ -197,72 +325,203 @@ REGRET = {
         (0.0251, 0.0176, 0.0147, 0.0115, 0.0106),
     ),
 }
-"""Mean regret at `TRIALS` trials per agent on the graded reference data sets: of uniform allocation, and of a search on as many
-calls (`benchmarks/search.py`)."""
+"""Mean regret at `REFERENCE_TRIALS` trials per agent on the graded reference data sets, of uniform allocation and of a search
+with equally many calls (`python benchmarks/best.py --only losses`)."""
 
 
-class DomainRange(NamedTuple):
-    """Lowest, mean and highest of the domains."""
+class ReferenceRange(NamedTuple):
+    """Range of a forecast over the reference data sets.
+
+    Attributes
+    ----------
+    low, mean, high : float
+        Smallest value, mean and largest value.
+    """
 
     low: float
     mean: float
     high: float
 
 
-def prior_parts(kind: AnswerKind) -> OwnVariances:
-    """Own and noise of each domain's average agent: float[D] each."""
-    return OwnVariances(*np.array([[one.own, one.noise] for one in DOMAINS[kind]]).T)
+def prior_components(kind: AnswerKind) -> AgentVariances:
+    """Return the variance components of an average agent in each reference data set.
+
+    Parameters
+    ----------
+    kind : {"graded", "yes or no", "lexical"}
+        Kind of answers.
+
+    Returns
+    -------
+    AgentVariances
+        Arrays of the shape (n_data_sets,).
+    """
+    return AgentVariances(*np.array([[data.agent_item, data.residual] for data in REFERENCE_DATA[kind]]).T)
 
 
-def mean_parts() -> OwnVariances:
-    """Of an average agent in an average domain, by answers that are yes or no: float[1] each."""
-    return OwnVariances(*(part.mean(keepdims=True) for part in prior_parts("yes or no")))
+def mean_prior_components() -> AgentVariances:
+    """Return the mean variance components of the reference data sets.
+
+    They are those of an average agent with yes/no answers.
+
+    Returns
+    -------
+    AgentVariances
+        Arrays of the shape (1,).
+    """
+    return AgentVariances(*(component.mean(keepdims=True) for component in prior_components("yes or no")))
 
 
-def odd_parts(share: float, kind: AnswerKind) -> OwnVariances:
-    """Of each domain's agent at `share` from the least to the most varying: float[D]."""
-    far = max(0.0, 2 * share - 1) ** 2
-    parts = prior_parts(kind)
-    stretch = 1 + far * (np.array([one.widest for one in DOMAINS[kind]]) - 1)
-    return OwnVariances(parts.own * stretch**2, parts.noise * stretch**2)
+def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
+    """Return the variance components of an agent at a quantile of half-widths.
+
+    Parameters
+    ----------
+    quantile : float in [0, 1]
+        Quantile of the agents, 1 for the one with the largest half-width. Up to 0.5 the average agent is returned.
+    kind : {"graded", "yes or no", "lexical"}
+        Kind of answers.
+
+    Returns
+    -------
+    AgentVariances
+        Arrays of the shape (n_data_sets,).
+    """
+    distance = max(0.0, 2 * quantile - 1) ** 2
+    components = prior_components(kind)
+    width_ratio = 1 + distance * (np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]]) - 1)
+    return AgentVariances(components.agent_item * width_ratio**2, components.residual * width_ratio**2)
 
 
-def prior_half_width(n_slots: int, n_items: int, kind: AnswerKind) -> DomainRange:
-    """Of the average agent at `n_slots` slots on `n_items` items, were the run like one of the domains."""
-    return range_of(half_widths(prior_parts(kind), n_slots, n_items))
+def prior_half_width(n_blocks: int, n_items: int, kind: AnswerKind) -> ReferenceRange:
+    """Forecast the half-width of an average agent from the reference data sets.
+
+    Parameters
+    ----------
+    n_blocks, n_items : int
+        Numbers of blocks and of items of the plan.
+    kind : {"graded", "yes or no", "lexical"}
+        Kind of answers.
+
+    Returns
+    -------
+    ReferenceRange
+        Range over the data sets.
+    """
+    return summarize_range(half_widths(prior_components(kind), n_blocks, n_items))
 
 
-def expected_rho(trials: float, kind: AnswerKind) -> DomainRange | None:
-    """Spearman's ρ to the dense ranking at `trials` trials an agent; None beyond what was measured."""
-    return _between(trials, [one.rho for one in DOMAINS[kind]])
+def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
+    """Forecast Spearman's ρ with the ranking of the dense design.
+
+    Parameters
+    ----------
+    trials : float
+        Paired trials per agent.
+    kind : {"graded", "yes or no", "lexical"}
+        Kind of answers.
+
+    Returns
+    -------
+    ReferenceRange or None
+        Range over the reference data sets; None outside the measured numbers of trials.
+    """
+    return _interpolate(trials, [data.rho for data in REFERENCE_DATA[kind]])
 
 
-def expected_recall(trials: float, kind: AnswerKind) -> DomainRange | None:
-    """Share of the dense top 5 that is found; None beyond what was measured."""
-    return _between(trials, [one.recall for one in DOMAINS[kind]])
+def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
+    """Forecast the recall of the top 5 agents of the dense design.
+
+    Parameters
+    ----------
+    trials : float
+        Paired trials per agent.
+    kind : {"graded", "yes or no", "lexical"}
+        Kind of answers.
+
+    Returns
+    -------
+    ReferenceRange or None
+        Range over the reference data sets; None outside the measured numbers of trials.
+    """
+    return _interpolate(trials, [data.recall for data in REFERENCE_DATA[kind]])
 
 
-def expected_regret(trials: float, *, search: bool) -> DomainRange | None:
-    """By how much the best is better than the one named, on average; None beyond what was measured."""
-    return _between(trials, REGRET["search" if search else "uniform"])
+def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
+    """Forecast how much better the best agent is than the selected one.
+
+    Parameters
+    ----------
+    trials : float
+        Paired trials per agent.
+    search : bool
+        Whether trials are allocated by a search for the best agent; else uniformly.
+
+    Returns
+    -------
+    ReferenceRange or None
+        Range of the mean regret over the reference data sets; None outside the measured numbers of trials.
+    """
+    return _interpolate(trials, REGRET["search" if search else "uniform"])
 
 
-def nearest(parts: OwnVariances, n_items: int) -> float:
-    """The least bound on the better of two agents alike, whatever is asked of them on so many items; parts: float[1] each."""
-    return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * parts.own[0] / n_items))
+def min_regret_bound(components: AgentVariances, n_items: int) -> float:
+    """Compute the smallest regret bound that a number of items allows.
+
+    It is for two equal agents and any number of trials.
+
+    Parameters
+    ----------
+    components : AgentVariances
+        Variance components of one agent: arrays of the shape (1,).
+    n_items : int
+        Number of items.
+
+    Returns
+    -------
+    float
+        Half-width of the difference if only the agent × item component is left.
+    """
+    return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * components.agent_item[0] / n_items))
 
 
-def alike_width(within: float, n_agents: int) -> float:
-    """The half width of so many agents, all alike and asked alike, at which one is known to be `within` of the best."""
-    return float(within * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * -ndtri((1 - LEVEL) / (n_agents - 1))))
+def half_width_for_regret(max_regret: float, n_agents: int) -> float:
+    """Compute the half-width at which equal agents reach a regret bound.
+
+    Parameters
+    ----------
+    max_regret : float
+        Regret bound.
+    n_agents : int
+        Number of agents, with equally many trials.
+
+    Returns
+    -------
+    float
+        Half-width of each ability.
+    """
+    bonferroni = -ndtri((1 - LEVEL) / (n_agents - 1))
+    return float(max_regret * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * bonferroni))
 
 
-def _between(trials: float, rows: Sequence[tuple[float, ...]]) -> DomainRange | None:
-    if not TRIALS[0] <= trials <= TRIALS[-1]:
+def _interpolate(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:
+    """Interpolate values at `REFERENCE_TRIALS`, one row per data set, linearly in log trials; None outside."""
+    if not REFERENCE_TRIALS[0] <= trials <= REFERENCE_TRIALS[-1]:
         return None
-    return range_of(np.array([np.interp(np.log(trials), np.log(TRIALS), row) for row in rows]))
+    return summarize_range(np.array([np.interp(np.log(trials), np.log(REFERENCE_TRIALS), row) for row in rows]))
 
 
-def range_of(values: Floats) -> DomainRange:
-    """Of at least one value."""
-    return DomainRange(float(values.min()), float(values.mean()), float(values.max()))
+def summarize_range(values: Floats) -> ReferenceRange:
+    """Compute the smallest value, the mean and the largest value.
+
+    Parameters
+    ----------
+    values : float array (n,)
+        At least one value.
+
+    Returns
+    -------
+    ReferenceRange
+        The three numbers.
+    """
+    return ReferenceRange(float(values.min()), float(values.mean()), float(values.max()))

@@ -1,9 +1,9 @@
-"""Partners that do not all count alike: pairs that agree far beyond their abilities, and abilities by weighted partners.
+"""Flag pairs of agents that agree far beyond their abilities, and estimate abilities with weighted partners.
 
-Two honest agents may be alike, and two good ones agree; a pair is linked only where both its agreement and its residual from
-a_i + a_k are extreme. What honest agents reach, over half pools of four recorded domains: a residual of .57, and then an
-agreement of at most .60. The two bars on answers that are few, `RESIDUAL` and `SURE`, were chosen on yes/no answers of these
-domains at 1 to 5 % of the calls (`benchmarks/robust.py`).
+Two honest agents can be similar, and two good agents agree. A pair is therefore flagged only if both its agreement and its
+residual from the additive model are extreme. Honest agents reach a residual of .57, with an agreement of at most .60 (half
+pools of four recorded data sets). The two thresholds for few answers, `MIN_RESIDUAL` and `AGREEMENT_ERRORS`, were chosen with
+yes/no answers of these data at 1 to 5 % of the calls (`benchmarks/robust.py`).
 """
 
 from __future__ import annotations
@@ -16,264 +16,379 @@ from scipy.sparse import coo_array
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import (
-    Blocks,
     CentredCovariance,
-    PairBlock,
-    covariance_of_blocks,
-    effects_of_pairs,
+    ChunkSource,
+    PairChunk,
+    covariance_of_chunks,
+    fit_pair_effects,
 )
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
 class PairMeans(ReadOnly):
-    """Every two agents, symmetric, float[K, K] each.
+    """Mean answers to pairs of agents, both orders together.
 
-    mean: of their answers, NaN where they never met, and on the diagonal; error: its standard error; n: answers behind it.
+    Attributes
+    ----------
+    mean : float array (n_agents, n_agents)
+        Symmetric means; NaN for pairs that were not compared and on the diagonal.
+    std_error : float array (n_agents, n_agents)
+        Their standard errors.
+    n : float array (n_agents, n_agents)
+        Total weight of the answers.
     """
 
     mean: Floats
-    error: Floats
+    std_error: Floats
     n: Floats
 
     @property
-    def met(self) -> Bools:
-        """Which two were compared: bool[K, K]."""
+    def compared(self) -> Bools:
+        """Whether each pair was compared: bool array (n_agents, n_agents)."""
         return np.asarray(self.n > 0)
 
 
 class PairTotals:
-    """Sums of answers by ordered pair of agents, with their item's own mean taken off: blocks of other items add up.
+    """Sums of answers by ordered pair of agents, added chunk by chunk.
 
-    total, times, squares, rows: float[K, K], Σwy, Σw, Σwy² and the number of rows.
+    Attributes
+    ----------
+    total, weight, squares : float array (n_agents, n_agents)
+        Σwy, Σw and Σwy² over the answers y of each ordered pair, after the mean of their item was subtracted.
+    n_rows : float array (n_agents, n_agents)
+        Number of answers of positive weight.
     """
 
     def __init__(self, n_agents: int) -> None:
-        self.total, self.times, self.squares, self.rows = np.zeros((4, n_agents, n_agents))
-        self._whole = 0.0
+        self.total, self.weight, self.squares, self.n_rows = np.zeros((4, n_agents, n_agents))
+        self._uncentred_total = 0.0
 
     @classmethod
-    def of(cls, blocks: Iterable[PairBlock], n_agents: int) -> PairTotals:
-        """Of some blocks.
+    def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
+        """Sum the answers of some chunks.
 
-        >>> one, other, item = np.array([0, 1]), np.array([1, 0]), np.array([0, 0])
-        >>> block = PairBlock(one, other, item, np.array([1.0, 0.5]), np.ones(2), np.zeros(2), n_items=1)
-        >>> found = PairTotals.of([block], n_agents=2).means
-        >>> found.mean.tolist(), found.n.tolist()
+        Parameters
+        ----------
+        chunks : iterable of PairChunk
+            Answers, all those on an item in one chunk.
+        n_agents : int
+            Number of agents.
+
+        Returns
+        -------
+        PairTotals
+            Sums over all chunks.
+
+        Examples
+        --------
+        >>> first, second, item = np.array([0, 1]), np.array([1, 0]), np.array([0, 0])
+        >>> chunk = PairChunk(first, second, item, np.array([1.0, 0.5]), np.ones(2), np.zeros(2), n_items=1)
+        >>> means = PairTotals.from_chunks([chunk], n_agents=2).means
+        >>> means.mean.tolist(), means.n.tolist()
         ([[nan, 0.75], [0.75, nan]], [[0.0, 2.0], [2.0, 0.0]])
         """
-        made = cls(n_agents)
-        for block in blocks:
-            made.add(block)
-        return made
+        totals = cls(n_agents)
+        for chunk in chunks:
+            totals.add(chunk)
+        return totals
 
-    def add(self, block: PairBlock) -> None:
-        """A block's."""
-        K, weight, y = len(self.times), block.weight, _off_item(block)
-        pair = block.first.astype(np.int64) * K + block.second
+    def add(self, chunk: PairChunk) -> None:
+        """Add the answers of a chunk.
 
-        def of_pairs(column: Floats | Bools) -> Floats:
-            return np.asarray(np.bincount(pair, column, K * K).reshape(K, K))
+        Parameters
+        ----------
+        chunk : PairChunk
+            Answers on items that no other chunk contains.
+        """
+        n_agents, weight, y = len(self.weight), chunk.weight, _centre_by_item(chunk)
+        pair = chunk.first.astype(np.int64) * n_agents + chunk.second
 
-        self.total += of_pairs(weight * y)
-        self.times += of_pairs(weight)
-        self.squares += of_pairs(weight * y**2)
-        self.rows += of_pairs(weight > 0)
-        self._whole += float((weight * block.value).sum())
+        def sum_by_pair(column: Floats | Bools) -> Floats:
+            return np.asarray(np.bincount(pair, column, n_agents * n_agents).reshape(n_agents, n_agents))
+
+        self.total += sum_by_pair(weight * y)
+        self.weight += sum_by_pair(weight)
+        self.squares += sum_by_pair(weight * y**2)
+        self.n_rows += sum_by_pair(weight > 0)
+        self._uncentred_total += float((weight * chunk.value).sum())
 
     @property
-    def middle(self) -> float:
-        """The mean of all answers."""
-        n = float(self.times.sum())
-        return self._whole / n if n else 0.0
+    def mean_answer(self) -> float:
+        """Weighted mean of all answers; 0 without an answer."""
+        n = float(self.weight.sum())
+        return self._uncentred_total / n if n else 0.0
 
     @property
     def means(self) -> PairMeans:
-        """Means of both orders, after the item's own mean was taken off and the mean of all put back.
+        """Means of pairs, both orders together, centred by item, plus the mean of all answers.
 
-        error = √(max(v, v_i, v_k)/n), v the variance of answers around their pair's mean, v_i that among i's pairs: what an
-        answer varies by is told from all of an agent's pairs, since two that always agree do not vary.
+        Notes
+        -----
+        The standard error is √(max(v, v_i, v_k)/n), with v the variance of answers around the means of their pairs, and v_i that
+        among the pairs of agent i. It is not estimated from the pair alone, because two agents that always agree do not vary.
         """
-        total, n, squares, rows = (sums + sums.T for sums in (self.total, self.times, self.squares, self.rows))
+        tables = (self.total, self.weight, self.squares, self.n_rows)
+        total, n, squares, n_rows = (table + table.T for table in tables)
         mean = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
-        around = np.where(n > 0, np.maximum(squares - n * np.nan_to_num(mean) ** 2, 0), 0.0)
-        return _with_errors(mean + self.middle, n, rows, around)
+        residual_squares = np.where(n > 0, np.maximum(squares - n * np.nan_to_num(mean) ** 2, 0), 0.0)
+        return _with_std_errors(mean + self.mean_answer, n, n_rows, residual_squares)
 
 
-def _off_item(block: PairBlock) -> Floats:
-    """A block's answers less their item's mean: float[R]."""
-    of_item = np.maximum(np.bincount(block.item, block.weight), np.finfo(np.float64).tiny)
-    return np.asarray(block.value - (np.bincount(block.item, block.weight * block.value) / of_item)[block.item])
+def _centre_by_item(chunk: PairChunk) -> Floats:
+    """Subtract from each answer the mean of its item: float (n_trials,)."""
+    weight_by_item = np.maximum(np.bincount(chunk.item, chunk.weight), np.finfo(np.float64).tiny)
+    mean = np.bincount(chunk.item, chunk.weight * chunk.value) / weight_by_item
+    return np.asarray(chunk.value - mean[chunk.item])
 
 
-def _with_errors(mean: Floats, n: Floats, rows: Floats, squares: Floats) -> PairMeans:
-    """squares: of answers around their pair's mean."""
+def _with_std_errors(mean: Floats, n: Floats, n_rows: Floats, squares: Floats) -> PairMeans:
+    """Add standard errors to means of pairs.
+
+    All arrays are float (n_agents, n_agents); `squares` are weighted sums of squares around the means.
+    """
     K = len(n)
-    freedom = np.maximum(rows - 1, 0) * np.divide(n, rows, out=np.zeros((K, K)), where=rows > 0)
-    whole = float(squares.sum() / max(freedom.sum(), 1.0))
-    own = np.divide(squares.sum(axis=1), freedom.sum(axis=1), out=np.full(K, whole), where=freedom.sum(axis=1) > 0)
-    spread = np.maximum(whole, np.maximum(own[:, None], own))
-    return PairMeans(mean, np.sqrt(np.divide(spread, n, out=np.full((K, K), np.nan), where=n > 0)), n)
+    df = np.maximum(n_rows - 1, 0) * np.divide(n, n_rows, out=np.zeros((K, K)), where=n_rows > 0)
+    overall = float(squares.sum() / max(df.sum(), 1.0))
+    by_agent = np.divide(squares.sum(axis=1), df.sum(axis=1), out=np.full(K, overall), where=df.sum(axis=1) > 0)
+    variance = np.maximum(overall, np.maximum(by_agent[:, None], by_agent))
+    return PairMeans(mean, np.sqrt(np.divide(variance, n, out=np.full((K, K), np.nan), where=n > 0)), n)
 
 
 TUKEY = 4.685
-"""Tukey's biweight leaves a pair out from this many standard deviations on: 95 % efficient where nothing is wrong."""
-_MAD = 1.4826
-_TURNS = 60
-_LEAST = 1e-3
+"""Standard deviations from which Tukey's biweight ignores a pair; the efficiency for normal errors is 95 %."""
+_MAD_TO_SD = 1.4826
+_MAX_ITERATIONS = 60
+_TOLERANCE = 1e-3
 
 
-def _pair_effects(of: PairMeans) -> Floats:
-    """a of m_ik ≈ a_i + a_k over pairs that met, by least absolute deviations, then Tukey's biweight: float[K].
+def _robust_pair_effects(means: PairMeans) -> Floats:
+    """Fit m_ik ≈ a_i + a_k robustly: float (n_agents,), 0 for an agent that was not compared.
 
-    Pairs weigh by 1/(error² + τ²), τ what pairs vary by beyond their sampling. Reweighted least squares; absolute deviations
-    come first, for their fit has one minimum, whatever a few agents agreed on. An agent that met nobody is 0.
-
-    Source: Tukey's biweight; Holland and Welsch (1977), Communications in Statistics 6.
+    Iteratively reweighted least squares, first with weights of least absolute deviations, then with Tukey's biweight. The first
+    fit has a single minimum, whatever a few agents agreed on. In the second, pairs also have the weights 1/(SE² + τ²), τ² the
+    variance between pairs beyond sampling (Holland & Welsch 1977, Communications in Statistics 6).
     """
-    i, k = np.nonzero(np.triu(of.met, 1))
-    K = len(of.mean)
-    y, variance = of.mean[i, k], of.error[i, k] ** 2
+    i, k = np.nonzero(np.triu(means.compared, 1))
+    K = len(means.mean)
+    y, variance = means.mean[i, k], means.std_error[i, k] ** 2
     if not len(y):
         return np.zeros(K)
-    a, w = np.zeros(K), np.ones(len(y))
-    for _ in range(_TURNS // 2):
-        before, a = a, _least_squares(i, k, y, w, K)
-        if np.abs(a - before).max() < _LEAST:
+
+    effect, weight = np.zeros(K), np.ones(len(y))
+    for _ in range(_MAX_ITERATIONS // 2):
+        previous, effect = effect, _weighted_pair_effects(i, k, y, weight, K)
+        if np.abs(effect - previous).max() < _TOLERANCE:
             break
-        w = 1 / np.maximum(np.abs(y - a[i] - a[k]), _LEAST)
-    for _ in range(_TURNS // 2):
-        e = y - a[i] - a[k]
-        scale = _MAD * float(np.median(np.abs(e)))
-        between = max(scale**2 - float(np.median(variance)), 0.0)
-        standard = e / np.sqrt(variance + between + _LEAST**2)
-        wide = max(_MAD * float(np.median(np.abs(standard))), _LEAST)
-        part = np.clip(standard / (TUKEY * wide), -1, 1)
-        before, a = a, _least_squares(i, k, y, (1 - part**2) ** 2 / (variance + between + _LEAST**2), K)
-        if np.abs(a - before).max() < _LEAST / 100:
+        weight = 1 / np.maximum(np.abs(y - effect[i] - effect[k]), _TOLERANCE)
+
+    for _ in range(_MAX_ITERATIONS // 2):
+        residual = y - effect[i] - effect[k]
+        sd = _MAD_TO_SD * float(np.median(np.abs(residual)))
+        between = max(sd**2 - float(np.median(variance)), 0.0)
+        total_variance = variance + between + _TOLERANCE**2
+        standardised = residual / np.sqrt(total_variance)
+        scale = max(_MAD_TO_SD * float(np.median(np.abs(standardised))), _TOLERANCE)
+        u = np.clip(standardised / (TUKEY * scale), -1, 1)
+        previous, effect = effect, _weighted_pair_effects(i, k, y, (1 - u**2) ** 2 / total_variance, K)
+        if np.abs(effect - previous).max() < _TOLERANCE / 100:
             break
-    return a
+    return effect
 
 
-def _least_squares(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
+def _weighted_pair_effects(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
+    """Fit y ≈ a_i + a_k by least squares with weights w; i, k, y, w : arrays (n_pairs,). Returns float (n_agents,)."""
     weight = np.zeros((K, K))
     np.add.at(weight, (i, k), w)
     weight += weight.T
     total = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
-    return effects_of_pairs(weight, total.astype(np.float64))
+    return fit_pair_effects(weight, total.astype(np.float64))
 
 
-RESIDUAL = 0.5
-"""A pair is not linked below this residual, however like each other all others are."""
-SPREADS = 4.0
-"""Nor below this many times the median absolute residual, what sampling adds to it taken off."""
-ERRORS = 4.5
-"""Nor below this many standard errors of its own mean."""
-QUANTILE = 0.7
-"""Nor where its agreement lies below this quantile of pairs whose residual is no more than usual, or below `AGREEMENT`."""
-AGREEMENT = 0.7
-"""The most that is asked of the agreement: where all agree on nearly everything, a copy with faults stays below the quantile."""
-SLACK, SURE = 0.1, 2.5
-"""The agreement has to lie this many standard errors above the bar less the slack, errors of answers that are yes or no with
-that chance: few answers prove no agreement."""
-FEWEST = 5
-"""With fewer agents a residual says nothing: 4 agents have 6 pairs and 4 effects."""
-_MAD_OF_LINKS = 0.6745
+MIN_RESIDUAL = 0.5
+"""Smallest residual of a flagged pair, however similar all other pairs are."""
+MIN_RESIDUAL_MADS = 4.0
+"""Smallest residual in median absolute residuals, from which the sampling error is removed."""
+MIN_RESIDUAL_ERRORS = 4.5
+"""Smallest residual in standard errors of the pair's mean."""
+AGREEMENT_QUANTILE = 0.7
+"""A flagged pair agrees more than this quantile of the pairs with ordinary residuals, but see MAX_AGREEMENT_BAR."""
+MAX_AGREEMENT_BAR = 0.7
+"""Upper limit of that threshold: if all agents agree on nearly everything, an imperfect copy is below the quantile."""
+AGREEMENT_SLACK, AGREEMENT_ERRORS = 0.1, 2.5
+"""A flagged pair is this many standard errors above the threshold minus the slack. The standard error is at least that of yes/no
+answers at this rate, because few answers prove no agreement."""
+MIN_AGENTS = 5
+"""With fewer agents residuals mean nothing: 4 agents have 6 pairs and 4 effects."""
+_SD_TO_MAD = 0.6745
 
 
 @dataclass(frozen=True, eq=False)
-class LinkedPairs(ReadOnly):
-    """Which pairs are linked, and why.
+class FlaggedPairs(ReadOnly):
+    """Pairs of agents that agree far beyond the additive model.
 
-    effect: float[K], a_i; residual: float[K, K], NaN where two never met; needed: float[K, K], the residual it takes; agreement:
-    the bar for a pair's mean, NaN with fewer than 5 agents. suspected: bool[K, K], extreme as far as few answers tell, but not
-    linked; linked: bool[K, K]; cluster: int32[K], components of the links, numbered by their first agent.
+    Attributes
+    ----------
+    effect : float array (n_agents,)
+        Additive effects a_i, fitted robustly.
+    residual : float array (n_agents, n_agents)
+        m_ik − a_i − a_k, NaN for pairs that were not compared.
+    needed : float array (n_agents, n_agents)
+        Residual that a pair must exceed to be flagged; NaN with fewer than 5 agents.
+    agreement : float
+        Mean answer that a pair must exceed; NaN with fewer than 5 agents.
+    borderline : bool array (n_agents, n_agents)
+        Pairs that are not flagged only because they have too few answers.
+    flagged : bool array (n_agents, n_agents)
+        Flagged pairs, symmetric.
+    cluster : int32 array (n_agents,)
+        Connected component of the flags that each agent belongs to, numbered by its first agent.
     """
 
     effect: Floats
     residual: Floats
     needed: Floats
     agreement: float
-    suspected: Bools
-    linked: Bools
+    borderline: Bools
+    flagged: Bools
     cluster: Ids
 
     @property
     def clusters(self) -> tuple[tuple[int, ...], ...]:
-        """Agents of each cluster of two or more, the largest first."""
-        found = [tuple(np.flatnonzero(self.cluster == c).tolist()) for c in np.unique(self.cluster)]
-        return tuple(sorted((c for c in found if len(c) > 1), key=lambda c: (-len(c), c)))
+        """Agents of each cluster with two agents or more, the largest first."""
+        members = [tuple(np.flatnonzero(self.cluster == label).tolist()) for label in np.unique(self.cluster)]
+        groups = [group for group in members if len(group) > 1]
+        return tuple(sorted(groups, key=lambda group: (-len(group), group)))
 
 
-def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> LinkedPairs:
-    """Links i and k where m_ik − a_i − a_k > max(.5, 4 MAD, 4.5 errors) and m_ik is above the 70th percentile of usual pairs.
+def flag_pairs(means: PairMeans, *, prior_flags: Bools | None = None) -> FlaggedPairs:
+    """Flag pairs of agents that agree far beyond the additive model.
 
-    That percentile counts as .7 where it is more.
+    Both their agreement and their residual from the model are extreme.
 
-    known: bool[K, K], pairs linked for other reasons, such as clones told by their texts.
+    Parameters
+    ----------
+    means : PairMeans
+        Mean answers to all pairs.
+    prior_flags : bool array (n_agents, n_agents), optional
+        Pairs to flag for other reasons, such as near-duplicate texts. Default: none.
 
+    Returns
+    -------
+    FlaggedPairs
+        Flags and clusters. With fewer than 5 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
+
+    Notes
+    -----
+    A pair is flagged if m_ik − a_i − a_k exceeds .5, 4 times the median absolute residual (without sampling error) and 4.5
+    standard errors, and if m_ik exceeds both a threshold and, by 2.5 standard errors, this threshold minus .1. The threshold is
+    the 70th percentile of the pairs with ordinary residuals, but at most .7.
+
+    Examples
+    --------
     >>> mean = np.full((12, 12), 0.2)
     >>> mean[0, 1] = mean[1, 0] = 1.0
-    >>> linked_pairs(PairMeans(mean, np.full((12, 12), 0.01), 1.0 - np.eye(12))).clusters
+    >>> flag_pairs(PairMeans(mean, np.full((12, 12), 0.01), 1.0 - np.eye(12))).clusters
     ((0, 1),)
     """
-    K = len(of.mean)
-    known = np.zeros((K, K), dtype=np.bool_) if known is None else (known | known.T) & ~np.eye(K, dtype=np.bool_)
-    effect = _pair_effects(of)
-    residual = np.where(of.met, of.mean - effect[:, None] - effect, np.nan)
-    off = np.triu(of.met, 1)
-    if K < FEWEST or off.sum() <= K:
-        nothing = np.zeros((K, K), dtype=np.bool_)
-        return LinkedPairs(effect, residual, np.full((K, K), np.nan), np.nan, nothing, known, _components(known))
-    spread = float(np.median(np.abs(residual[off])) ** 2 - _MAD_OF_LINKS**2 * np.median(of.error[off] ** 2))
-    usual = SPREADS * np.sqrt(max(spread, 0.0))
-    error = np.where(of.met, of.error, 0.0)
-    least = max(RESIDUAL, usual)
-    needed = np.maximum(least, ERRORS * error)
-    ordinary = of.mean[off & (residual <= least)]
-    agreement = min(AGREEMENT, float(np.quantile(ordinary, QUANTILE))) if len(ordinary) else AGREEMENT
-    mean, beyond = np.where(of.met, of.mean, -np.inf), np.where(of.met, residual, -np.inf)
-    below = max(agreement - SLACK, 0.0)
-    chance = np.sqrt(below * (1 - below) / np.maximum(of.n, 1))
-    found = (beyond > needed) & (mean > agreement) & (mean > below + SURE * np.maximum(error, chance))
-    suspected = (beyond > least) & (mean + error > agreement)
-    linked = found | known
-    return LinkedPairs(effect, residual, needed, agreement, suspected & ~linked, linked, _components(linked))
+    K = len(means.mean)
+    if prior_flags is None:
+        prior_flags = np.zeros((K, K), dtype=np.bool_)
+    else:
+        prior_flags = (prior_flags | prior_flags.T) & ~np.eye(K, dtype=np.bool_)
+    effect = _robust_pair_effects(means)
+    residual = np.where(means.compared, means.mean - effect[:, None] - effect, np.nan)
+    pairs = np.triu(means.compared, 1)
+    if K < MIN_AGENTS or pairs.sum() <= K:
+        none, unknown = np.zeros((K, K), dtype=np.bool_), np.full((K, K), np.nan)
+        return FlaggedPairs(effect, residual, unknown, np.nan, none, prior_flags, _components(prior_flags))
+
+    mad = np.median(np.abs(residual[pairs]))
+    mad_square = float(mad**2 - _SD_TO_MAD**2 * np.median(means.std_error[pairs] ** 2))
+    std_error = np.where(means.compared, means.std_error, 0.0)
+    min_residual = max(MIN_RESIDUAL, MIN_RESIDUAL_MADS * np.sqrt(max(mad_square, 0.0)))
+    needed = np.maximum(min_residual, MIN_RESIDUAL_ERRORS * std_error)
+
+    ordinary = means.mean[pairs & (residual <= min_residual)]
+    agreement = MAX_AGREEMENT_BAR
+    if len(ordinary):
+        agreement = min(MAX_AGREEMENT_BAR, float(np.quantile(ordinary, AGREEMENT_QUANTILE)))
+    bar = max(agreement - AGREEMENT_SLACK, 0.0)
+    binary_error = np.sqrt(bar * (1 - bar) / np.maximum(means.n, 1))
+    needed_mean = bar + AGREEMENT_ERRORS * np.maximum(std_error, binary_error)
+
+    mean, excess = np.where(means.compared, means.mean, -np.inf), np.where(means.compared, residual, -np.inf)
+    is_extreme = (excess > needed) & (mean > agreement) & (mean > needed_mean)
+    is_borderline = (excess > min_residual) & (mean + std_error > agreement)
+    flagged = is_extreme | prior_flags
+    return FlaggedPairs(effect, residual, needed, agreement, is_borderline & ~flagged, flagged, _components(flagged))
 
 
-def _components(linked: Bools) -> Ids:
+def _components(flagged: Bools) -> Ids:
+    """Number the connected components of a relation, bool (n_agents, n_agents), by their first agent: int32 (n_agents,)."""
     from scipy.sparse.csgraph import connected_components
 
-    _, label = connected_components(coo_array(linked), directed=False)
-    first = np.full(len(linked), len(linked))
-    np.minimum.at(first, label, np.arange(len(linked)))
+    _, label = connected_components(coo_array(flagged), directed=False)
+    first = np.full(len(flagged), len(flagged))
+    np.minimum.at(first, label, np.arange(len(flagged)))
     return np.asarray(first[label], dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class Partners(ReadOnly):
-    """weight: float[K, K] ≥ 0, how much agent k (column) counts where agent i (row) is scored, 0 on the diagonal.
+class PartnerWeights(ReadOnly):
+    """Weights of partners in the abilities of agents.
 
-    importance: float[K], how much k counts in general.
+    Attributes
+    ----------
+    weight : float array (n_agents, n_agents)
+        Weight, at least 0, of agent k (column) as a partner of agent i (row); 0 on the diagonal.
+    importance : float array (n_agents,)
+        Weight of each agent in the mean ability.
     """
 
     weight: Floats
     importance: Floats
 
 
-def all_partners(n_agents: int) -> Partners:
-    """Everybody scores everybody else alike, as the plain ranking has it."""
-    return Partners(1.0 - np.eye(n_agents), np.ones(n_agents))
+def uniform_weights(n_agents: int) -> PartnerWeights:
+    """Give all partners the same weight, as the plain ranking does.
+
+    Parameters
+    ----------
+    n_agents : int
+        Number of agents.
+
+    Returns
+    -------
+    PartnerWeights
+        Weights 1, and 0 on the diagonal.
+    """
+    return PartnerWeights(1.0 - np.eye(n_agents), np.ones(n_agents))
 
 
-def group_balanced(group: Ids) -> Partners:
-    """Agents of one group do not score each other, and count together as one partner.
+def group_balanced_weights(group: Ids) -> PartnerWeights:
+    """Give each group of agents the total weight of one partner.
 
-    group: int[K], of clusters or families.
+    An agent's own group has no weight in its ability.
 
-    Raises: StatisticsError [one-group] where all agents are of one group.
+    Parameters
+    ----------
+    group : int array (n_agents,)
+        Group of each agent, such as its cluster or its model family.
 
-    >>> group_balanced(np.array([0, 0, 1])).weight
+    Returns
+    -------
+    PartnerWeights
+        Weight 1/size of the partner's group for partners in other groups.
+
+    Raises
+    ------
+    StatisticsError
+        [one-group]: if all agents are in one group.
+
+    Examples
+    --------
+    >>> group_balanced_weights(np.array([0, 0, 1])).weight
     array([[0. , 0. , 1. ],
            [0. , 0. , 1. ],
            [0.5, 0.5, 0. ]])
@@ -281,32 +396,53 @@ def group_balanced(group: Ids) -> Partners:
     _, label, size = np.unique(group, return_inverse=True, return_counts=True)
     if len(size) < 2:
         raise StatisticsError(
-            f"All {len(group)} agents are of one group, so nobody is left to score them. Name two groups or more.",
+            f"Group-balanced weights need two groups: got one group of {len(group)} agents. Set two groups or more.",
             slug="one-group",
         )
     importance = 1.0 / size[label]
-    return Partners(np.where(label[:, None] == label, 0.0, importance), importance)
+    return PartnerWeights(np.where(label[:, None] == label, 0.0, importance), importance)
 
 
-def panel(trusted: Bools) -> Partners:
-    """Everybody is scored by the trusted agents alone, and these by each other. trusted: bool[K].
+def panel_weights(trusted: Bools) -> PartnerWeights:
+    """Give weight only to the agents of a trusted panel.
 
-    Raises: StatisticsError [panel-small] with fewer than 2 agents.
+    Parameters
+    ----------
+    trusted : bool array (n_agents,)
+        Agents of the panel, which score each other as well.
+
+    Returns
+    -------
+    PartnerWeights
+        Weight 1 for the panel, 0 for other agents and on the diagonal.
+
+    Raises
+    ------
+    StatisticsError
+        [panel-small]: if the panel has fewer than 2 agents.
     """
     if trusted.sum() < 2:
         raise StatisticsError(
-            f"A panel of {int(trusted.sum())} cannot score its own members. Trust 2 agents or more.", slug="panel-small"
+            f"A trusted panel needs 2 agents, which score each other: got {int(trusted.sum())}. Add agents to the panel.",
+            slug="panel-small",
         )
     weight = np.tile(trusted.astype(np.float64), (len(trusted), 1))
     np.fill_diagonal(weight, 0.0)
-    return Partners(weight, trusted.astype(np.float64))
+    return PartnerWeights(weight, trusted.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class Reweighted(ReadOnly):
-    """ability: float[K], on the scale of a mean over K − 1 partners, NaN for whom nobody that counts has scored.
+class WeightedAbilities(ReadOnly):
+    """Abilities that were estimated with weighted partners.
 
-    effect: float[K], the a_i behind it; covariance: over items, of the θ_i − θ̄.
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Abilities, on the scale of a mean over all other agents; NaN for an agent without a partner of positive weight.
+    effect : float array (n_agents,)
+        Additive effects behind them.
+    covariance : CentredCovariance
+        Covariance of the distances from the mean, for items like these.
     """
 
     ability: Floats
@@ -314,60 +450,85 @@ class Reweighted(ReadOnly):
     covariance: CentredCovariance
 
 
-def reweighted(blocks: Blocks, of: PairTotals, partners: Partners) -> Reweighted:
-    """a solves Σ_k W_ik Σ_{t of i and k} w_t (y_t − a_i − a_k) = 0 for each i, y less its item's mean; θ_i = (K−2)/(K−1)·a_i + c.
+def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: PartnerWeights) -> WeightedAbilities:
+    """Estimate abilities from all answers, with weights of partners.
 
-    c = K/(K−1) times the mean of a, agents weighing by their importance. With all partners alike this is the mean over partners.
-    What partners an agent has moves it no more than they are worth: their own effects are taken off. Items enter by
-    what each does to the a_i, carried through the equations.
+    Parameters
+    ----------
+    chunks : callable
+        Function that iterates over all answers in chunks, each time it is called.
+    totals : PairTotals
+        Sums of the same answers.
+    partners : PartnerWeights
+        Weights W of the partners.
 
-    blocks: all answers, each time it is called; of: their sums.
+    Returns
+    -------
+    WeightedAbilities
+        Abilities with their covariance over items.
 
-    Raises: StatisticsError [partners-none], [cluster-agents].
+    Raises
+    ------
+    StatisticsError
+        [partners-none]: if fewer than 3 agents have a partner of positive weight; [cluster-agents]: if fewer than 2 agents
+        have trials on 2 items.
+
+    Notes
+    -----
+    The effects solve Σ_k W_ik·Σ_t w_t·(y_t − a_i − a_k) = 0 for each agent i, the inner sum over the trials of i and k, with y
+    centred by item. An agent's partners affect its ability only through the noise of their own effects, which are subtracted.
+
+    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with c = K/(K − 1) times the mean effect, weighted by importance. With equal
+    weights it is the mean over the partners. The covariance is clustered by item; the influence of an item on the effects is
+    propagated through the equations.
     """
     K = len(partners.importance)
-    times, total = of.times + of.times.T, of.total + of.total.T
-    weight = partners.weight * times
-    whole = weight.sum(axis=1)
-    scored = whole > 0
-    if scored.sum() < 3:
+    pair_weight, pair_total = totals.weight + totals.weight.T, totals.total + totals.total.T
+    agent_weight = (partners.weight * pair_weight).sum(axis=1)
+    is_scored = agent_weight > 0
+    if is_scored.sum() < 3:
         raise StatisticsError(
-            f"{int(scored.sum())} agents were compared with partners that count; abilities need 3. Let more partners count, or "
-            "judge more pairs.",
+            f"Abilities need 3 agents with partners of positive weight: got {int(is_scored.sum())}. Set weights for more "
+            "partners, or add comparisons.",
             slug="partners-none",
         )
-    # what an answer of i and k is worth to i
-    worth = np.divide(partners.weight, whole[:, None], out=np.zeros((K, K)), where=scored[:, None])
-    inverse = np.linalg.pinv(worth * times + np.diag(scored * 1.0), rcond=1e-8)
-    effect = inverse @ (worth * (total + of.middle * times)).sum(axis=1)
-    stretch = (K - 2) / (K - 1)
-    known = scored * partners.importance
-    level = K / (K - 1) * float(known @ effect / known.sum()) if known.any() else 0.0
-    ability = np.where(scored, stretch * effect + level, np.nan)
 
-    def of_items() -> Iterator[list[Floats]]:
-        """By agent and item, float[K, B]: what the item does to all, its share in the agent's weight, its answers that count."""
-        for block in blocks():
-            i, k = np.append(block.first, block.second), np.append(block.second, block.first)
-            cell, share = (
-                i.astype(np.int64) * block.n_items + np.tile(block.item, 2),
-                worth[i, k] * np.tile(block.weight, 2),
-            )
-            left = np.tile(_off_item(block) + of.middle, 2) - effect[i] - effect[k]
-            columns = (share * left, share, np.tile(block.weight, 2) * (share > 0))
-            sums = (np.bincount(cell, one, K * block.n_items).reshape(K, block.n_items) for one in columns)
-            yield [np.asarray(one, dtype=np.float64) for one in sums]
+    # share of one answer of i and k in the ability of i
+    answer_share = np.divide(partners.weight, agent_weight[:, None], out=np.zeros((K, K)), where=is_scored[:, None])
+    inverse = np.linalg.pinv(answer_share * pair_weight + np.diag(is_scored * 1.0), rcond=1e-8)
+    effect = inverse @ (answer_share * (pair_total + totals.mean_answer * pair_weight)).sum(axis=1)
 
-    n_clusters, squares, size = np.zeros(K, dtype=np.int64), np.zeros(K), np.zeros(K)
-    for _, share, n in of_items():
+    scale = (K - 2) / (K - 1)
+    importance = is_scored * partners.importance
+    intercept = K / (K - 1) * float(importance @ effect / importance.sum()) if importance.any() else 0.0
+    ability = np.where(is_scored, scale * effect + intercept, np.nan)
+
+    def iter_items() -> Iterator[list[Floats]]:
+        """Yield by agent and item, float (n_agents, n_items): weighted residuals, shares, and weights of answers that count."""
+        for chunk in chunks():
+            i, k = np.append(chunk.first, chunk.second), np.append(chunk.second, chunk.first)
+            cell = i.astype(np.int64) * chunk.n_items + np.tile(chunk.item, 2)
+            weight = np.tile(chunk.weight, 2)
+            share = answer_share[i, k] * weight
+            residual = np.tile(_centre_by_item(chunk) + totals.mean_answer, 2) - effect[i] - effect[k]
+
+            columns = (share * residual, share, weight * (share > 0))
+            shape = K, chunk.n_items
+            sums = (np.bincount(cell, column, K * chunk.n_items).reshape(shape) for column in columns)
+            yield [np.asarray(table, dtype=np.float64) for table in sums]
+
+    n_clusters = np.zeros(K, dtype=np.int64)
+    share_squares, relative_variance = np.zeros((2, K))
+    for _, share, n in iter_items():
         n_clusters += (share > 0).sum(axis=1)
-        squares += (share**2).sum(axis=1)
-        size += (share**2 / np.maximum(n, 1)).sum(axis=1)
-    carried = np.where(scored[:, None], stretch * inverse, 0.0)
-    covariance = covariance_of_blocks(
-        ((carried @ moved, share) for moved, share, _ in of_items()),
+        share_squares += (share**2).sum(axis=1)
+        relative_variance += (share**2 / np.maximum(n, 1)).sum(axis=1)
+
+    propagate = np.where(is_scored[:, None], scale * inverse, 0.0)
+    covariance = covariance_of_chunks(
+        ((propagate @ residual, share) for residual, share, _ in iter_items()),
         n_clusters=n_clusters,
-        share_squares=squares,
-        size=np.where(size > 0, size, 1.0),
+        share_squares=share_squares,
+        relative_variance=np.where(relative_variance > 0, relative_variance, 1.0),
     )
-    return Reweighted(ability, np.where(scored, effect, np.nan), covariance)
+    return WeightedAbilities(ability, np.where(is_scored, effect, np.nan), covariance)

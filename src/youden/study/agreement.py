@@ -1,5 +1,6 @@
-"""Do judges agree: on agents, on items, on curl and trial by trial, and on whom they tell apart? The paper's Table 6 for
-two judges or more.
+"""Measure how far judges agree: on agents, items, curl, single answers and significant differences.
+
+This extends the paper's Table 6 to two judges or more.
 """
 
 from __future__ import annotations
@@ -21,57 +22,97 @@ from youden.stats.additive.rasch import Rasch
 from youden.stats.base.links import LINKS
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
-from youden.stats.trials.comparisons import tied_places
-from youden.study.judge_shifts import JudgeShifts, correlation, shift_words
-from youden.study.judged_runs import MatchItems, SideBySide, read_judged
-from youden.text.sentences import with_interval
+from youden.stats.trials.comparisons import rank_with_ties
+from youden.study.judge_shifts import JudgeShifts, correlation, describe_shifts
+from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
+from youden.text.sentences import format_with_interval
 from youden.types import Scores
 from youden.types.pool import Bools, Floats, or_none
 from youden.types.recommendation import Recommendation
 from youden.types.results import ABOUT, ScoreKind
 
-MOST_TURNED = 5
+MAX_REVERSED_PAIRS = 5
 
 
-class Orders:
-    """Pairs of agents that two runs' own rankings order, at 95 % each.
+class OrderComparison:
+    """Pairs of agents that the rankings of two runs order, each at 95 % per pair.
 
-    Of `n_pairs`, `one` and `other` are significantly different in that run, `both` in both; of these `n_turned` are in opposite
-    orders, the first of them as (better in the one, better in the other) in `turned`.
+    Attributes
+    ----------
+    n_pairs : int
+        Number of pairs.
+    one, other, both : int
+        Pairs that are significantly different in the first run, in the second run, and in both.
+    n_turned : int
+        Pairs that are significantly different in both, in opposite orders.
+    turned : list of (str, str)
+        The first of these, as (better in the first run, better in the second run).
     """
 
-    def __init__(self, one: Bools, other: Bools, agent_ids: Sequence[str]) -> None:
-        """one, other : bool arrays (n_agents, n_agents): whether the row's agent is significantly better than the column's."""
-        K = len(agent_ids)
-        above, below = (agents.tolist() for agents in np.nonzero(one & other.T))
-        self.n_pairs, self.one, self.other = K * (K - 1) // 2, int(one.sum()), int(other.sum())
-        self.both, self.n_turned = int((one & (other | other.T)).sum()), len(above)
-        self.turned = [
-            (agent_ids[i], agent_ids[k]) for i, k in zip(above[:MOST_TURNED], below[:MOST_TURNED], strict=True)
-        ]
+    def __init__(self, better_a: Bools, better_b: Bools, agent_ids: Sequence[str]) -> None:
+        """Compare two orders.
 
-    def words(self, names: tuple[str, str], target: Target) -> str:
-        """Format them in a sentence. names: of the two runs; target: of the runs' intervals."""
-        one, other = names
-        said = (
-            f"Of {self.n_pairs:,} pairs of agents {one} tells {self.one:,} apart and {other} {self.other:,}, by differences on "
-            f"{ABOUT[target]} (95 % a pair); {self.both:,} are told apart by both, "
+        Parameters
+        ----------
+        better_a, better_b : bool array (n_agents, n_agents)
+            Whether the row's agent is significantly better than the column's, in each run.
+        agent_ids : sequence of str
+            Ids of the agents.
+        """
+        n_agents = len(agent_ids)
+        winners_a, winners_b = (agents.tolist() for agents in np.nonzero(better_a & better_b.T))
+        is_in_both = better_a & (better_b | better_b.T)
+        reversed_pairs = zip(winners_a[:MAX_REVERSED_PAIRS], winners_b[:MAX_REVERSED_PAIRS], strict=True)
+        self.n_pairs, self.one, self.other = n_agents * (n_agents - 1) // 2, int(better_a.sum()), int(better_b.sum())
+        self.both, self.n_turned = int(is_in_both.sum()), len(winners_a)
+        self.turned = [(agent_ids[i], agent_ids[k]) for i, k in reversed_pairs]
+
+    def describe(self, names: tuple[str, str], target: Target) -> str:
+        """Describe the comparison in a sentence.
+
+        Parameters
+        ----------
+        names : (str, str)
+            Names of the two runs.
+        target : {"items-like-these", "these-items", "items-and-judges"}
+            Population that the intervals refer to.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
+        name_a, name_b = names
+        counts = (
+            f"Of {self.n_pairs:,} pairs of agents, {self.one:,} are significantly different by {name_a} and {self.other:,} by "
+            f"{name_b}, on {ABOUT[target]} (95 % per pair); {self.both:,} by both, "
         )
         if not self.n_turned:
             return (
-                f"{said}all in the same order." if self.both else f"{said}so nothing says whether their orders differ."
+                f"{counts}all in the same order."
+                if self.both
+                else f"{counts}so nothing shows whether their orders differ."
             )
-        named = ", ".join(f"{above} over {below}" for above, below in self.turned)
-        rest = f" and {self.n_turned - len(self.turned)} more" if self.n_turned > len(self.turned) else ""
-        return f"{said}{self.n_turned:,} of them in opposite orders: {one} puts {named}{rest}."
+        examples = ", ".join(f"{winner} above {loser}" for winner, loser in self.turned)
+        n_omitted = self.n_turned - len(self.turned)
+        remainder = f" and {n_omitted} more" if n_omitted else ""
+        return f"{counts}{self.n_turned:,} of them in opposite orders: {name_a} ranks {examples}{remainder}."
 
 
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Curl:
-    """Median and 95th percentile of |Δ|: data in the link's unit, predictions back on the scores' scale. None: no rectangle."""
+    """Median and 95th percentile of |Δ|, None if no rectangle is complete.
+
+    Attributes
+    ----------
+    data_median, data_p95 : float or None
+        Of the data, in the unit of the link.
+    predicted_median, predicted_p95 : float or None
+        Of the predictions of the additive fit, in the unit of the scores.
+    """
 
     data_median: float | None
     data_p95: float | None
@@ -79,30 +120,47 @@ class Curl:
     predicted_p95: float | None
 
 
-class Pairing:
-    """How far two judges agree.
+class JudgeAgreement:
+    """Agreement of two judges.
 
-    `ranking` is Spearman's ρ of the two runs' rankings, `fits` and `difficulty` those of abilities and difficulties fitted to
-    what the runs share; their intervals treat agents or items as a sample, and they are None if one side does not vary. Of
-    the `n_units` that both answered, `same` is the share of equal yes-or-no answers; `kappa` is Cohen's, `alpha` and
-    `alpha_soft` (of graded answers) Krippendorff's, None if undefined. `ceiling` is the ρ to expect of two such rankings by
-    one judge.
+    Attributes
+    ----------
+    one, other : str
+        Names of the judges.
+    ranking : Metric or None
+        Spearman's ρ of the two runs' rankings; None if one side does not vary.
+    fits, difficulty : Metric or None
+        ρ of the abilities and of the difficulties that are fitted to what the runs share. Intervals treat agents or items as a
+        sample.
+    n_units : int
+        Units that both answered.
+    same : float
+        Share of equal yes-or-no answers among them.
+    kappa : float or None
+        Cohen's κ of the yes-or-no answers; None if undefined.
+    alpha, alpha_soft : float or None
+        Krippendorff's α of yes-or-no and of graded answers; None if undefined.
+    orders : OrderComparison
+        Significant differences in both rankings.
+    ceiling : float or None
+        ρ to expect of two such rankings by one judge, √(r₁r₂) of their reliabilities; None if unknown.
     """
 
-    def __init__(self, both: SideBySide, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
-        answered = ~(np.isnan(both.hard[a]) | np.isnan(both.hard[b]))
-        hard, soft = both.hard[[a, b]][:, answered], both.soft[[a, b]][:, answered]
-        are_ranked = not np.isnan(both.abilities[[a, b]]).all(axis=1).any()
-        self.one, self.other = both.names[a], both.names[b]
+    def __init__(self, runs: AlignedRuns, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
+        """Compare judges number `a` and `b`. `fits` has the additive fit of each run to the shared scores."""
+        is_answered = ~(np.isnan(runs.hard[a]) | np.isnan(runs.hard[b]))
+        hard, soft = runs.hard[[a, b]][:, is_answered], runs.soft[[a, b]][:, is_answered]
+        are_ranked = not np.isnan(runs.abilities[[a, b]]).all(axis=1).any()
         fitted = correlation(fits[a].ability_, fits[b].ability_)
-        self.ranking = correlation(both.abilities[a], both.abilities[b]) if are_ranked else fitted
+        self.one, self.other = runs.names[a], runs.names[b]
+        self.ranking = correlation(runs.abilities[a], runs.abilities[b]) if are_ranked else fitted
         self.fits = fitted
         self.difficulty = correlation(fits[a].difficulty_, fits[b].difficulty_)
-        self.n_units, self.same = int(answered.sum()), float((hard[0] == hard[1]).mean())
+        self.n_units, self.same = int(is_answered.sum()), float((hard[0] == hard[1]).mean())
         self.kappa = or_none(cohen_kappa(*hard))
         self.alpha, self.alpha_soft = or_none(krippendorff_alpha(hard)), or_none(krippendorff_alpha(soft))
-        self.orders = Orders(both.above[a], both.above[b], both.agent_ids)
-        self.ceiling = or_none(float(np.sqrt(both.sure[a] * both.sure[b])))
+        self.orders = OrderComparison(runs.significantly_better[a], runs.significantly_better[b], runs.agent_ids)
+        self.ceiling = or_none(float(np.sqrt(runs.reliability[a] * runs.reliability[b])))
 
 
 def compare(
@@ -112,7 +170,7 @@ def compare(
     target: Target | None = None,
     families: Mapping[str, str] | None = None,
 ) -> JudgesStudy:
-    """Compare the judges of two or more runs, as `youden compare` does.
+    """Compare the judges of two or more runs.
 
     Parameters
     ----------
@@ -121,11 +179,11 @@ def compare(
     scores : {"symmetric", "row"}, default "symmetric"
         Scores to compare; "row" are those of the paper.
     match : {"id", "number"}, default "id"
-        Which items are the same: those with one id, or with one last number in it.
+        Match items by id, or by the last number in the id.
     target : {"items-like-these", "these-items"}, optional
-        Population that differences refer to. Default: what the runs say.
-    families : mapping, optional
-        Judge → the agents' family that is its own. Default: what the judges' configs say.
+        Population that differences refer to. Default: that of the runs if all agree, otherwise "items-like-these".
+    families : mapping of str to str, optional
+        Agent family that each judge belongs to, by judge name. Default: those in the judges' configs.
 
     Returns
     -------
@@ -135,36 +193,71 @@ def compare(
     Raises
     ------
     RunFolderError
-        If a file of a run is missing.
-    ConfigError, StatisticsError
-        If the runs cannot be compared.
+        If a file of a run is missing or damaged.
+    ConfigError
+        [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or [judge-family] if the
+        runs cannot be compared.
+    StatisticsError
+        [scores-empty] if no cell is shared.
 
     Examples
     --------
     >>> import youden
     >>> youden.compare(youden.read_run("runs/first"), "runs/second").words  # doctest: +SKIP
     """
-    judged = [read_judged(RunFolder(Path(run))) for run in runs]
-    both = SideBySide(judged, kind=scores, match=match, target=target, families=families)
-    return JudgesStudy(both, kind=scores)
+    judged = [read_judged_run(RunFolder(Path(run))) for run in runs]
+    aligned = AlignedRuns(judged, kind=scores, match=match, target=target, families=families)
+    return JudgesStudy(aligned, kind=scores)
 
 
-GROWN = (
-    "A run that grew is ranked here by the additive fit on what the judges' agents and items share, for comparison alone; its "
-    "own ranking, on the scale of its first agents, is in ranking.csv and its report."
+EXTENDED_NOTE = (
+    "An extended run is ranked here by the additive fit to the shared agents and items, for this comparison only; its own "
+    "ranking, on the scale of its first agents, is in ranking.csv and its report."
 )
 
 
 class JudgesStudy:
-    """The `judges` object of `youden compare --json`: how judges agree on what their runs share.
+    """Agreement of judges on the agents, items and trials that they share.
 
-    `n_compared` counts the items on which every judge has an answer; `alpha` is Krippendorff's over all judges; `agents` are
-    those whose places differ most, `items` those whose difficulties do, in SDs of each judge's; `shifts` are of every two
-    judges whose trials allow it; `recommendations` has one per run, None if the run is not fitted.
+    This is the `judges` object of `youden compare --json`.
+
+    Attributes
+    ----------
+    runs : tuple of str
+        Names of the judges.
+    n_agents, n_items, n_compared : int
+        Shared agents and items, and items on which every judge has an answer.
+    units : {"trials", "ordered pairs"}
+        What the answers refer to.
+    pairs : list of JudgeAgreement
+        Agreement of every two judges.
+    alpha : float or None
+        Krippendorff's α over all judges.
+    curl : dict of str to dict of str to Curl
+        Curl by judge and link.
+    agents : list of dict
+        Agents whose ranks differ most between the judges.
+    items : list of dict
+        Items whose difficulties differ most, in SDs of each judge's difficulties.
+    shifts : list of JudgeShifts
+        Differences between every two judges whose trials allow it.
+    target : {"items-like-these", "these-items", "items-and-judges"}
+        Population that differences refer to.
+    recommendations : tuple of Recommendation or None
+        Recommendation of each run; None if it is not fitted.
+    words : list of str
+        Conclusions in sentences.
     """
 
-    def __init__(self, both: SideBySide, *, kind: ScoreKind = "symmetric") -> None:
-        """Compare the judges of runs side by side; `kind` is that of the scores that are compared.
+    def __init__(self, aligned: AlignedRuns, *, kind: ScoreKind = "symmetric") -> None:
+        """Compare judges.
+
+        Parameters
+        ----------
+        aligned : AlignedRuns
+            The runs, with scores of the same kind.
+        kind : {"symmetric", "row"}, default "symmetric"
+            Kind of the scores.
 
         Raises
         ------
@@ -172,102 +265,121 @@ class JudgesStudy:
             [scores-empty] if no cell is shared.
         """
         fits = [
-            ClippedLinear().fit(
-                Scores.from_matrices(
-                    value, weight, role="train", kind=kind, agent_ids=both.agent_ids, item_ids=both.item_ids
-                )
-            )
-            for value, weight in zip(both.scores, both.weight, strict=True)
+            _fit_scores(aligned, value, weight, kind=kind)
+            for value, weight in zip(aligned.scores, aligned.weight, strict=True)
         ]
-        places = np.stack([tied_places(fit.ability_) for fit in fits])
-        widest = np.argsort(-np.ptp(places, axis=0), kind="stable")[:MOST_SHOWN].tolist()
+        ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
+        agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
         scaled = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
-        gaps = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)
-        hardest = np.argsort(-gaps, kind="stable")[:MOST_SHOWN].tolist()
-        shifts, too_few = _shifts(both)
-        self.runs, self.n_agents, self.n_items = both.names, len(both.agent_ids), len(both.item_ids)
-        self.n_compared, self.units = int((both.weight > 0).any(axis=1).all(axis=0).sum()), both.units
-        self.pairs = [Pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2)]
-        self.alpha = or_none(krippendorff_alpha(both.hard))
-        named_scores = zip(both.names, both.scores, strict=True)
-        self.curl = {name: {link: curl_of(value, link) for link in LINKS} for name, value in named_scores}
+        ranges = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)
+        items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
+        shifts, skipped = _compute_shifts(aligned)
+        has_answer = (aligned.weight > 0).any(axis=1)
+
+        self.runs, self.n_agents, self.n_items = aligned.names, len(aligned.agent_ids), len(aligned.item_ids)
+        self.n_compared, self.units = int(has_answer.all(axis=0).sum()), aligned.units
+        self.pairs = [JudgeAgreement(aligned, fits, a, b) for a, b in combinations(range(len(fits)), 2)]
+        self.alpha = or_none(krippendorff_alpha(aligned.hard))
+        self.curl = {
+            name: {link: measure_curl_on_link(scores, link) for link in LINKS}
+            for name, scores in zip(aligned.names, aligned.scores, strict=True)
+        }
         self.agents: list[dict[str, Any]] = [
-            {"agent": both.agent_ids[i], "places": places[:, i].tolist()} for i in widest
+            {"agent": aligned.agent_ids[i], "places": ranks[:, i].tolist()} for i in agents
         ]
         self.items: list[dict[str, Any]] = [
-            {"item": both.item_ids[j], "difficulty": [or_none(x) for x in scaled[:, j]]} for j in hardest
+            {"item": aligned.item_ids[j], "difficulty": [or_none(value) for value in scaled[:, j]]} for j in items
         ]
-        self.shifts, self.target, self.recommendations = shifts, both.target, both.recommendations
+        self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
         self.words = [
-            *_words(self.pairs, both.units, both.target),
-            *recommendation_words(both.names, both.recommendations),
-            *([GROWN] if both.grown else []),
-            *(line for one in shifts for line in shift_words(one)),
-            *too_few,
+            *_describe_agreement(self.pairs, aligned.units, aligned.target),
+            *describe_recommendations(aligned.names, aligned.recommendations),
+            *([EXTENDED_NOTE] if aligned.has_extended_run else []),
+            *(line for judge_shifts in shifts for line in describe_shifts(judge_shifts)),
+            *skipped,
         ]
 
 
-def _shifts(both: SideBySide) -> tuple[list[JudgeShifts], list[str]]:
-    """Of every two judges, the later against the earlier; and why there are none of some."""
-    found, few = [], []
-    for one, other in combinations(range(len(both.names)), 2):
+def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: ScoreKind) -> ClippedLinear:
+    """Fit the additive model to the scores of one run, float arrays (n_agents, n_items)."""
+    scores = Scores.from_matrices(
+        value, weight, role="train", kind=kind, agent_ids=aligned.agent_ids, item_ids=aligned.item_ids
+    )
+    return ClippedLinear().fit(scores)
+
+
+def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]:
+    """Compute the shifts of every two judges, the later relative to the earlier, and the reasons why some are missing."""
+    shifts, skipped = [], []
+    for a, b in combinations(range(len(aligned.names)), 2):
         try:
-            found.append(JudgeShifts(both, one, other))
+            shifts.append(JudgeShifts(aligned, a, b))
         except StatisticsError as error:
-            few.append(f"{both.names[one]} and {both.names[other]}: {error.message}")
-    return found, few
+            skipped.append(f"{aligned.names[a]} and {aligned.names[b]}: {error.message}")
+    return shifts, skipped
 
 
-def recommendation_words(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
-    """Format what each run recommends, one line per run, and what all runs have in common; nothing if no run is fitted."""
+def describe_recommendations(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
+    """Yield one line per run with its recommendation, then what the runs have in common; nothing if no run is fitted."""
     fitted = [recommendation for recommendation in recommendations if recommendation is not None]
     if not fitted:
         return
     for name, recommendation in zip(names, recommendations, strict=True):
         text = "No recommendation: the run is not fitted." if recommendation is None else recommendation.text
         yield f"By {name}: {text}"
-    if len(fitted) < len(recommendations) or any(each.form == "none" for each in fitted):
+    if len(fitted) < len(recommendations) or any(recommendation.form == "none" for recommendation in fitted):
         return
-    shared = [agent for agent in fitted[0].agents if all(agent in each.agents for each in fitted[1:])]
-    names_shown = f"{', '.join(shared[:3])}{f' and {len(shared) - 3} more' if len(shared) > 3 else ''}"
-    if all(each.form == "recommended" and set(each.agents) == set(shared) for each in fitted):
-        yield f"The runs agree: {names_shown}."
+    first, *others = fitted
+    shared = [agent for agent in first.agents if all(agent in recommendation.agents for recommendation in others)]
+    remainder = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
+    shared_names = f"{', '.join(shared[:3])}{remainder}"
+    is_unanimous = all(
+        recommendation.form == "recommended" and set(recommendation.agents) == set(shared) for recommendation in fitted
+    )
+    if is_unanimous:
+        yield f"The runs agree: {shared_names}."
     elif shared:
-        yield f"The runs differ. Recommended by, or a candidate of, every run: {names_shown}."
+        yield f"The runs differ. Recommended by, or a candidate of, every run: {shared_names}."
     else:
         yield "The runs differ. No agent is recommended by, or a candidate of, every run."
 
 
-def curl_of(scores: Floats, link: str) -> Curl:
-    """Curl of scores float[K, J] on `link`, of the data and of the additive fit's predictions."""
+def measure_curl_on_link(scores: Floats, link: str) -> Curl:
+    """Measure the curl of scores, float array (n_agents, n_items), on a link, and that of the additive fit's predictions."""
     try:
         data = curl_quantiles(LINKS[link].forward(scores)).tolist()
     except StatisticsError:
         return Curl(None, None, None, None)
-    return Curl(*data, *curl_quantiles(Rasch(link=link).fit(scores).predict()).tolist())
+    predicted = curl_quantiles(Rasch(link=link).fit(scores).predict()).tolist()
+    return Curl(*data, *predicted)
 
 
-def _words(pairs: Sequence[Pairing], units: str, target: Target) -> Iterator[str]:
+def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Target) -> Iterator[str]:
+    """Yield sentences on the agreement of every two judges."""
     for pair in pairs:
-        names, found = f"{pair.one} and {pair.other}", pair.ranking
-        if found is None:
-            yield f"{names}: one of them ranks no agent above another, so nothing correlates."
-            continue
-        if pair.same == 1:
-            yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing says that they differ."
-        rho = with_interval(found.value, found.low, found.high, why=found.method)
-        kappa = "undefined (one answer throughout)" if pair.kappa is None else f"{pair.kappa:.2f}"
-        yield (
-            f"{names} rank agents alike at ρ = {rho}; on {pair.n_units:,} {units} both answered they "
-            f"give the same yes or no {pair.same:.0%} of the time, κ = {kappa}."
-        )
-        if pair.ceiling is not None:
-            yield (
-                f"By the errors of both rankings, two such runs of one judge would agree at about ρ = {pair.ceiling:.2f}: "
-                "only a ρ clearly below that says that the judges differ."
-            )
-        yield pair.orders.words((pair.one, pair.other), target)
-        if pair.kappa is not None and pair.kappa < 0.4 and found.value > 0.8:
-            yield f"{names} agree on the ranking far better than on single {units}: means hide what calls disagree on."
+        yield from _describe_pair(pair, units, target)
     if units != "trials":
-        yield "A run without trials of its own is compared by ordered pairs: D ≥ ½ counts as a yes, graded answers are D."
+        yield "A run without trials is compared by ordered pairs: D ≥ ½ counts as a yes, graded answers are D."
+
+
+def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
+    names, ranking = f"{pair.one} and {pair.other}", pair.ranking
+    if ranking is None:
+        yield f"{names}: one of the rankings does not vary, so no correlation is defined."
+        return
+    if pair.same == 1:
+        yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing shows that they differ."
+    rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
+    kappa = "undefined (all answers are equal)" if pair.kappa is None else f"{pair.kappa:.2f}"
+    yield (
+        f"The rankings of {names} correlate with ρ = {rho}; on {pair.n_units:,} {units} that both answered, they give the same "
+        f"yes or no in {pair.same:.0%} of cases, κ = {kappa}."
+    )
+    if pair.ceiling is not None:
+        yield (
+            f"By the standard errors of both rankings, two such runs of one judge would correlate with about "
+            f"ρ = {pair.ceiling:.2f}: only a ρ clearly below that shows that the judges differ."
+        )
+    yield pair.orders.describe((pair.one, pair.other), target)
+    if pair.kappa is not None and pair.kappa < 0.4 and ranking.value > 0.8:
+        yield f"{names} agree on the ranking far better than on single {units}: disagreements average out."

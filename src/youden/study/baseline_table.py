@@ -1,7 +1,7 @@
-"""The additive model against others at one coverage, fair and paper settings side by side: the paper's Table 5 over seeds.
+"""Compare the additive model with other estimators at one coverage of cells, as in the paper's Table 5, over seeds.
 
-Two doubts are told apart. Over items: would other items of this kind give the same order? Over seeds: would other holdouts and
-cells of these items? Seeds repeat the same items, so however many they are, they cannot answer the first.
+Two standard errors are reported separately: over items (would other items of this kind give the same order?) and over seeds
+(would other holdouts and cells of the same items?). All seeds use the same items, so more seeds do not reduce the first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from youden.protocol.designs.cell_designs import NLogN
 from youden.protocol.designs.repair import StarvedError
 from youden.run_keys import SplitRule
 from youden.stats.baselines import BASELINES, Baseline
-from youden.streams import own_stream, stream
-from youden.study.grid import Spread, draw_folds, grid
+from youden.streams import standalone_stream, stream
+from youden.study.grid import SeedSummary, draw_folds, open_grid
 from youden.study.known_groups import Contrast
-from youden.study.replaying import World
+from youden.study.replaying import RecordedAnswers
 from youden.types import Progress
 from youden.types.pool import Bools, Floats, Json, plain_fields
 from youden.types.results import ScoreKind
@@ -34,19 +34,34 @@ Order = Literal["better", "worse", "open"]
 
 @dataclass(frozen=True)
 class BaselineRow:
-    """One estimator over seeds: RMSE on held-out cells, rank correlations to the dense training fit of clipped-linear, AUC.
+    """One estimator over seeds.
 
-    behind: its RMSE less clipped-linear's on the same split and cells, over seeds. se_items: standard error of its mean over
-    items of this kind, from resampled items; se_seeds: over other holdouts and cells of the same items, None with one seed.
-    order: against clipped-linear, `open` where the mean is within what both errors leave at 95 % over all rows.
+    Attributes
+    ----------
+    name : str
+        Registered name.
+    rmse : SeedSummary
+        RMSE on held-out cells.
+    rho, tau : SeedSummary
+        Rank correlations of its abilities with those of clipped-linear on all training cells.
+    auc : SeedSummary or None
+        AUC of its abilities for known groups; None without groups.
+    behind : SeedSummary
+        Its RMSE minus that of clipped-linear on the same split and cells.
+    se_items : float
+        Standard error of the mean of `behind` over items of this kind, from resampled items.
+    se_seeds : float or None
+        Standard error over holdouts and cells of the same items; None with one seed.
+    order : {"better", "worse", "open"}
+        Comparison with clipped-linear; "open" if `behind` is not significant at 95 % over all rows, by both standard errors.
     """
 
     name: str
-    rmse: Spread
-    rho: Spread
-    tau: Spread
-    auc: Spread | None
-    behind: Spread
+    rmse: SeedSummary
+    rho: SeedSummary
+    tau: SeedSummary
+    auc: SeedSummary | None
+    behind: SeedSummary
     se_items: float
     se_seeds: float | None
     order: Order
@@ -54,16 +69,28 @@ class BaselineRow:
 
 @dataclass(frozen=True)
 class BaselinesStudy:
-    """Rows in the registry's order. coverage: share of all cells that every estimator saw."""
+    """Comparison of estimators.
+
+    Attributes
+    ----------
+    rule : {"shared", "own"}
+        Holdout rule.
+    kind : {"symmetric", "row"}
+        Kind of the scores.
+    coverage : SeedSummary
+        Share of all cells that every estimator is fitted to.
+    rows : tuple of BaselineRow
+        One per estimator, clipped-linear first.
+    """
 
     rule: SplitRule
     kind: ScoreKind
-    coverage: Spread
+    coverage: SeedSummary
     rows: tuple[BaselineRow, ...]
 
 
 def study_baselines(
-    world: World,
+    recorded: RecordedAnswers,
     *,
     names: Sequence[str] | None = None,
     n_seeds: int = 10,
@@ -74,108 +101,177 @@ def study_baselines(
     groups: Contrast | None = None,
     progress: Progress | None = None,
 ) -> BaselinesStudy:
-    """Every named baseline (all that are registered if None) on the same `n_seeds` splits and n log n cells of `world`.
+    """Compare estimators on the same random splits and n log n cells of a dense run.
 
-    Items are resampled with the fits as they are: models are not fitted again.
+    Parameters
+    ----------
+    recorded : RecordedAnswers
+        Answers of a dense run.
+    names : sequence of str, optional
+        Registered baselines to compare with clipped-linear. Default: all.
+    n_seeds : int, default 10
+        Number of splits.
+    rule : {"shared", "own"}, default "shared"
+        Holdout rule.
+    kind : {"symmetric", "row"}, default "row"
+        Kind of the scores.
+    c : float, default 1.6
+        Constant of the n log n design, which determines the number of cells.
+    holdout : float, default 0.2
+        Fraction of cells that are held out.
+    groups : Contrast, optional
+        Groups for the AUC.
+    progress : Progress, optional
+        Receiver of progress updates.
 
-    Raises: StatisticsError [study-seeds]; ConfigError [unknown-baseline]; PlanError [d-core], [holdout].
+    Returns
+    -------
+    BaselinesStudy
+        One row per estimator. Standard errors over items come from resampled items, without new fits.
+
+    Raises
+    ------
+    StatisticsError
+        [study-seeds] if `n_seeds` is below 1.
+    ConfigError
+        [unknown-baseline] if a baseline is not registered.
+    PlanError
+        [d-core], [holdout] if the cells or the holdout cannot be drawn.
     """
-    tried = list(dict.fromkeys(["clipped-linear", *(names or BASELINES)]))
-    makers = {name: BASELINES.load(name) for name in tried}
-    folds = draw_folds(world, n_seeds, rule=rule, kind=kind, holdout=holdout)
-    chosen = [_chosen(world, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
+    all_names = list(dict.fromkeys(["clipped-linear", *(names or BASELINES)]))
+    factories = {name: BASELINES.load(name) for name in all_names}
+    folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
+    cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
+
     tables = []
-    with grid(n_seeds, n_rows=len(tried), what="fits", progress=progress) as drawn:
-        for make in makers.values():
+    with open_grid(n_seeds, n_rows=len(all_names), what="fits", progress=progress) as evaluate_row:
+        for factory in factories.values():
 
-            def figures(seed: int, make: Callable[[], Baseline] = make) -> list[float]:
-                fold, model = folds[seed], make()
-                kept = fold.kept_by(model, np.where(chosen[seed], fold.train, np.nan), groups)
-                error = (model.predict() - fold.held) ** 2
-                return [*kept, *np.nansum(error, axis=0).tolist(), *(~np.isnan(error)).sum(axis=0).tolist()]
+            def compute_figures(seed: int, factory: Callable[[], Baseline] = factory) -> list[float]:
+                fold, model = folds[seed], factory()
+                figures = fold.evaluate(model, np.where(cells[seed], fold.train, np.nan), groups)
+                squared_error = (model.predict() - fold.held_out) ** 2
+                sums_by_item = np.nansum(squared_error, axis=0).tolist()
+                counts_by_item = (~np.isnan(squared_error)).sum(axis=0).tolist()
+                return [*figures, *sums_by_item, *counts_by_item]
 
-            found = drawn(figures)
-            if isinstance(found, PlanError):
-                raise found
-            tables.append(found)
-    kept = np.stack([table[:, :4] for table in tables], axis=1)
-    squares, counts = np.stack([table[:, 4:].reshape(n_seeds, 2, -1) for table in tables], axis=2).swapaxes(0, 1)
-    behind = kept[:, :, 0] - kept[:, :1, 0]
-    se_items = _error_over_items(np.ascontiguousarray(squares), np.ascontiguousarray(counts))
-    reach = float(ndtri(1 - (1 - LEVEL) / 2 / max(len(tried) - 1, 1)))
+            table = evaluate_row(compute_figures)
+            if isinstance(table, PlanError):
+                raise table
+            tables.append(table)
+
+    # columns: RMSE, ρ, τ, AUC, then sums and counts of squared errors by item
+    figures = np.stack([table[:, :4] for table in tables], axis=1)
+    by_item = np.stack([table[:, 4:].reshape(n_seeds, 2, -1) for table in tables], axis=2)
+    squares, counts = by_item.swapaxes(0, 1)
+    behind = figures[:, :, 0] - figures[:, :1, 0]
+    se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts))
+    n_comparisons = max(len(all_names) - 1, 1)
+    critical_value = float(ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
     rows = [
-        _row(name, kept[:, place], behind[:, place], se_items=float(se_items[place]), reach=reach)
-        for place, name in enumerate(tried)
+        _make_row(name, figures[:, k], behind[:, k], se_items=float(se_items[k]), critical_value=critical_value)
+        for k, name in enumerate(all_names)
     ]
-    covered = np.array([cells.sum() / world.pool.present.sum() for cells in chosen])
-    return BaselinesStudy(rule, kind, Spread.of(covered), tuple(rows))
+    coverage = np.array([chosen.sum() / recorded.pool.present.sum() for chosen in cells])
+    return BaselinesStudy(rule, kind, SeedSummary.from_values(coverage), tuple(rows))
 
 
-def _chosen(world: World, train: Bools, *, c: float, seed: int) -> Bools:
+def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
+    """Choose n log n of the training cells, bool arrays (n_agents, n_items); errors name the agent or item by its id."""
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
     except StarvedError as error:
-        named = world.pool.agents if error.side == "agent" else world.pool.items
-        raise error.named(named[error.position].id) from error
+        members = recorded.pool.agents if error.side == "agent" else recorded.pool.items
+        raise error.with_name(members[error.position].id) from error
 
 
-def _error_over_items(squares: Floats, counts: Floats) -> Floats:
-    """SE of the mean over seeds of each model's RMSE less the first one's, items resampled: float[models].
+def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
+    """Compute the standard error over items of each model's mean RMSE minus that of the first model, by bootstrap.
 
-    squares: float[seeds, models, J], sums of squared errors of an item's held-out cells; counts: how many they are.
+    squares, counts : float arrays (n_seeds, n_models, n_items), sums of squared errors of held-out cells, and numbers of cells
+
+    Returns a float array (n_models,).
     """
     n_items = counts.shape[2]
-    drawn = own_stream(0).multinomial(n_items, np.full(n_items, 1 / n_items), size=N_RESAMPLES).astype(np.float64)
-    rmse_ = np.sqrt((squares @ drawn.T) / np.maximum(counts @ drawn.T, 1)).mean(axis=0)
-    return np.asarray((rmse_ - rmse_[0]).std(axis=1, ddof=1))
+    weights = (
+        standalone_stream(0).multinomial(n_items, np.full(n_items, 1 / n_items), size=N_RESAMPLES).astype(np.float64)
+    )
+    # mean over seeds, for each model and resample
+    mean_rmse = np.sqrt((squares @ weights.T) / np.maximum(counts @ weights.T, 1)).mean(axis=0)
+    return np.asarray((mean_rmse - mean_rmse[0]).std(axis=1, ddof=1))
 
 
-def _row(name: str, figures: Floats, behind: Floats, *, se_items: float, reach: float) -> BaselineRow:
-    rmse_, rho, tau, auc = figures.T
+def _make_row(name: str, figures: Floats, behind: Floats, *, se_items: float, critical_value: float) -> BaselineRow:
+    """Summarize one estimator. figures : float array (n_seeds, 4); behind : float array (n_seeds,)"""
+    rmse, rho, tau, auc = figures.T
     se_seeds = float(behind.std(ddof=1)) / len(behind) ** 0.5 if len(behind) > 1 else None
     mean = float(behind.mean())
-    carried = abs(mean) > reach * hypot(se_items, se_seeds or 0.0)
+    order: Order = "open"
+    if abs(mean) > critical_value * hypot(se_items, se_seeds or 0.0):
+        order = "better" if mean < 0 else "worse"
     return BaselineRow(
-        name,
-        Spread.of(rmse_),
-        Spread.of(rho),
-        Spread.of(tau),
-        None if np.isnan(auc).any() else Spread.of(auc),
-        Spread.of(behind),
-        se_items,
-        se_seeds,
-        "open" if not carried else "better" if mean < 0 else "worse",
+        name=name,
+        rmse=SeedSummary.from_values(rmse),
+        rho=SeedSummary.from_values(rho),
+        tau=SeedSummary.from_values(tau),
+        auc=None if np.isnan(auc).any() else SeedSummary.from_values(auc),
+        behind=SeedSummary.from_values(behind),
+        se_items=se_items,
+        se_seeds=se_seeds,
+        order=order,
     )
 
 
-def baselines_words(study: BaselinesStudy) -> tuple[str, ...]:
-    """Who is ahead of clipped-linear, and what the differences are certain about: other items, and other holdouts or not."""
-    n = study.coverage.n
-    said = [f"Rule `{study.rule}`, {study.coverage.mean:.1%} of all cells, paired over {n} seed{'s' if n > 1 else ''}."]
-    where = "On this one holdout " if n == 1 else ""
-    kinds: dict[Order, str] = {
-        "better": f"{where}better than clipped-linear",
-        "worse": f"{where}worse than clipped-linear",
-        "open": "no order supported against clipped-linear",
+def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
+    """Describe which estimators are better or worse than clipped-linear.
+
+    Parameters
+    ----------
+    study : BaselinesStudy
+        The comparison.
+
+    Returns
+    -------
+    tuple of str
+        Settings, estimators by order, and what the standard errors refer to.
+    """
+    n_seeds = study.coverage.n
+    plural = "s" if n_seeds > 1 else ""
+    sentences = [f"Rule `{study.rule}`, {study.coverage.mean:.1%} of all cells, paired over {n_seeds} seed{plural}."]
+    condition = "On this one holdout, " if n_seeds == 1 else ""
+    headings: dict[Order, str] = {
+        "better": f"{condition}better than clipped-linear",
+        "worse": f"{condition}worse than clipped-linear",
+        "open": "not significantly different from clipped-linear",
     }
-    for order, words in kinds.items():
-        found = ", ".join(
-            f"{row.name} ({row.behind.mean:+.4f} ± {row.se_items:.4f})" for row in study.rows[1:] if row.order == order
-        )
-        if found:
-            said.append(f"{words[0].upper()}{words[1:]}: {found}.")
-    said.append(
-        "In brackets: RMSE less clipped-linear's, and its standard error over items of this kind, from resampled items. "
-        + (
-            "One seed is one holdout and one draw of cells: nothing is claimed of others. Give --seeds 10."
-            if n == 1
-            else f"An order is claimed beyond that error and the one over seeds together, at {LEVEL:.0%} over all models."
-        )
+    for order, heading in headings.items():
+        rows = [row for row in study.rows[1:] if row.order == order]
+        if rows:
+            differences = ", ".join(f"{row.name} ({row.behind.mean:+.4f} ± {row.se_items:.4f})" for row in rows)
+            sentences.append(f"{heading[0].upper()}{heading[1:]}: {differences}.")
+    caveat = f"Differences are significant at {LEVEL:.0%} over all models, by it and the standard error over seeds."
+    if n_seeds == 1:
+        caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --seeds 10."
+    sentences.append(
+        "In parentheses: RMSE minus that of clipped-linear, and its standard error over items of this kind, from resampled "
+        "items. " + caveat
     )
-    return tuple(said)
+    return tuple(sentences)
 
 
-def baselines_json(study: BaselinesStudy) -> dict[str, Json]:
-    """The `baselines` object of `youden study baselines --json`."""
+def baselines_to_json(study: BaselinesStudy) -> dict[str, Json]:
+    """Convert a comparison of estimators to a JSON object.
+
+    Parameters
+    ----------
+    study : BaselinesStudy
+        The comparison.
+
+    Returns
+    -------
+    dict
+        The `baselines` object of `youden study baselines --json`: the fields of the comparison, with `kind` as "scores", and
+        sentences as "words".
+    """
     facts = plain_fields(study)
-    return {"scores": facts.pop("kind"), **facts, "words": list(baselines_words(study))}
+    return {"scores": facts.pop("kind"), **facts, "words": list(describe_baselines(study))}

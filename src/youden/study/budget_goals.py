@@ -1,6 +1,6 @@
-"""What a budget study supports, in words: the cheapest design that meets a goal, and what the figures do not carry.
+"""Recommend the cheapest design of a budget study that meets a goal, and describe what the study does not support.
 
-Nothing is recommended that was not tried.
+Only designs and budgets that were studied are recommended.
 """
 
 from __future__ import annotations
@@ -11,50 +11,76 @@ from typing import Literal, get_args
 
 from youden.errors import ConfigError
 from youden.study.budget_curves import BudgetRow, BudgetStudy
-from youden.study.link_curl import LITTLE
-from youden.text.sentences import counted
+from youden.study.link_curl import MIN_R2
+from youden.text.sentences import format_count
 from youden.types.pool import Json, or_none
 
 Measure = Literal["rho", "recall", "halfwidth", "regret"]
-SMALL = ("halfwidth", "regret")
-"""What is to be small."""
-FEW_SLOTS = 15
-FEW_SEEDS = 20
-"""Below it the share of intervals that hold is mostly luck."""
+MINIMIZED = ("halfwidth", "regret")
+"""Measures for which small values are good."""
+MIN_BLOCKS = 15
+MIN_SEEDS = 20
+"""Number of seeds below which the estimated coverage of intervals is too imprecise to report."""
 HIGH_FPR = 0.02
+MIN_COVERAGE, MAX_COVERAGE = 0.93, 0.985
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Mean ρ or top-k recall at least `value`; or mean half width of the intervals, or mean regret, at most that."""
+    """Bound that a design must meet.
+
+    Attributes
+    ----------
+    measure : {"rho", "recall", "halfwidth", "regret"}
+        Mean over seeds that is bounded.
+    value : float
+        Minimum of ρ or recall, or maximum of half-width or regret.
+    """
 
     measure: Measure
     value: float
 
-    def met(self, row: BudgetRow) -> bool:
-        figure = self.figure(row)
-        return figure is not None and (figure <= self.value if self.measure in SMALL else figure >= self.value)
+    def is_met(self, row: BudgetRow) -> bool:
+        """Return True if the row has the measure and it meets the bound."""
+        figure = self.get_figure(row)
+        if figure is None:
+            return False
+        return figure <= self.value if self.measure in MINIMIZED else figure >= self.value
 
-    def figure(self, row: BudgetRow) -> float | None:
-        return {"rho": row.rho_mean, "recall": row.recall, "halfwidth": row.halfwidth, "regret": row.regret}[
-            self.measure
-        ]
+    def get_figure(self, row: BudgetRow) -> float | None:
+        """Return the measure of a row; None if the row does not have it."""
+        figures = {"rho": row.rho_mean, "recall": row.recall, "halfwidth": row.halfwidth, "regret": row.regret}
+        return figures[self.measure]
 
     def __str__(self) -> str:
         names = {
             "rho": "mean ρ ≥",
             "recall": "mean top-k recall ≥",
-            "halfwidth": "mean half width ≤",
+            "halfwidth": "mean half-width ≤",
             "regret": "mean regret ≤",
         }
         return f"{names[self.measure]} {self.value:g}"
 
 
 def parse_goal(text: str) -> Goal:
-    """`rho=0.97`, `recall=0.8`, `halfwidth=0.03` or `regret=0.01`; a number alone is a ρ.
+    """Parse a goal from text.
 
-    Raises: ConfigError [goal].
+    Parameters
+    ----------
+    text : str
+        Measure and bound, such as "rho=0.97", "recall=0.8", "halfwidth=0.03" or "regret=0.01"; a number alone is a bound on ρ.
 
+    Returns
+    -------
+    Goal
+
+    Raises
+    ------
+    ConfigError
+        [goal] if the measure is unknown, or the bound is not a number in (0, 1].
+
+    Examples
+    --------
     >>> parse_goal("0.95")
     Goal(measure='rho', value=0.95)
     """
@@ -64,18 +90,26 @@ def parse_goal(text: str) -> Goal:
         value = float(number)
     except ValueError:
         value = -1.0
-    for known in get_args(Measure):
-        if measure == known and 0 < value <= 1:
-            return Goal(known, value)
+    for choice in get_args(Measure):
+        if measure == choice and 0 < value <= 1:
+            return Goal(choice, value)
     raise ConfigError(
-        f"The goal is {text!r}. Give rho=0.97, recall=0.8, halfwidth=0.03 or regret=0.01, a number above 0 and up to 1.",
+        f"The goal is not valid: got {text!r}. Set rho=0.97, recall=0.8, halfwidth=0.03 or regret=0.01, a number in (0, 1].",
         slug="goal",
     )
 
 
 @dataclass(frozen=True)
 class BudgetRecommendation:
-    """Recommended design and budget row, both None if nothing tried meets the goal; then `best` comes nearest to it."""
+    """Recommended design and budget.
+
+    Attributes
+    ----------
+    design, row : str, BudgetRow or None
+        The recommendation; None if nothing meets the goal.
+    best : (str, BudgetRow)
+        Design and row with the best value of the goal's measure.
+    """
 
     design: str | None
     row: BudgetRow | None
@@ -83,113 +117,161 @@ class BudgetRecommendation:
 
 
 def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
-    """Find the design and the budget with the fewest calls that meet `goal`."""
-    drawn = [(design, row) for design, rows in study.designs.items() for row in rows if goal.figure(row) is not None]
-    if not drawn:
-        raise ConfigError(f"Nothing tried has what the goal '{goal}' asks for. State a goal in rho.", slug="goal")
-    sign = -1 if goal.measure in SMALL else 1
-    best = max(drawn, key=lambda found: sign * (goal.figure(found[1]) or 0.0))
-    meeting = [found for found in drawn if goal.met(found[1])]
+    """Find the design and the budget with the fewest calls that meet a goal.
+
+    Parameters
+    ----------
+    study : BudgetStudy
+        The study.
+    goal : Goal
+        The goal.
+
+    Returns
+    -------
+    BudgetRecommendation
+        The recommendation, and the best row.
+
+    Raises
+    ------
+    ConfigError
+        [goal] if no row has the measure of the goal.
+    """
+    candidates = [
+        (design, row) for design, rows in study.designs.items() for row in rows if goal.get_figure(row) is not None
+    ]
+    if not candidates:
+        raise ConfigError(
+            f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal"
+        )
+    sign = -1 if goal.measure in MINIMIZED else 1
+    best = max(candidates, key=lambda candidate: sign * (goal.get_figure(candidate[1]) or 0.0))
+    meeting = [candidate for candidate in candidates if goal.is_met(candidate[1])]
     if not meeting:
         return BudgetRecommendation(None, None, best)
-    design, row = min(meeting, key=lambda found: found[1].calls or 0.0)
+    design, row = min(meeting, key=lambda candidate: candidate[1].calls or 0.0)
     return BudgetRecommendation(design, row, best)
 
 
-def budget_words(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
-    """Plain sentences: the recommendation beside the ceiling, then what the figures do not support."""
-    return (_recommended(study, goal), *_at_the_top(study, goal), *_doubts(study))
+def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
+    """Describe the recommendation of a budget study and its limits.
+
+    Parameters
+    ----------
+    study : BudgetStudy
+        The study.
+    goal : Goal
+        The goal.
+
+    Returns
+    -------
+    tuple of str
+        The recommendation and the ceiling, recall and regret at the top, and what the figures do not support.
+    """
+    return (_describe_recommendation(study, goal), *_describe_top(study, goal), *_describe_limits(study))
 
 
-def _recommended(study: BudgetStudy, goal: Goal) -> str:
-    found = recommend(study, goal)
+def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
+    recommendation = recommend(study, goal)
     rho = study.halves.rho
-    ceiling = f"The run's own ceiling, ρ between the dense rankings of two disjoint halves of its items, is {rho:.3f}."
-    if found.row is not None:
-        return f"Cheapest tried that reaches {goal}: {_named(found.design, found.row, goal)}. {ceiling}"
-    design, row = found.best
-    beyond = goal.measure == "rho" and goal.value > rho
-    above = (
-        " The goal lies above that: more calls on these items repeat their noise, more items are needed."
-        if beyond
-        else ""
+    ceiling = (
+        f"The ceiling of this run, ρ between the dense rankings of two disjoint halves of its items, is {rho:.3f}."
     )
-    return f"Short of the goal {goal}: the best tried is {_named(design, row, goal)}. {ceiling}{above}"
+    if recommendation.row is not None:
+        row = _format_row(recommendation.design, recommendation.row, goal)
+        return f"Cheapest design that reaches {goal}: {row}. {ceiling}"
+    design, best_row = recommendation.best
+    caveat = ""
+    if goal.measure == "rho" and goal.value > rho:
+        caveat = " The goal is above it: more calls on these items repeat their noise, so more items are needed."
+    return f"No design that was studied reaches {goal}: the best is {_format_row(design, best_row, goal)}. {ceiling}{caveat}"
 
 
-def _at_the_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
-    """What the row spoken of finds of the best agents, beside what two halves of the items find of each other's."""
-    found = recommend(study, goal)
-    row = found.row or found.best[1]
+def _describe_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
+    """Describe recall and regret of the recommended (or best) row, with the recall between two halves of the items."""
+    recommendation = recommend(study, goal)
+    row = recommendation.row or recommendation.best[1]
     if row.recalls is not None:
         shares = ", ".join(
             f"{share:.2f} of the top {k} ({study.halves.recalls[k]:.2f})" for k, share in row.recalls.items()
         )
         yield (
-            f"It finds {shares}; in brackets, what one half of the items finds of the other's. ρ is over all agents: read these "
-            "where the best ones are to be told apart."
+            f"It finds {shares}; in parentheses, what one half of the items finds of the other's. ρ covers all agents: use these "
+            "shares if the best agents matter."
         )
     if row.regret is not None:
-        yield f"The best agent is better than the one that comes first there by {row.regret:.3f} on average."
+        yield f"The best agent is better than the first-ranked one by {row.regret:.3f} on average."
 
 
-def _named(design: str | None, row: BudgetRow, goal: Goal) -> str:
+def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
     usd = "" if row.usd is None else f", ${row.usd:,.2f}"
-    spread = f" ± {row.rho_sd:.3f}" if goal.measure == "rho" and row.rho_sd is not None else ""
-    trials = "" if row.trials is None else f"{row.trials:,.0f} trials an agent, "
-    return f"{design} at {row.asked} ({trials}{row.calls:,.0f} calls{usd}) with {goal.figure(row):.3f}{spread}"
+    sd = f" ± {row.rho_sd:.3f}" if goal.measure == "rho" and row.rho_sd is not None else ""
+    trials = "" if row.trials is None else f"{row.trials:,.0f} trials per agent, "
+    return f"{design} at {row.asked} ({trials}{row.calls:,.0f} calls{usd}) with {goal.get_figure(row):.3f}{sd}"
 
 
-def _doubts(study: BudgetStudy) -> Iterator[str]:
+def _describe_limits(study: BudgetStudy) -> Iterator[str]:
+    """Describe what limits the conclusions: false positives, misfit of the model, few blocks or seeds, wrong coverage."""
     if study.fpr > HIGH_FPR:
         yield (
-            f"The judge's false-positive rate is {study.fpr:.1%}: designs with one pooled rate (cyclic, adaptive) aim at a "
-            "slightly different value than the dense run, which takes off each pair's own, and their intervals miss it at times."
+            f"The judge's false-positive rate is {study.fpr:.1%}: designs with one pooled rate (cyclic, adaptive) estimate a "
+            "slightly different value than the dense run, which subtracts the rate of each pair, so their coverage is lower."
         )
-    if study.r2 < LITTLE:
+    if study.r2 < MIN_R2:
         yield (
-            f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings hold as far as their intervals go, "
-            "predictions of single cells are not supported."
+            f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings are supported within their intervals, "
+            "predictions of single cells are not."
         )
     for design, rows in study.designs.items():
         for row in rows:
-            place = f"{design} at {row.asked}"
-            if row.why is not None:
-                yield f"{place} cannot be drawn: {row.why}"
-            if row.slots is not None and row.slots < FEW_SLOTS:
-                yield f"{place} has {row.slots:.0f} slots: under {FEW_SLOTS}, its intervals rest on too few rounds to be trusted."
-            if row.coverage is not None and study.n_seeds >= FEW_SEEDS and not 0.93 <= row.coverage <= 0.985:
-                kind = "too narrow" if row.coverage < 0.93 else "wider than these items alone need"
-                yield f"{place}: its 95 % intervals hold the dense value {row.coverage:.1%} of the time, so they are {kind}."
-    if study.n_seeds < FEW_SEEDS:
-        yield f"With {counted(study.n_seeds, 'seed')} nothing is said of how often intervals hold; that takes {FEW_SEEDS}."
+            yield from _describe_row_limits(study, row, f"{design} at {row.asked}")
+    if study.n_seeds < MIN_SEEDS:
+        yield f"With {format_count(study.n_seeds, 'seed')}, the coverage of intervals is not assessed; that needs {MIN_SEEDS}."
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
-            "Designs differ in more than where calls go: cell designs pay an independent twin for every paired call, as the "
-            "paper does, cyclic about 100 in all (a tenth of a budget of 20 % or more); half of the gain is that."
+            "Designs differ in more than the choice of trials: cell designs have a matched independent trial for every paired "
+            "one, as in the paper, cyclic about 100 in all (a tenth of a budget of 20 % or more). That is half of the gain."
         )
 
 
-def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
-    """The `budget` object of `youden study budget --json`."""
-    found = recommend(study, goal)
-    designs: dict[str, Json] = {
-        design: [
-            {name: value for name, value in asdict(row).items() if name not in ("slots", "recall", "recalls")}
-            | {"percent": or_none(row.percent)}
-            | {f"top{k}_recall": None if row.recalls is None else row.recalls[k] for k in study.tops}
-            for row in rows
-        ]
-        for design, rows in study.designs.items()
-    }
+def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
+    if row.why is not None:
+        yield f"{label} cannot be planned: {row.why}"
+    if row.slots is not None and row.slots < MIN_BLOCKS:
+        yield f"{label} has {row.slots:.0f} blocks: with fewer than {MIN_BLOCKS}, its intervals are unreliable."
+    if row.coverage is None or study.n_seeds < MIN_SEEDS:
+        return
+    if not MIN_COVERAGE <= row.coverage <= MAX_COVERAGE:
+        kind = "too narrow" if row.coverage < MIN_COVERAGE else "wider than needed for these items alone"
+        yield f"{label}: its 95 % intervals cover the dense value in {row.coverage:.1%} of cases, so they are {kind}."
+
+
+def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
+    """Convert a budget study to the `budget` object of `youden study budget --json`.
+
+    Parameters
+    ----------
+    study : BudgetStudy
+        The study.
+    goal : Goal
+        The goal.
+
+    Returns
+    -------
+    dict
+        Settings, ceiling, recommendation, rows by design, and sentences as "words".
+    """
+    recommendation = recommend(study, goal)
     recommended: Json = None
-    if found.row is not None:
+    if recommendation.row is not None:
         recommended = {
-            "design": found.design,
-            "percent": found.row.percent,
-            "trials": found.row.trials,
-            "calls": found.row.calls,
+            "design": recommendation.design,
+            "percent": recommendation.row.percent,
+            "trials": recommendation.row.trials,
+            "calls": recommendation.row.calls,
         }
+    designs: dict[str, Json] = {
+        design: [_row_to_json(row, study.tops) for row in rows] for design, rows in study.designs.items()
+    }
     return {
         "target": study.target,
         "dense_calls": study.dense_calls,
@@ -202,5 +284,11 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
         "goal": {"measure": goal.measure, "value": goal.value},
         "recommended": recommended,
         "designs": designs,
-        "words": list(budget_words(study, goal)),
+        "words": list(describe_budget(study, goal)),
     }
+
+
+def _row_to_json(row: BudgetRow, tops: tuple[int, ...]) -> dict[str, Json]:
+    fields = {name: value for name, value in asdict(row).items() if name not in ("slots", "recall", "recalls")}
+    recalls: dict[str, Json] = {f"top{k}_recall": None if row.recalls is None else row.recalls[k] for k in tops}
+    return fields | {"percent": or_none(row.percent)} | recalls

@@ -1,6 +1,7 @@
-"""One grid for the studies: every plan is drawn at every seed, answered from a run, and told in figures.
+"""Evaluate the rows of a study at every seed, and summarize figures over seeds.
 
-A study says what a row draws and which figures it has; here the seeds are walked, and a row that cannot be drawn says why.
+A study defines its rows and their figures. The loop over seeds is here; a row that cannot be planned yields an error, not an
+exception, so that the other rows are still evaluated.
 """
 
 from __future__ import annotations
@@ -18,43 +19,58 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.stats.baselines import Baseline
 from youden.study.known_groups import Contrast
-from youden.study.replaying import World
+from youden.study.replaying import RecordedAnswers
 from youden.types import Progress, Scores
 from youden.types.planning import Split
 from youden.types.pool import Floats
 from youden.types.results import ScoreKind
 
-Drawn = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
-"""From a row's figures at one seed to those at all of them, float[seeds, figures], or why it cannot be drawn."""
+RowEvaluator = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
+"""Turns a function of the seed that returns figures into a float array (n_seeds, n_figures), or the error of a plan."""
 
 
 @contextmanager
-def grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None) -> Iterator[Drawn]:
-    """Draws rows over `n_seeds`, told to `progress` as so many of `what`. Raises: StatisticsError [study-seeds]."""
-    if n_seeds < 1:
-        raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="study-seeds")
+def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None) -> Iterator[RowEvaluator]:
+    """Provide a function that evaluates a row at `n_seeds` seeds, and report progress over `n_rows` rows.
 
-    def drawn(figures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
-        found = []
+    `what` names one evaluation for the progress bar. Raises: StatisticsError [study-seeds] if `n_seeds` is below 1.
+    """
+    if n_seeds < 1:
+        raise StatisticsError(
+            f"The number of seeds must be at least 1: got {n_seeds}. Set a larger number.", slug="study-seeds"
+        )
+
+    def evaluate_row(compute_figures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
+        figures = []
         for seed in range(n_seeds):
             try:
-                found.append(figures(seed))
+                figures.append(compute_figures(seed))
             except PlanError as error:
                 return error
             if progress is not None:
                 progress.advance()
-        return np.array(found, dtype=np.float64)
+        return np.array(figures, dtype=np.float64)
 
     if progress is not None:
         progress.start(n_seeds * n_rows, what=what)
-    yield drawn
+    yield evaluate_row
     if progress is not None:
         progress.stop()
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Mean and SD (None with one seed) over `n` seeds, and the central 95 % of them."""
+class SeedSummary:
+    """Summary of a figure over seeds.
+
+    Attributes
+    ----------
+    mean, sd : float, float or None
+        Mean and standard deviation; the latter is None with one seed.
+    low, high : float
+        2.5 % and 97.5 % quantiles.
+    n : int
+        Number of seeds.
+    """
 
     mean: float
     sd: float | None
@@ -63,46 +79,71 @@ class Spread:
     n: int
 
     @classmethod
-    def of(cls, values: Floats) -> Spread:
+    def from_values(cls, values: Floats) -> SeedSummary:
+        """Summarize the values of a figure, float array (n_seeds,)."""
         low, high = np.quantile(values, [0.025, 0.975]).tolist()
         sd = float(values.std(ddof=1)) if len(values) > 1 else None
         return cls(float(values.mean()), sd, low, high, len(values))
 
     @classmethod
-    def of_each(cls, table: Floats) -> list[Spread | None]:
-        """Of each column of float[seeds, figures]; None where it has a NaN."""
-        return [None if np.isnan(column).any() else cls.of(column) for column in table.T]
+    def from_columns(cls, table: Floats) -> list[SeedSummary | None]:
+        """Summarize each column of a float array (n_seeds, n_figures); None for a column with a NaN."""
+        return [None if np.isnan(column).any() else cls.from_values(column) for column in table.T]
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One seed: a split, its training scores, the dense scores of its holdout, and the dense training fit's abilities."""
+    """A random holdout.
+
+    Attributes
+    ----------
+    split : Split
+        Training and held-out cells.
+    train, held_out : float array (n_agents, n_items)
+        Training scores, and dense scores of the held-out cells; NaN elsewhere.
+    dense_ability : float array (n_agents,)
+        Abilities fitted to all training scores.
+    """
 
     split: Split
     train: Floats
-    held: Floats
-    dense: Floats
+    held_out: Floats
+    dense_ability: Floats
 
-    def kept_by(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
-        """By `model`, fitted to `scores` of the training cells. groups: what AUC tells apart."""
+    def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
+        """Fit a model to scores of training cells, and return RMSE on held-out cells, ρ, τ and AUC.
+
+        ρ and τ compare its abilities with the dense ones. AUC measures how well they separate `groups`; NaN without groups.
+        """
         predicted = model.fit(scores).predict()
-        theta = model.ability_
-        both = ~(np.isnan(theta) | np.isnan(self.dense))
-        either = None if groups is None else (groups.positive | groups.negative) & ~np.isnan(theta)
+        ability = model.ability_
+        observed = np.where(np.isnan(predicted), np.nan, self.held_out)
+        is_common = ~(np.isnan(ability) | np.isnan(self.dense_ability))
+        auc = np.nan
+        if groups is not None:
+            in_groups = (groups.positive | groups.negative) & ~np.isnan(ability)
+            auc = ranking_auc(ability[in_groups], groups.positive[in_groups])
         return [
-            rmse(predicted, np.where(np.isnan(predicted), np.nan, self.held)).value,
-            spearman(theta[both], self.dense[both]).value,
-            kendall(theta[both], self.dense[both]).value,
-            np.nan if groups is None or either is None else ranking_auc(theta[either], groups.positive[either]),
+            rmse(predicted, observed).value,
+            spearman(ability[is_common], self.dense_ability[is_common]).value,
+            kendall(ability[is_common], self.dense_ability[is_common]).value,
+            auc,
         ]
 
 
-def draw_folds(world: World, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, holdout: float) -> list[Fold]:
-    """The fold of each seed, so that all rows share them. Raises: PlanError [holdout]."""
+def draw_folds(
+    recorded: RecordedAnswers, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, holdout: float
+) -> list[Fold]:
+    """Draw a holdout for each seed, which all rows of a study share.
+
+    `holdout` is the fraction of cells that are held out. Raises: PlanError [holdout] if it is too large.
+    """
     folds = []
     for seed in range(n_seeds):
-        split = draw_split(world.pool.present, fraction=holdout, rule=rule, seed=seed)
-        rates = replace(world.rates, split=split)
-        train, held = rates.training_scores(kind=kind).value, rates.holdout_scores(kind=kind).value
-        folds.append(Fold(split, train, held, ClippedLinear(constraint="clip").fit(train).ability_))
+        split = draw_split(recorded.pool.present, fraction=holdout, rule=rule, seed=seed)
+        rates = replace(recorded.rates, split=split)
+        train = rates.training_scores(kind=kind).value
+        held_out = rates.holdout_scores(kind=kind).value
+        dense_fit = ClippedLinear(constraint="clip").fit(train)
+        folds.append(Fold(split, train, held_out, dense_fit.ability_))
     return folds

@@ -1,6 +1,6 @@
-"""What one judge holds against another: agents that move, families it favours, and how alike the two would rank.
+"""Compare two judges: agents whose abilities shift, families that a judge favours, and the agreement of the two rankings.
 
-Neither judge is taken to be right.
+Neither judge is assumed to be right: every shift of the second judge is relative to the first.
 """
 
 from __future__ import annotations
@@ -14,43 +14,58 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.judges.curved_relation import curve_share
-from youden.stats.judges.judge_shift import JudgeShift, LabelShift, label_shift, ranking_seen
+from youden.stats.judges.judge_shift import JudgeShift, LabelShift, RankAgreement, estimate_rank_agreement, label_shift
 from youden.stats.trials.comparisons import holm
-from youden.streams import own_stream
-from youden.study.judged_runs import SideBySide
-from youden.text.sentences import signed, with_interval
+from youden.streams import standalone_stream
+from youden.study.judged_runs import AlignedRuns
+from youden.text.sentences import format_signed_interval, format_with_interval
 from youden.types.pool import Bools, Floats
 
-FALSE_CLAIMS = 0.05
-"""Chance, over both judges together, that a self-preference is claimed where there is none."""
-LEAST_AGENTS = 2
-"""Agents on either side below which a family cannot be told from an agent's own way."""
-MOST_CURVE_SHARE = {"one": 0.1, "other": 0.25}
-"""Share of who belongs that a curve in a judge's abilities may tell. Beyond it the family stands together in that judge's
-ranking, and what it gets is read off the curve's shape. More by the other's abilities, which a preference raises."""
-LEAST_RELIABILITY = 0.9
-"""Of the one's abilities; below it errors hide which families stand together. All that a family stands higher or lower with the
-one is then allowed to be the curve's, at its steepest: the other's spread over the one's. Errors flatten a curve, so they raise
-what a strong family seems to get and lower a weak one's, never the reverse: the interval has to lie that much further on that
-side alone.
-.94–.97 in replays of PubMed, SAMSum and ICLR at 2 % of the calls, .71–.84 on OPUS with its 30 items."""
-CURVE_ALLOWANCE = 0.15
-"""Part of the rise that a curve gives a family over the rest by which its shape may be wrong: the interval has to lie that far
-from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays. Scattered
-agents hardly rise."""
+ALPHA = 0.05
+"""Probability, over both judges together, of claiming a self-preference that does not exist."""
+MIN_AGENTS = 2
+"""Minimum number of agents in a family, and outside it, for a claim; with fewer, an agent's own shift looks like the family's."""
+MAX_CURVE_SHARE_FIRST, MAX_CURVE_SHARE_SECOND = 0.1, 0.25
+"""Shares of a family's membership that a curve in the abilities of the first and of the second judge may explain.
 
-WIDER_ALLOWANCE = 0.3
-"""The same where a family stands together by the other's abilities alone. The one then hardly tells these agents apart, for it
-says yes to nearly all of them, and the curve is steepest where it is seen least. ICLR's strongest ten were claimed in .09 of
-the 148 replays that this was chosen on, and in .05 of 180 others with it. Also where the one's abilities are below
-LEAST_RELIABILITY: the curve is then drawn through what their errors leave. OPUS's weakest five were claimed in .22 of 200 replays
-with a laxer other; without any error a parabola is wrong there by .26 of their rise."""
+Above it, the family is clustered in that judge's ranking, and its shift depends on the shape of the curve. The second share is
+larger, because a preference of the second judge itself raises it."""
+MIN_RELIABILITY = 0.9
+"""Reliability of the first judge's abilities below which their errors hide which families are clustered.
+
+Below it, the curve is allowed to explain the whole difference in ability between the family and the others, at its steepest: the
+SD of the second judge's abilities over that of the first's. Errors flatten a curve, so they raise the estimated shift of a strong
+family and lower that of a weak one, never the reverse; the interval must clear that amount on that side only.
+Reliabilities were .94–.97 in replays of PubMed, SAMSum and ICLR at 2 % of the calls, and .71–.84 on OPUS with its 30 items."""
+CURVE_ALLOWANCE = 0.15
+"""Fraction of the rise that a curve gives a family over the others by which its shape may be wrong.
+
+A preference is claimed only if the interval is that far from 0. Agents that win by other mixes of grades bend the curve by that
+much in replays. Agents that are spread over the ranking have hardly any rise."""
+
+WIDE_CURVE_ALLOWANCE = 0.3
+"""The fraction that is used if a family is clustered by the second judge's abilities alone, or the first's are unreliable.
+
+In the first case, the first judge hardly distinguishes these agents, because it answers yes to nearly all of them, and the curve
+is steepest where it is least observed. ICLR's strongest ten were claimed in .09 of the 148 replays on which this was chosen, and
+in .05 of 180 others with it. In the second case, the curve is fitted through what the errors leave. OPUS's weakest five were
+claimed in .22 of 200 replays with a more lenient second judge; even without errors, a parabola is wrong there by .26 of their
+rise."""
 
 
 @dataclass(frozen=True)
 class AgentShift:
-    """How far the other judge's yes-rate for an agent lies off a curve that leads there from the one's; p_holm: of no shift
-    beyond what agents differ by."""
+    """Shift of an agent under the second judge.
+
+    Attributes
+    ----------
+    agent, shift : str, float
+        The agent, and its yes rate under the second judge minus the value that a curve predicts from the first judge.
+    low, high, p_holm : float
+        95 % confidence bounds of the shift, and its p-value, corrected by Holm over the agents.
+    moves : bool
+        Whether the shift is significant.
+    """
 
     agent: str
     shift: float
@@ -62,11 +77,25 @@ class AgentShift:
 
 @dataclass(frozen=True)
 class FamilyShift:
-    """A family's agents against all others, under the other judge relative to the one. low, high: the interval at `level`, None
-    where so few agents leave any preference possible. curve_share: of who belongs, what a curve in ability tells, None where so
-    few agents say nothing; together: whether that is much, so that a preference may be the curve's; told_apart: whether what the
-    family gets can be told from a curved relation between the judges.
-    judges: those of this family; favoured_by: those that are shown to favour it. p_value, p_holm: two-sided."""
+    """Shift of a family relative to all other agents, under the second judge.
+
+    Attributes
+    ----------
+    family, n_agents : str, int
+        The family and its size.
+    shift, low, high, level : float
+        The shift in yes rate, and its confidence bounds at `level`; the bounds are None if so few agents allow any preference.
+    p_value, p_holm : float
+        Two-sided p-value, and the same corrected by Holm over the families.
+    curve_share : float or None
+        Share of the family's membership that a curve in ability explains; None if there are too few agents to estimate it.
+    together : bool
+        Whether the family is clustered in a judge's ranking, so that a shift may be due to the shape of the curve.
+    told_apart : bool
+        Whether the shift can be distinguished from a nonlinear relation between the judges.
+    judges, favoured_by : tuple of str
+        Judges of this family, and those that are shown to favour it.
+    """
 
     family: str
     n_agents: int
@@ -84,15 +113,36 @@ class FamilyShift:
 
 
 class JudgeShifts:
-    """How one judge differs from another on the `n_trials` paired trials, or ordered pairs (`units`), that both answered.
+    """Differences of a second judge from a first one.
 
-    `slope` is that of the other's abilities on the one's. `rho` is that of their rankings, had the other judged all that the
-    one did; `rho_seen` is the ρ on these trials, `rho_same` that of a judge that agrees with the one throughout. `agents`
-    come by their p-values, `families` by name; `judge_families` has each judge's own, None if unknown.
+    Attributes
+    ----------
+    one, other : str
+        Names of the first and of the second judge.
+    n_trials, units : int, str
+        Number of paired trials (or ordered pairs) that both answered, and which of the two they are.
+    level, slope : float
+        Confidence level of the agents' shifts, and slope of the second judge's abilities on the first's.
+    rho, rho_seen, rho_same : RankAgreement, float, float or None
+        Spearman's ρ of the two rankings if the second judge had answered all trials of the first; ρ of the first judge's ranking
+        with that of the second, and with its own, from the shared trials alone; None if undefined.
+    agents, families : tuple of AgentShift, tuple of FamilyShift
+        Shifts of agents, by p-value, and of families, by name.
+    judge_families : dict of str to str or None
+        Family of each judge; None if it is unknown.
     """
 
-    def __init__(self, both: SideBySide, one: int, other: int, *, seed: int = 0) -> None:
-        """Compare judge number `other` with judge number `one`. seed: of random deals of labels and of draws.
+    def __init__(self, aligned: AlignedRuns, first: int, second: int, *, seed: int = 0) -> None:
+        """Compare judge number `second` with judge number `first`.
+
+        Parameters
+        ----------
+        aligned : AlignedRuns
+            The runs of the judges.
+        first, second : int
+            Positions of the judges in `aligned`.
+        seed : int, default 0
+            Seed of random permutations and draws.
 
         Raises
         ------
@@ -104,236 +154,304 @@ class JudgeShifts:
         A judge favours its own family if the interval of the family's shift lies on the judge's side of 0: one-sided, 5 %
         over the judges tested, by an interval of 90 % if one of them has a family of its own and of 95 % if both have.
         """
-        rng, rows = own_stream(seed), both.paired
-        sides, answers = (both.first[rows], both.second[rows]), (both.soft[one][rows], both.soft[other][rows])
-        shift = JudgeShift(*sides, *answers, n_agents=len(both.agent_ids))
-        self.one, self.other, self.n_trials = both.names[one], both.names[other], shift.n_trials
-        self.units = "paired trials" if both.units == "trials" else "ordered pairs"
+        rng, rows = standalone_stream(seed), aligned.paired
+        answers = aligned.soft[first][rows], aligned.soft[second][rows]
+        shift = JudgeShift(aligned.first[rows], aligned.second[rows], *answers, n_agents=len(aligned.agent_ids))
+        judge_families = {aligned.names[number]: aligned.judge_families[number] for number in (first, second)}
+        families = _compute_family_shifts(aligned, shift, judge_families, rng)
+        rho = estimate_rank_agreement(shift, rng=rng)
+        rho_seen, rho_same = (
+            correlation(shift.shared_effect_b, shift.effect_a),
+            correlation(shift.shared_effect_a, shift.effect_a),
+        )
+        self.one, self.other, self.n_trials = aligned.names[first], aligned.names[second], shift.n_trials
+        self.units = "paired trials" if aligned.units == "trials" else "ordered pairs"
         self.level, self.slope = shift.level, shift.slope
-        judge_families = {both.names[number]: both.judge_families[number] for number in (one, other)}
-        families = _families(both, shift, judge_families, rng)
-        rho = ranking_seen(shift, rng=rng)
-        seen, same = correlation(shift.other_seen, shift.one), correlation(shift.one_seen, shift.one)
         self.rho = None if np.isnan(rho.rho) else rho
-        self.rho_seen = None if seen is None else seen.value
-        self.rho_same = None if same is None else same.value
-        self.agents, self.families, self.judge_families = _agents(both, shift), families, judge_families
+        self.rho_seen = None if rho_seen is None else rho_seen.value
+        self.rho_same = None if rho_same is None else rho_same.value
+        self.agents, self.families = _list_agent_shifts(aligned, shift), families
+        self.judge_families = judge_families
 
 
-def _agents(both: SideBySide, found: JudgeShift) -> tuple[AgentShift, ...]:
+def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
+    alpha = 1 - shift.level
     return tuple(
         AgentShift(
-            both.agent_ids[found.agents[i]],
-            float(found.shift[i]),
-            float(found.low[i]),
-            float(found.high[i]),
-            float(found.p_holm[i]),
-            bool(found.p_holm[i] <= 1 - found.level),
+            agent=aligned.agent_ids[shift.agents[i]],
+            shift=float(shift.shift[i]),
+            low=float(shift.low[i]),
+            high=float(shift.high[i]),
+            p_holm=float(shift.p_holm[i]),
+            moves=bool(shift.p_holm[i] <= alpha),
         )
-        for i in np.argsort(found.curve.p_value, kind="stable").tolist()
+        for i in np.argsort(shift.curve.p_value, kind="stable").tolist()
     )
 
 
-def _families(
-    both: SideBySide, found: JudgeShift, judges: dict[str, str | None], rng: np.random.Generator
+def _compute_family_shifts(
+    aligned: AlignedRuns, shift: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
 ) -> tuple[FamilyShift, ...]:
-    names = [both.families[i] for i in found.agents]
-    keys = np.array([_key(name) or "" for name in names])
-    asked = {_key(own) for own in judges.values()} & set(keys.tolist())
-    level = 1 - 2 * FALSE_CLAIMS / len(asked) if asked else 0.95
-    tested: list[FamilyShift] = []
-    one, other = found.one, found.other
+    """Compute the shift of each family that has agents outside it."""
+    names = [aligned.families[i] for i in shift.agents]
+    keys = np.array([_normalize(name) or "" for name in names])
+    n_tested = len({_normalize(family) for family in judge_families.values()} & set(keys.tolist()))
+    level = 1 - 2 * ALPHA / n_tested if n_tested else 0.95
+
+    families: list[FamilyShift] = []
     for key in sorted(set(keys.tolist()) - {""}):
-        member = keys == key
-        n = int(member.sum())
-        if n == len(keys):
-            continue
-        # errors in abilities hide part of what a curve in them tells of who belongs
-        share, near = (
-            float(np.minimum(1.0, curve_share(ability, member.astype(np.float64)) / max(reliable, 0.1)))
-            for ability, reliable in ((found.one, found.reliability), (found.other, found.other_reliability))
-        )
-        together = share > MOST_CURVE_SHARE["one"]
-        shift = _shift(found, member, together, rng, level)
-        if min(n, len(keys) - n) < LEAST_AGENTS:
-            shift = replace(shift, low=-np.inf, high=np.inf)
-        rise = abs(float(other[member].mean() - other[~member].mean()) - shift.shift)
-        one_sided = near > MOST_CURVE_SHARE["other"] and not together
-        unsure = found.reliability < LEAST_RELIABILITY
-        shape = (WIDER_ALLOWANCE if one_sided or unsure else CURVE_ALLOWANCE) * rise
-        if np.isnan(share):
-            shape = float("inf")
-        flattened = 0.0
-        if unsure:
-            flattened = np.copysign(_steepest(found), found.slope) * float(one[member].mean() - one[~member].mean())
-        leeway = min(flattened, 0.0) - shape, max(flattened, 0.0) + shape
-        together |= one_sided
-        family = next(name for name in names if _key(name) == key)
-        tested.append(
-            FamilyShift(
-                family=str(family),
-                n_agents=n,
-                shift=shift.shift,
-                low=shift.low if shift.reachable else None,
-                high=shift.high if shift.reachable else None,
-                level=level,
-                p_value=shift.p_value,
-                p_holm=np.nan,
-                curve_share=None if np.isnan(share) else share,
-                together=together,
-                told_apart=_told_apart(shift, together, leeway),
-                judges=tuple(judge for judge, own in judges.items() if _key(own) == key),
-                favoured_by=_favoured_by(key, _side(shift, leeway), judges),
-            )
-        )
-    corrected = holm(np.array([row.p_value for row in tested])) if tested else np.empty(0)
-    return tuple(replace(row, p_holm=float(p_holm)) for row, p_holm in zip(tested, corrected, strict=True))
+        is_member = keys == key
+        if not is_member.all():
+            name = str(names[int(is_member.argmax())])
+            family = _compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level)
+            families.append(family)
+    if not families:
+        return ()
+    p_holm = holm(np.array([family.p_value for family in families])).tolist()
+    return tuple(replace(family, p_holm=p) for family, p in zip(families, p_holm, strict=True))
 
 
-def _steepest(found: JudgeShift) -> float:
-    """SD of the other's abilities over SD of the one's, errors of the latter taken out."""
-    true = float(np.std(found.one)) * max(found.reliability, 0.1) ** 0.5
-    return float(np.std(found.other)) / true if true > 0 else float("inf")
+def _compute_family_shift(
+    name: str,
+    shift: JudgeShift,
+    is_member: Bools,
+    judge_families: dict[str, str | None],
+    *,
+    rng: np.random.Generator,
+    level: float,
+) -> FamilyShift:
+    """Compute the shift of one family. is_member : bool array (n_agents,)"""
+    n_members, n_others = int(is_member.sum()), int((~is_member).sum())
+    share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
+    share_second = _compute_curve_share(shift.effect_b, is_member, shift.reliability_b)
+    is_clustered_first = share_first > MAX_CURVE_SHARE_FIRST
+    is_clustered_second_only = share_second > MAX_CURVE_SHARE_SECOND and not is_clustered_first
+    is_unreliable = shift.reliability_a < MIN_RELIABILITY
+
+    estimate = _estimate_shift(shift, is_member, is_clustered_first, rng, level)
+    if min(n_members, n_others) < MIN_AGENTS:
+        estimate = replace(estimate, low=-np.inf, high=np.inf)
+
+    # leeway: shifts that the shape of the curve may cause
+    rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
+    allowance = WIDE_CURVE_ALLOWANCE if is_clustered_second_only or is_unreliable else CURVE_ALLOWANCE
+    shape_error = float("inf") if np.isnan(share_first) else allowance * rise
+    flattening = 0.0
+    if is_unreliable:
+        flattening = np.copysign(_compute_max_slope(shift), shift.slope) * _compute_gap(shift.effect_a, is_member)
+    leeway = min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
+
+    is_clustered = is_clustered_first or is_clustered_second_only
+    key = _normalize(name)
+    return FamilyShift(
+        family=name,
+        n_agents=n_members,
+        shift=estimate.shift,
+        low=estimate.low if estimate.is_bounded else None,
+        high=estimate.high if estimate.is_bounded else None,
+        level=level,
+        p_value=estimate.p_value,
+        p_holm=np.nan,
+        curve_share=None if np.isnan(share_first) else share_first,
+        together=is_clustered,
+        told_apart=_is_distinguishable(estimate, is_clustered, leeway),
+        judges=tuple(judge for judge, family in judge_families.items() if _normalize(family) == key),
+        favoured_by=_find_favouring_judge(key, _get_side(estimate, leeway), judge_families),
+    )
 
 
-def _side(shift: LabelShift, leeway: tuple[float, float] = (0.0, 0.0)) -> int:
-    """1 where the interval lies above what the curve may be wrong by, −1 below, 0 where it does not tell."""
-    return int(shift.low > leeway[1]) - int(shift.high < leeway[0])
+def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
+    """Compute the share of the membership that a curve in ability explains, corrected for errors in the abilities.
+
+    ability : float array (n_agents,); is_member : bool array (n_agents,)
+    """
+    share = curve_share(ability, is_member.astype(np.float64))
+    return float(np.minimum(1.0, share / max(reliability, 0.1)))
 
 
-def _shift(found: JudgeShift, member: Bools, together: bool, rng: np.random.Generator, level: float) -> LabelShift:
-    """What belonging adds. Errors of abilities are taken out of the curve where the family stands together: elsewhere they do
-    not favour it, and taking them out adds noise."""
-    curve = found.curve
-    if together:
+def _compute_gap(ability: Floats, is_member: Bools) -> float:
+    """Compute the mean ability of a family minus that of the others."""
+    return float(ability[is_member].mean() - ability[~is_member].mean())
+
+
+def _compute_max_slope(shift: JudgeShift) -> float:
+    """Compute the SD of the second judge's abilities over that of the first's, the latter corrected for errors."""
+    true_sd = float(np.std(shift.effect_a)) * max(shift.reliability_a, 0.1) ** 0.5
+    return float(np.std(shift.effect_b)) / true_sd if true_sd > 0 else float("inf")
+
+
+def _get_side(estimate: LabelShift, leeway: tuple[float, float] = (0.0, 0.0)) -> int:
+    """Return 1 if the interval is above the leeway, −1 if it is below, and 0 otherwise."""
+    return int(estimate.low > leeway[1]) - int(estimate.high < leeway[0])
+
+
+def _estimate_shift(
+    shift: JudgeShift, is_member: Bools, is_clustered: bool, rng: np.random.Generator, level: float
+) -> LabelShift:
+    """Estimate the shift of a family beyond the curve. is_member : bool array (n_agents,)
+
+    Errors of the abilities are corrected in the curve only for clustered families: they do not bias the shift of other families,
+    and the correction adds noise.
+    """
+    curve = shift.curve
+    if is_clustered:
         score, information, variance = curve.score, curve.information, curve.variance
     else:
         score, information, variance = curve.plain_score, curve.plain_information, None
-    shift = label_shift(score, information, member, variance=variance, rng=rng, level=level)
-    least = found.least_half_width(member, level)
-    return replace(shift, low=min(shift.low, shift.shift - least), high=max(shift.high, shift.shift + least))
+    estimate = label_shift(score, information, is_member, variance=variance, rng=rng, level=level)
+    min_half_width = shift.min_half_width(is_member, level)
+    low = min(estimate.low, estimate.shift - min_half_width)
+    high = max(estimate.high, estimate.shift + min_half_width)
+    return replace(estimate, low=low, high=high)
 
 
-def _told_apart(shift: LabelShift, together: bool, leeway: tuple[float, float]) -> bool:
-    """Scattered agents whose interval holds 0 show no preference, however badly abilities are known."""
-    scattered = not together and bool(np.isfinite(leeway).all()) and _side(shift) == 0
-    return not any(leeway) or scattered or _side(shift, leeway) != 0
+def _is_distinguishable(estimate: LabelShift, is_clustered: bool, leeway: tuple[float, float]) -> bool:
+    """Return True if a nonlinear relation between the judges cannot explain the result.
+
+    A family that is not clustered and whose interval contains 0 shows no preference, however unreliable the abilities are.
+    """
+    if not any(leeway) or _get_side(estimate, leeway) != 0:
+        return True
+    return not is_clustered and bool(np.isfinite(leeway).all()) and _get_side(estimate) == 0
 
 
-def _favoured_by(key: str, side: int, judges: dict[str, str | None]) -> tuple[str, ...]:
-    """The judge that favours this family, its own; nobody where both are of it, for what they share cannot be seen."""
-    own = [judge for judge, of in judges.items() if _key(of) == key]
-    if len(own) != 1:
+def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:
+    """Return the judge of this family if the shift is on its side; a preference that both judges share cannot be observed."""
+    members = [judge for judge, family in judge_families.items() if _normalize(family) == key]
+    if len(members) != 1:
         return ()
-    return (own[0],) if side == (1 if own[0] == list(judges)[1] else -1) else ()
+    _, second = judge_families
+    favouring_side = 1 if members[0] == second else -1
+    return (members[0],) if side == favouring_side else ()
 
 
-def correlation(one: Floats, other: Floats) -> Metric | None:
-    """Spearman's ρ over those that both know; None where one of them does not vary."""
-    known = ~(np.isnan(one) | np.isnan(other))
+def correlation(a: Floats, b: Floats) -> Metric | None:
+    """Compute Spearman's ρ over the positions that are valid in both arrays.
+
+    Parameters
+    ----------
+    a, b : float array (n,)
+        Values, NaN if missing.
+
+    Returns
+    -------
+    Metric or None
+        None if one of them does not vary.
+    """
+    is_valid = ~(np.isnan(a) | np.isnan(b))
     try:
-        return spearman(one[known], other[known])
+        return spearman(a[is_valid], b[is_valid])
     except StatisticsError:
         return None
 
 
-def _key(family: str | None) -> str | None:
+def _normalize(family: str | None) -> str | None:
     return None if family is None else family.strip().casefold()
 
 
-MOST_NAMED = 6
+MAX_NAMED = 6
 
 
-def shift_words(shifts: JudgeShifts) -> Iterator[str]:
-    """The ranking, the agents that move, and self-preference, each with what it may not be taken for."""
-    one, other = shifts.one, shifts.other
+def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
+    """Yield sentences on the agreement of the rankings, on agents that shift, and on self-preference, with their limits."""
+    first, second = shifts.one, shifts.other
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
-        none = "none: what both answered leaves no other order"
-        rho = with_interval(shifts.rho.rho, shifts.rho.low, shifts.rho.high, why=none)
-        yield (
-            f"On the {shifts.n_trials:,} {shifts.units} both answered, {other}'s ranking has ρ = {shifts.rho_seen:.2f} to "
-            f"{one}'s on all that {one} judged; {one}'s own ranking on these alone has {shifts.rho_same:.2f}. "
-            f"Had {other} judged all of them: ρ = {rho}. By {one}'s own errors, a judge that differs from it by repetition alone "
-            f"would come to about {shifts.rho.ceiling:.2f} there: only an interval below that says that they rank differently."
-        )
-        if shifts.slope < 0.8:
-            yield f"{other} tells agents apart {shifts.slope:.2f} times as far as {one}; shifts are what is left beyond that."
-    yield _moving(shifts)
+        yield from _describe_rankings(shifts, shifts.rho, shifts.rho_seen, shifts.rho_same)
+    yield _describe_agents(shifts)
     if not shifts.families:
         yield (
-            "Whether a judge favours its own kind cannot be asked: agents of two families or more are needed, by "
-            "`meta: {family: …}` in the pool's agents.jsonl."
+            "Self-preference of the judges cannot be tested: it needs agents of two families or more. Add `meta: {family: …}` to "
+            "agents in the pool's agents.jsonl."
         )
         return
-    yield from dict.fromkeys(_own_kind(judge, shifts) for judge in (one, other))
+    yield from dict.fromkeys(_describe_self_preference(judge, shifts) for judge in (first, second))
     if any(family.favoured_by for family in shifts.families):
         yield (
-            f"A preference is relative: {other} favouring a family and {one} disfavouring it look the same. "
-            "A third judge would tell."
+            f"A preference is relative: {second} favouring a family and {first} disfavouring it cannot be distinguished. "
+            "Run a third judge to decide."
         )
 
 
-def _moving(shifts: JudgeShifts) -> str:
-    n, moving = len(shifts.agents), [agent for agent in shifts.agents if agent.moves]
+def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
+    first, second = shifts.one, shifts.other
+    no_interval = "none: the shared answers allow no other order"
+    interval = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
+    yield (
+        f"On the {shifts.n_trials:,} {shifts.units} that both answered, {second}'s ranking has ρ = {rho_seen:.2f} with that by "
+        f"{first} on all of its trials; {first}'s own ranking on these alone has {rho_same:.2f}. "
+        f"If {second} had judged all of them: ρ = {interval}. By {first}'s standard errors, a judge that differs from it by "
+        f"repetition alone would reach about {rho.ceiling:.2f}: only an interval below that shows that they rank differently."
+    )
+    if shifts.slope < 0.8:
+        yield f"Abilities by {second} vary {shifts.slope:.2f} times as much as those by {first}; shifts are relative to that."
+
+
+def _describe_agents(shifts: JudgeShifts) -> str:
+    n_agents, moving = len(shifts.agents), [agent for agent in shifts.agents if agent.moves]
     if all(isnan(agent.p_holm) for agent in shifts.agents):
         return (
-            f"Nothing is said of single agents between {shifts.one} and {shifts.other}: {n} agents tell no "
-            "curve that one of them could lie off."
+            f"Shifts of single agents between {shifts.one} and {shifts.other} cannot be tested: {n_agents} agents are too few to "
+            "fit a curve."
         )
     if not moving:
-        return f"No agent moves beyond chance between {shifts.one} and {shifts.other} (Holm over {n})."
-    named = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MOST_NAMED])
-    rest = f" and {len(moving) - MOST_NAMED} more" if len(moving) > MOST_NAMED else ""
+        return f"No agent shifts significantly between {shifts.one} and {shifts.other} (Holm over {n_agents})."
+    names = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MAX_NAMED])
+    remainder = f" and {len(moving) - MAX_NAMED} more" if len(moving) > MAX_NAMED else ""
     return (
-        f"Beyond chance (Holm over {n}) {shifts.other} moves {named}{rest}: that is how far their yes-rates are from the curve "
-        f"that {shifts.one}'s answers lead one to expect."
+        f"Significant shifts (Holm over {n_agents}) under {shifts.other}: {names}{remainder}. A shift is the distance of the yes "
+        f"rate from a curve that predicts it from {shifts.one}'s answers."
     )
 
 
-def _own_kind(judge: str, shifts: JudgeShifts) -> str:
-    """What is known of the judge's preference for its own family; of two judges of one family, the same."""
-    family, there = shifts.judge_families[judge], ", ".join(row.family for row in shifts.families)
+def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
+    """Describe whether a judge favours its own family; two judges of one family get the same sentence."""
+    judge_family, families = shifts.judge_families[judge], ", ".join(family.family for family in shifts.families)
+    if judge_family is None:
+        return (
+            f"{judge}'s own family is unknown, so its self-preference is not tested. Set `family: …` in the judge's config, or "
+            f"--family {judge}=NAME; the pool has {families}."
+        )
+    family = next((family for family in shifts.families if judge in family.judges), None)
     if family is None:
+        return f"No agent that both judged is of {judge}'s family, {judge_family}; the pool has {families}."
+    if len(family.judges) > 1:
         return (
-            f"{judge}'s own family is not known, so its self-preference is not tested. Say `family: …` in the judge's config, or "
-            f"--family {judge}=NAME; the pool has {there}."
+            f"{' and '.join(family.judges)} are of one family, {family.family}: a shared preference cannot be observed."
         )
-    own = next((row for row in shifts.families if judge in row.judges), None)
-    if own is None:
-        return f"No agent both judged is of {judge}'s family, {family}; the pool has {there}."
-    if len(own.judges) > 1:
-        return f"{' and '.join(own.judges)} are of one family, {own.family}: a preference they share cannot be seen."
-    return _of_one(judge, own, shifts)
+    return _describe_preference(judge, family, shifts)
 
 
-def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
-    interval = "" if own.low is None else f" ({own.level:.0%} interval {signed(own.low, own.high)})"
-    figures = f"{own.shift:+.2f}{interval} in yes-rate under {shifts.other} relative to {shifts.one}"
-    fewest = min(own.n_agents, len(shifts.agents) - own.n_agents)
-    if own.curve_share is None or fewest < LEAST_AGENTS or (own.told_apart and own.low is None):
+def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
+    """Describe the shift of the family of one judge."""
+    interval = (
+        ""
+        if family.low is None
+        else f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"
+    )
+    figures = f"{family.shift:+.2f}{interval} in yes rate under {shifts.other} relative to {shifts.one}"
+    n_smaller_side = min(family.n_agents, len(shifts.agents) - family.n_agents)
+    has_no_interval = family.told_apart and family.low is None
+    if family.curve_share is None or n_smaller_side < MIN_AGENTS or has_no_interval:
         return (
-            f"{judge}'s family {own.family} has {own.n_agents} of {len(shifts.agents)} agents, too few on one side to claim a "
-            f"preference whatever they got: agents' own ways would look like it too often. Seen: {figures}."
+            f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
+            f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
         )
-    if not own.told_apart:
-        why = (
-            f"its {own.n_agents} agents stand together in a judge's ranking, where one judge may only draw the line for a yes "
-            "elsewhere than the other"
-            if own.together
-            else f"{shifts.one}'s answers are too few to say how good agents are"
-        )
-        return (
-            f"Whether {judge} favours {own.family} cannot be told apart from a curved relation between the judges: {why}. Seen "
-            f"beyond the curve: {figures}; the curve may be wrong by more than that shows. "
-            + (
-                "A third judge, or weaker and stronger agents of the family, would tell."
-                if own.together
-                else f"More trials judged by {shifts.one} would tell."
+    if not family.told_apart:
+        reason = f"{shifts.one}'s answers are too few to estimate abilities precisely"
+        remedy = f"Add trials judged by {shifts.one}."
+        if family.together:
+            reason = (
+                f"its {family.n_agents} agents are close together in a judge's ranking, where the judges may only differ in the "
+                "threshold of a yes"
             )
+            remedy = "Run a third judge, or add weaker and stronger agents of the family."
+        return (
+            f"A preference of {judge} for {family.family} cannot be distinguished from a nonlinear relation between the judges: "
+            f"{reason}. Observed beyond the curve: {figures}; the curve may be wrong by more than that. {remedy}"
         )
-    if judge not in own.favoured_by:
-        return f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."
+    if judge not in family.favoured_by:
+        return f"No self-preference of {judge} is shown: agents of {family.family} ({family.n_agents}) have a shift of {figures}."
     return (
-        f"{judge} favours agents of its own family {own.family} ({own.n_agents}): {figures}, "
-        f"one-sided p = {own.p_value / 2:.3f}."
+        f"{judge} favours agents of its own family {family.family} ({family.n_agents}): {figures}, "
+        f"one-sided p = {family.p_value / 2:.3f}."
     )

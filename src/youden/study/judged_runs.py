@@ -1,4 +1,7 @@
-"""Several judges' runs side by side: the agents and items they share, and the units both answered."""
+"""Align the runs of several judges: the agents and items that they share, and the judges' answers to the same trials.
+
+If a run has no trials, because it was imported, answers to ordered pairs are compared instead.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from numpy.typing import NDArray
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
-from youden.pipeline.ranking import differences_of, differences_of_rates
-from youden.protocol.blocks import extensions_of
+from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
+from youden.protocol.blocks import get_extensions
 from youden.run_keys import Target
 from youden.stats.trials.best_selection import reliability
 from youden.stats.trials.comparisons import Differences
@@ -27,16 +30,35 @@ from youden.types.recommendation import Recommendation
 from youden.types.results import Rates, ScoreKind
 
 MatchItems = Literal["id", "number"]
-_TRIAL = ["item", "first", "second", "arm", "other_item", "replicate", "first_repeat", "second_repeat"]
-_PAIR = ["item", "first", "second"]
+_TRIAL_COLUMNS = ["item", "first", "second", "arm", "other_item", "replicate", "first_repeat", "second_repeat"]
+_PAIR_COLUMNS = ["item", "first", "second"]
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
-    """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
-    meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
-    it, None where it is not fitted. target: what its intervals are about; recommendation: as in fit.json,
-    None if the run is not fitted."""
+    """A run of one judge.
+
+    Attributes
+    ----------
+    name : str
+        Name for display.
+    digest : str or None
+        Digest of the pool; None if the run has no texts.
+    rates : Rates
+        Rates of the ordered pairs.
+    result : Verdicts or None
+        Answers to trials; None if the run was imported and has only rates.
+    families : mapping of str to str
+        Family (`meta.family`) of each agent that has one.
+    family : str or None
+        Agent family of the judge; None if it is unknown.
+    abilities : mapping of str to float or None
+        Abilities of the run's own ranking; None if the run is not fitted.
+    target : {"items-like-these", "these-items", "items-and-judges"}
+        Population that the intervals of the run refer to.
+    recommendation : Recommendation or None
+        Recommendation in fit.json; None if the run is not fitted.
+    """
 
     name: str
     digest: str | None
@@ -49,21 +71,46 @@ class JudgedRun:
     recommendation: Recommendation | None = None
 
 
-def read_judged(folder: RunFolder) -> JudgedRun:
-    """The run in `folder`, judged or imported. Raises: RunFolderError."""
-    judged = folder.has("plan.parquet")
-    result = folder.read_verdicts(folder.read_plan()) if judged else None
+def read_judged_run(folder: RunFolder) -> JudgedRun:
+    """Read a judged or imported run.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Returns
+    -------
+    JudgedRun
+        The run, named like its folder.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+    """
+    is_judged = folder.has("plan.parquet")
+    verdicts = folder.read_verdicts(folder.read_plan()) if is_judged else None
     pool = folder.read_pool()
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
-    ranking = folder.read_ranking() if folder.has("ranking.csv") else None
-    abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
-    rates, target = folder.read_rates(), folder.terms.target
-    family, recommendation = _family(folder), folder.recommendation
-    return JudgedRun(folder.path.name, pool.digest, rates, result, families, family, abilities, target, recommendation)
+    abilities = None
+    if folder.has("ranking.csv"):
+        abilities = {row.agent: row.ability for row in folder.read_ranking() if row.ability is not None}
+    return JudgedRun(
+        name=folder.path.name,
+        digest=pool.digest,
+        rates=folder.read_rates(),
+        result=verdicts,
+        families=families,
+        family=_read_judge_family(folder),
+        abilities=abilities,
+        target=folder.terms.target,
+        recommendation=folder.recommendation,
+    )
 
 
-def _family(folder: RunFolder) -> str | None:
-    """What the run's judge says its family is; None where its config is no longer there or says nothing."""
+def _read_judge_family(folder: RunFolder) -> str | None:
+    """Read the agent family that the judge's config names; None if the config is missing or names none."""
     try:
         config = load_judge_config(folder.read_config().judge)
     except (ConfigError, RunFolderError):
@@ -71,15 +118,39 @@ def _family(folder: RunFolder) -> str | None:
     return config.family or (config.of.family if config.of else None)
 
 
-class SideBySide:
+class AlignedRuns:
     """Several runs on the agents and items that all of them have.
 
-    `scores` and `weight` are float (n_runs, n_agents, n_items), NaN if unseen. `hard` and `soft`, float (n_runs, n_units),
-    are the judges' answers to units, NaN if missing: to trials, or, if a run has none, to ordered pairs on items (soft is D,
-    hard is D ≥ ½); `first`, `second` and `paired` are those of each unit. `families` has one per agent, `judge_families` one
-    per judge, None if unknown. `abilities`, float (n_runs, n_agents), are those of the runs' own rankings; `above`, bool
-    (n_runs, n_agents, n_agents), whether the row's agent is significantly better than the column's; `sure` is each ranking's
-    reliability.
+    A unit is a trial or, if a run has no trials, an ordered pair on an item.
+
+    Attributes
+    ----------
+    names, agent_ids, item_ids : tuple of str
+        Names of the judges, and ids of the shared agents and items.
+    scores, weight : float array (n_runs, n_agents, n_items)
+        Scores and their weights; NaN if unobserved.
+    units : {"trials", "ordered pairs"}
+        What the units are.
+    hard, soft : float array (n_runs, n_units)
+        Yes-or-no and graded answers; NaN if missing. For ordered pairs, D ≥ ½ and D.
+    first, second : int array (n_units,)
+        The two agents of each unit.
+    paired : bool array (n_units,)
+        Whether the unit is a paired trial or an ordered pair.
+    families, judge_families : list of str or None
+        Family of each agent, and of each judge; None if unknown.
+    abilities : float array (n_runs, n_agents)
+        Abilities of the runs' own rankings; NaN if a run is not fitted.
+    significantly_better : bool array (n_runs, n_agents, n_agents)
+        Whether the row's agent is significantly better than the column's.
+    reliability : float array (n_runs,)
+        Reliability of each ranking.
+    has_extended_run : bool
+        Whether a run was extended.
+    target : {"items-like-these", "these-items"}
+        Population that differences refer to.
+    recommendations : tuple of Recommendation or None
+        Recommendation of each run; None if it is not fitted.
     """
 
     def __init__(
@@ -97,179 +168,205 @@ class SideBySide:
         ----------
         runs : sequence of JudgedRun
             Two or more.
-        kind : str, default "symmetric"
+        kind : {"symmetric", "row"}, default "symmetric"
             Kind of the scores.
         match : {"id", "number"}, default "id"
             Match items by id, or by the last number in it (`example-7` is `task-007`).
-        target : str, optional
-            What differences between agents describe. Default: what all runs say, else items like these.
-        families : mapping, optional
-            Families of judges by name, in place of what the runs know.
+        target : {"items-like-these", "these-items"}, optional
+            Population that differences refer to. Default: that of the runs if all agree, otherwise "items-like-these".
+        families : mapping of str to str, optional
+            Families of judges by name, in place of those of the runs.
 
         Raises
         ------
         ConfigError
-            [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number]; [judges-trials] if two judges
-            answered no unit in common; [judge-family] if `families` names another judge.
+            [judges-few] for fewer than two runs; [judges-pools] if they judged different pools; [judges-agents],
+            [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
+            [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
         if len(runs) < 2:
-            raise ConfigError(f"{len(runs)} run was given. Give two or more, one a judge.", slug="judges-few")
+            raise ConfigError(
+                f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
+            )
         if len({run.digest for run in runs if run.digest is not None}) > 1:
             raise ConfigError(
-                f"The runs {', '.join(run.name for run in runs)} judged different pools of texts. Compare runs of one pool.",
+                f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
                 slug="judges-pools",
             )
-        keys = [_item_keys(run, match) for run in runs]
-        agents, items = _shared([run.rates.agent_ids for run in runs]), _shared(keys)
+        keys = [_get_item_keys(run, match) for run in runs]
+        agents, items = _intersect([run.rates.agent_ids for run in runs]), _intersect(keys)
         _check_shared(agents, items)
-        own_id = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
-        self.names, self.agent_ids, self.item_ids = _names(runs), agents, tuple(own_id[key] for key in items)
-        self.judge_families = self._judge_families(runs, families or {})
-        places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]
-        scores = [_scores_of_all_cells(run.rates, kind) for run in runs]
-        cells = [np.ix_(_inverse(agent), _inverse(item)) for agent, item in places]
-        self.scores = np.stack([one.value[at] for one, at in zip(scores, cells, strict=True)])
-        self.weight = np.stack([one.weight[at] for one, at in zip(scores, cells, strict=True)])
+        id_by_key = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
+        self.names, self.agent_ids = _make_unique_names(runs), agents
+        self.item_ids = tuple(id_by_key[key] for key in items)
+        self.judge_families = self._resolve_judge_families(runs, families or {})
+
+        indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
+        all_scores = [_score_all_cells(run.rates, kind) for run in runs]
+        cells = [np.ix_(_invert(agent_index), _invert(item_index)) for agent_index, item_index in indices]
+        self.scores = np.stack([scores.value[rows] for scores, rows in zip(all_scores, cells, strict=True)])
+        self.weight = np.stack([scores.weight[rows] for scores, rows in zip(all_scores, cells, strict=True)])
+
         has_trials = all(run.result is not None for run in runs)
         self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
-        units = _trials if has_trials else _pairs
-        table = _units([units(run, *place) for run, place in zip(runs, places, strict=True)])
+        tabulate = _tabulate_trials if has_trials else _tabulate_pairs
+        table = _join_units([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
         self.hard, self.soft = (
             np.stack([table[f"{answer}{number}"].to_numpy(np.float64) for number in range(len(runs))])
             for answer in ("hard", "soft")
         )
-        _check_common(self.hard, self.names, unit="trial" if has_trials else "pair")
+        _check_common_answers(self.hard, self.names, unit="trial" if has_trials else "pair")
         self.first, self.second = (
             table.index.get_level_values(side).to_numpy(np.int32) for side in ("first", "second")
         )
         self.paired: Bools = np.ones(len(table), np.bool_)
         if has_trials:
             self.paired = table.index.get_level_values("arm").to_numpy() == PAIRED
-        self.families = [next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents]
-        self.grown = any(run.result is not None and extensions_of(run.result.plan).steps for run in runs)
+
+        self.families = [_find_family(runs, agent) for agent in agents]
+        self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         self.abilities = np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs])
-        all_these = all(run.target == "these-items" for run in runs)
-        self.target: Target = target or ("these-items" if all_these else "items-like-these")
-        differences = [_differences(run, agents, self.target) for run in runs]
-        self.above = np.stack([one.above for one in differences])
-        self.sure = np.array([reliability(one) for one in differences])
+        is_finite_population = all(run.target == "these-items" for run in runs)
+        self.target: Target = target or ("these-items" if is_finite_population else "items-like-these")
+        differences = [_compute_differences(run, agents, self.target) for run in runs]
+        self.significantly_better = np.stack([run_differences.significantly_better for run_differences in differences])
+        self.reliability = np.array([reliability(run_differences) for run_differences in differences])
         self.recommendations = tuple(run.recommendation for run in runs)
 
-    def _judge_families(self, runs: Sequence[JudgedRun], given: Mapping[str, str]) -> list[str | None]:
-        if unknown := sorted(set(given) - set(self.names)):
+    def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
+        if unknown := sorted(set(families) - set(self.names)):
             raise ConfigError(
-                f"A family was given for '{unknown[0]}', but the judges are {', '.join(self.names)}. Write --family NAME=FAMILY "
-                "with one of these names.",
+                f"No judge has this name: got a family of '{unknown[0]}', but the judges are {', '.join(self.names)}. Set a "
+                "family of one of these.",
                 slug="judge-family",
             )
-        return [given.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
+        return [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
 
 
-def _scores_of_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
+def _find_family(runs: Sequence[JudgedRun], agent: str) -> str | None:
+    return next((run.families[agent] for run in runs if agent in run.families), None)
+
+
+def _score_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
     """Compute scores of every cell, also of held-out ones, because comparing judges predicts nothing."""
-    return replace(rates, split=Split.whole((rates.n_agents, rates.n_items))).training_scores(kind=kind)
+    return replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items))).training_scores(kind=kind)
 
 
 def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
-    """Raises: ConfigError where the runs share too few agents or items."""
+    """Check that runs share enough agents and items. Raises: ConfigError [judges-agents], [judges-items]."""
     if len(agents) < 3:
         raise ConfigError(
-            f"The runs share {len(agents)} agents; a ranking needs 3. Compare runs on the same agents.",
+            f"The runs must share 3 agents or more: got {len(agents)}. Pass runs with the same agents.",
             slug="judges-agents",
         )
     if len(items) < 2:
         raise ConfigError(
-            f"The runs share {len(items)} items. Compare runs on the same items; where only the form of the ids differs "
-            "(example-7, task-007), match them by number.",
+            f"The runs must share 2 items or more: got {len(items)}. Pass runs on the same items; if only the form of the ids "
+            "differs (example-7, task-007), match them by number.",
             slug="judges-items",
         )
 
 
-def _check_common(hard: Floats, names: Sequence[str], *, unit: str) -> None:
-    """hard: float[R, U], NaN where a judge gave no answer. Raises: ConfigError where two judges answered no unit in common."""
+def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> None:
+    """Check that every two judges answered a unit in common. Raises: ConfigError [judges-trials].
+
+    hard : float array (n_runs, n_units), NaN if missing
+    """
     for a, b in combinations(range(len(names)), 2):
         if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
             raise ConfigError(
                 f"{names[a]} and {names[b]} answered no {unit} in common. "
-                "Judge a part of one run with the other judge (`youden rejudge`), or the same plan with both.",
+                "Run the other judge on part of one run (`youden rejudge`), or both judges on the same plan.",
                 slug="judges-trials",
             )
 
 
-def _item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
+def _get_item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
+    """Return the keys by which items are matched. Raises: ConfigError [judges-number] if their numbers are not unique."""
     if match == "id":
         return run.rates.item_ids
-    found = [re.search(r"(\d+)\D*$", item) for item in run.rates.item_ids]
-    keys = tuple(str(int(number.group(1))) if number else "" for number in found)
+    matches = [re.search(r"(\d+)\D*$", item) for item in run.rates.item_ids]
+    keys = tuple(str(int(number.group(1))) if number else "" for number in matches)
     if "" in keys or len(set(keys)) < len(keys):
         raise ConfigError(
-            f"The items of {run.name} do not end in numbers of their own, so they cannot be matched by number. Match by id.",
+            f"The items of {run.name} cannot be matched by number: their ids do not end in unique numbers. Match them by id.",
             slug="judges-number",
         )
     return keys
 
 
-def _shared(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _intersect(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the ids in all sequences, in the order of the first."""
     common = set(ids[0]).intersection(*ids[1:])
     return tuple(name for name in ids[0] if name in common)
 
 
-def _names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
-    plain = [run.name for run in runs]
-    return tuple(name if plain.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(plain, 1))
+def _make_unique_names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
+    names = [run.name for run in runs]
+    return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1))
 
 
-def _place(run: JudgedRun, keys: tuple[str, ...], agents: tuple[str, ...], items: tuple[str, ...]) -> tuple[Ids, Ids]:
-    """For each agent and item of the run its position among the shared ones, −1 where not shared."""
-    agent = {name: place for place, name in enumerate(agents)}
-    item = {name: place for place, name in enumerate(items)}
+def _index_shared(
+    run: JudgedRun, keys: tuple[str, ...], agents: tuple[str, ...], items: tuple[str, ...]
+) -> tuple[Ids, Ids]:
+    """Return the position of each agent and each item of a run among the shared ones, int arrays; −1 if it is not shared."""
+    agent_positions = {name: position for position, name in enumerate(agents)}
+    item_positions = {key: position for position, key in enumerate(items)}
     return (
-        np.array([agent.get(name, -1) for name in run.rates.agent_ids], dtype=np.int32),
-        np.array([item.get(key, -1) for key in keys], dtype=np.int32),
+        np.array([agent_positions.get(name, -1) for name in run.rates.agent_ids], dtype=np.int32),
+        np.array([item_positions.get(key, -1) for key in keys], dtype=np.int32),
     )
 
 
-def _inverse(place: Ids) -> Ids:
-    """Return the run's positions of the shared names, in their order."""
-    return np.argsort(place, kind="stable")[np.count_nonzero(place < 0) :].astype(np.int32)
+def _invert(index: Ids) -> Ids:
+    """Return the run's positions of the shared names, in the order of these names."""
+    n_not_shared = np.count_nonzero(index < 0)
+    return np.argsort(index, kind="stable")[n_not_shared:].astype(np.int32)
 
 
-def _differences(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Differences:
-    found = (
-        differences_of_rates(run.rates, target=target)
-        if run.result is None
-        else differences_of(run.result, target=target)
-    )
-    return found.among(np.array([run.rates.agent_ids.index(agent) for agent in agents]))
+def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Differences:
+    """Compute the pairwise differences of the shared agents in a run's ranking."""
+    if run.result is None:
+        all_differences = differences_from_rates(run.rates, target=target)
+    else:
+        all_differences = differences_from_verdicts(run.result, target=target)
+    return all_differences.subset(np.array([run.rates.agent_ids.index(agent) for agent in agents]))
 
 
-def _trials(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
+def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
+    """Tabulate the answers to the trials of shared agents and items, indexed by the trials."""
     if run.result is None:
         return pd.DataFrame()
-    plan, result = run.result.plan, run.result
-    other = np.where(plan.other_item >= 0, item[plan.other_item], -2)
-    asked = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
-    shown = [asked.columns()[name] for name in _TRIAL[-2:]]
-    columns: list[NDArray[np.integer]] = [item[plan.item], agent[plan.first], agent[plan.second]]
-    columns += [plan.arm, other, plan.replicate, *shown]
-    shared = (other != -1) & (result.missing == MISSING_REASONS.index("answered"))
-    return _table(dict(zip(_TRIAL, columns, strict=True)), shared, hard=result.hard, soft=result.answer)
+    plan, verdicts = run.result.plan, run.result
+    other_item = np.where(plan.other_item >= 0, item_index[plan.other_item], -2)
+    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
+    repeats = [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
+    columns: list[NDArray[np.integer]] = [item_index[plan.item], agent_index[plan.first], agent_index[plan.second]]
+    columns += [plan.arm, other_item, plan.replicate, *repeats]
+    is_answered = verdicts.missing == MISSING_REASONS.index("answered")
+    unit = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
+    return _select_shared(unit, (other_item != -1) & is_answered, hard=verdicts.hard, soft=verdicts.answer)
 
 
-def _pairs(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
+def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
+    """Tabulate D of the ordered pairs of shared agents and items, indexed by the pairs."""
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)
-    columns = item[rates.item], agent[rates.first], agent[rates.second]
+    columns = item_index[rates.item], agent_index[rates.first], agent_index[rates.second]
+    unit = dict(zip(_PAIR_COLUMNS, columns, strict=True))
     hard = (difference >= 0.5).astype(np.float64)
-    return _table(dict(zip(_PAIR, columns, strict=True)), ~np.isnan(difference), hard=hard, soft=difference)
+    return _select_shared(unit, ~np.isnan(difference), hard=hard, soft=difference)
 
 
-def _table(unit: Mapping[str, NDArray[np.integer]], kept: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
-    """Answers by what they are about, as far as it is shared."""
-    shared = kept & np.all([unit[name] >= 0 for name in _PAIR], axis=0)
-    return pd.DataFrame(pd.DataFrame({**unit, "hard": hard, "soft": soft})[shared]).set_index(list(unit))
+def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
+    """Select the answers to shared units, indexed by the columns of `unit`. All arrays have the shape (n_units,)."""
+    is_shared = mask & np.all([unit[name] >= 0 for name in _PAIR_COLUMNS], axis=0)
+    return pd.DataFrame(pd.DataFrame({**unit, "hard": hard, "soft": soft})[is_shared]).set_index(list(unit))
 
 
-def _units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    named = [table.rename(columns={"hard": f"hard{n}", "soft": f"soft{n}"}) for n, table in enumerate(tables)]
-    return pd.concat(named, axis=1, join="outer")
+def _join_units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Join the answers of all runs on their units, with a column hard0, soft0, hard1, … per run; NaN if missing."""
+    renamed = []
+    for number, table in enumerate(tables):
+        renamed.append(table.rename(columns={"hard": f"hard{number}", "soft": f"soft{number}"}))
+    return pd.concat(renamed, axis=1, join="outer")

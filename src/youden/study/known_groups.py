@@ -1,4 +1,7 @@
-"""Known groups of agents: which ones a ranking should tell apart, and how well it does. Groups are never used in a fit."""
+"""Measure how well a ranking separates known groups of agents.
+
+Groups are used for evaluation only, never in a fit.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.stats.base.metrics import Metric, auc_interval
-from youden.streams import own_stream
-from youden.study.replaying import World
+from youden.stats.base.metrics import Metric, auc_measurement_interval
+from youden.streams import standalone_stream
+from youden.study.replaying import RecordedAnswers
 from youden.types.facts import RankingRow
 from youden.types.pool import Bools
 
@@ -21,36 +24,69 @@ PAPER_BELOW = ("strategic", "low-effort")
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """positive, negative: bool[K], disjoint; agents of no group are in neither."""
+    """Agents of two groups that a ranking should separate.
+
+    Attributes
+    ----------
+    positive, negative : bool array (n_agents,)
+        Agents that should rank above, and below; disjoint.
+    """
 
     positive: Bools
     negative: Bools
 
 
-def contrast(
-    world: World, *, above: Sequence[str] = PAPER_ABOVE, below: Sequence[str] = PAPER_BELOW
+def find_contrast(
+    recorded: RecordedAnswers, *, above: Sequence[str] = PAPER_ABOVE, below: Sequence[str] = PAPER_BELOW
 ) -> Contrast | None:
-    """The paper's contrast by default, faithful against strategic and low effort; None where the run names no such groups.
+    """Find the agents of the groups that a ranking should separate.
 
-    Raises: ConfigError [groups] where groups other than the defaults are asked for and one side has no agent, or both share one.
+    Parameters
+    ----------
+    recorded : RecordedAnswers
+        Answers of a run, with the groups of its agents.
+    above, below : sequence of str
+        Groups that should rank above, and below. Default: those of the paper, "faithful" above "strategic" and "low-effort".
+
+    Returns
+    -------
+    Contrast or None
+        None if `above` and `below` are the defaults and the run lacks agents of one side.
+
+    Raises
+    ------
+    ConfigError
+        [groups] if the two sides share an agent, or if one has no agent and they are not the defaults.
     """
-    names = np.array([world.groups.get(agent.id) or "" for agent in world.pool.agents])
-    positive, negative = np.isin(names, above), np.isin(names, below)
+    group = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
+    positive, negative = np.isin(group, above), np.isin(group, below)
     if (positive & negative).any():
-        raise ConfigError(f"The groups {list(above)} and {list(below)} overlap. Give disjoint ones.", slug="groups")
+        raise ConfigError(
+            f"The groups overlap: got {list(above)} and {list(below)}. Set disjoint groups.", slug="groups"
+        )
     if positive.any() and negative.any():
         return Contrast(positive, negative)
     if (tuple(above), tuple(below)) == (PAPER_ABOVE, PAPER_BELOW):
         return None
-    known = ", ".join(sorted({str(name) for name in names if name})) or "none"
+    choices = ", ".join(sorted({str(name) for name in group if name})) or "none"
     raise ConfigError(
-        f"No agent is in {list(above)}, or none in {list(below)}. The run's groups: {known}.", slug="groups"
+        f"No agent is in {list(above)}, or none in {list(below)}. Set groups of this run: {choices}.", slug="groups"
     )
 
 
 @dataclass(frozen=True)
 class GroupAuc:
-    """P(an agent of `above` ranks over one of `below`), ties ½, with an interval over the abilities' uncertainty."""
+    """Probability that an agent of one group ranks above one of another.
+
+    Attributes
+    ----------
+    above, below : str
+        The groups.
+    n_above, n_below : int
+        Ranked agents in each.
+    auc : Metric
+        The probability, ties counted half, with an interval that covers the uncertainty of the abilities.
+    """
 
     above: str
     below: str
@@ -59,28 +95,46 @@ class GroupAuc:
     auc: Metric
 
 
-def run_group_aucs(folder: RunFolder, compared: Sequence[tuple[str, str]], *, seed: int = 0) -> list[GroupAuc]:
-    """`group_auc` of a fitted run for every (above, below)."""
+def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, seed: int = 0) -> list[GroupAuc]:
+    """Compute how well the ranking of a run separates pairs of groups.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        A fitted run.
+    pairs : sequence of (str, str)
+        Groups (above, below).
+    seed : int, default 0
+        Seed of the draws for the intervals.
+
+    Returns
+    -------
+    list of GroupAuc
+        One per pair.
+
+    Raises
+    ------
+    StatisticsError
+        [auc-one-group] if a group has no ranked agent.
+    """
     ranking, level = folder.read_ranking(), folder.read_facts().level
     return [
-        group_auc(ranking, above=above, below=below, level=level, rng=own_stream(seed)) for above, below in compared
+        compute_group_auc(ranking, above=above, below=below, level=level, rng=standalone_stream(seed))
+        for above, below in pairs
     ]
 
 
-def group_auc(
+def compute_group_auc(
     ranking: Sequence[RankingRow], *, above: str, below: str, level: float, rng: np.random.Generator
 ) -> GroupAuc:
-    """AUC of the group `above` against the group `below`; agents of other groups, or without an ability, are left out.
+    """Compute the AUC of one group against another; agents of other groups and agents without an ability are left out.
 
-    level: that of the ranking's intervals.
-
-    Raises: StatisticsError [auc-one-group] where one of the groups has no ranked agent.
+    `level` is that of the intervals in the ranking. Raises: StatisticsError [auc-one-group] if a group has no ranked agent.
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
-    ability, low, high = (
-        np.array(ends, dtype=np.float64)
-        for ends in ([row.ability for row in rows], [row.low for row in rows], [row.high for row in rows])
-    )
+    ability = np.array([row.ability for row in rows], dtype=np.float64)
+    low = np.array([row.low for row in rows], dtype=np.float64)
+    high = np.array([row.high for row in rows], dtype=np.float64)
     positive = np.array([row.group == above for row in rows], dtype=np.bool_)
-    auc = auc_interval(ability, positive, low=low, high=high, level=level, rng=rng)
+    auc = auc_measurement_interval(ability, positive, low=low, high=high, level=level, rng=rng)
     return GroupAuc(above, below, int(positive.sum()), int((~positive).sum()), auc)

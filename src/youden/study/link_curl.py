@@ -1,5 +1,6 @@
-"""Does the additive model hold, and on which link? The paper's Tables 1 and 2 for one run, and its rule beside a scale-
-free one.
+"""Study whether the additive model holds, and on which link, as in the paper's Tables 1 and 2 for one run.
+
+The paper's rule of additivity depends on the spread of the scores, so a scale-free rule is reported too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.curl.quantiles import Coincident, MedianDifference, median_differences
-from youden.streams import own_stream
+from youden.streams import standalone_stream
 from youden.types import Scores
 from youden.types.facts import LinkFacts
 from youden.types.pool import Json
@@ -19,54 +20,96 @@ from youden.types.results import Rates, ScoreKind
 
 PAPER_RULE = 0.2
 NO_STRUCTURE = 1.349
-"""Median |Δ| in SDs where scores are normal noise without agents or items: 2 · Φ⁻¹(¾)."""
-LITTLE = 0.5
+"""Median |Δ| in SDs if scores are normal noise without effects of agents or items: 2·Φ⁻¹(3/4)."""
+MIN_R2 = 0.5
+"""Share of the variance that the additive model must explain for predictions of single cells."""
 
 
-def additivity_words(links: dict[str, LinkFacts]) -> tuple[str, ...]:
-    """The paper's rule (median |Δ| < .2 before going sparse), then the scale-free rule: half the variance or more is additive.
+def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
+    """Describe whether scores are additive.
 
-    The paper's rule depends on the scores' spread: shrink all scores to a tenth and it always holds.
+    Parameters
+    ----------
+    links : dict of str to LinkFacts
+        Curl and R² by link.
+
+    Returns
+    -------
+    tuple of str
+        The paper's rule (median |Δ| below .2) and the share of the variance explained, and what follows for sparse designs.
+
+    Notes
+    -----
+    The paper's rule always holds for scores that are scaled down enough.
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
-        return ("All scores are equal: nothing varies that could be additive, and no design can rank these agents.",)
+        return ("All scores are equal: additivity cannot be measured, and no design can rank these agents.",)
     holds = identity.median < PAPER_RULE
     share = identity.median_scaled / NO_STRUCTURE
-    said = [
+    sentences = [
         f"The paper's rule (median |Δ| < {PAPER_RULE:g} before going sparse) {'holds' if holds else 'fails'}: "
-        f"{identity.median:.3f}. The rule depends on how far scores spread; free of scale, the median is "
-        f"{identity.median_scaled:.2f} SDs, {share:.0%} of what scores without any additive structure show, and ability − "
+        f"{identity.median:.3f}. The rule depends on the spread of the scores; without scale, the median is "
+        f"{identity.median_scaled:.2f} SDs, {share:.0%} of that of scores without additive structure, and ability − "
         f"difficulty explains {identity.r2:.0%} of the variance."
     ]
-    if identity.r2 < LITTLE:
-        said.append(
-            "Additivity explains less than half: predictions of single cells are not supported, rankings only as far as "
-            "their intervals go."
+    if identity.r2 < MIN_R2:
+        sentences.append(
+            "Additivity explains less than half: predictions of single cells are not supported, rankings only within their "
+            "intervals."
         )
     elif not holds:
-        said.append("The scale-free figures support a sparse design all the same.")
-    return tuple(said)
+        sentences.append("The scale-free figures support a sparse design nevertheless.")
+    return tuple(sentences)
 
 
-THIN = 0.5
-"""Below this share of its partners a cell's score is mostly the luck of which were asked."""
+MIN_PARTNER_SHARE = 0.5
+"""Share of its partners below which a cell's score mostly depends on which partners were drawn."""
 
 
-def partners_share(rates: Rates, kind: ScoreKind) -> float:
-    """Ordered pairs that answered behind the median seen cell, as a share of the K − 1 (row) or 2(K − 1) a dense design asks."""
+def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
+    """Compute the share of its partners that the median cell was compared with.
+
+    Parameters
+    ----------
+    rates : Rates
+        Rates of ordered pairs.
+    kind : {"symmetric", "row"}
+        Kind of the scores. A cell of a dense run has n_agents − 1 ordered pairs for row scores, and twice as many for symmetric
+        ones.
+
+    Returns
+    -------
+    float
+        In [0, 1]; cells without an answer are left out.
+    """
     sides = [rates.first] if kind == "row" else [rates.first, rates.second]
-    seen = rates.n_paired > 0
-    cells = np.concatenate([side[seen].astype(np.int64) * rates.n_items + rates.item[seen] for side in sides])
-    counts = np.unique(cells, return_counts=True)[1]
-    return float(np.median(counts)) / (len(sides) * (rates.n_agents - 1)) if len(counts) else 0.0
+    is_answered = rates.n_paired > 0
+    items = rates.item[is_answered]
+    cells = np.concatenate([side[is_answered].astype(np.int64) * rates.n_items + items for side in sides])
+    n_pairs = np.unique(cells, return_counts=True)[1]
+    if not len(n_pairs):
+        return 0.0
+    return float(np.median(n_pairs)) / (len(sides) * (rates.n_agents - 1))
 
 
 class LinksStudy:
-    """Curl and R² of scores on each link, differences of median curl between links, and what follows.
+    """Curl and R² of scores on each link.
 
-    `ecdf` has for each link the share of rectangles with |Δ| per SD of at most x; `n_compared` counts items with a score,
-    `n_cells` scores. Without `n_draws`, or if they fail, there are no `differences`.
+    Attributes
+    ----------
+    links : dict of str to LinkFacts
+        Curl and R² by link.
+    differences : tuple of MedianDifference
+        Differences of median curl between links, from a bootstrap; empty without one, or if it fails.
+    ecdf : dict of str to dict
+        By link, the share of rectangles with |Δ| per SD of at most x.
+    scores : {"symmetric", "row"}
+        Kind of the scores.
+    n_agents, n_items, n_compared, n_cells : int
+        Size of the pool, items with a score, and scores.
+    words : list of str
+        Conclusions in sentences.
     """
 
     def __init__(
@@ -78,7 +121,20 @@ class LinksStudy:
         coincident: Coincident = "drop",
         seed: int = 0,
     ) -> None:
-        """Study scores. partners: as `partners_share` gives it; n_draws: bootstrap resamples of agents and items.
+        """Study scores.
+
+        Parameters
+        ----------
+        scores : Scores
+            The scores.
+        partners : float in [0, 1], default 1
+            Share of its partners that the median cell was compared with.
+        n_draws : int, default 0
+            Number of bootstrap resamples of agents and items.
+        coincident : {"drop", "keep"}, default "drop"
+            Drop or keep rectangles with an agent or item that was resampled twice.
+        seed : int, default 0
+            Seed of the bootstrap.
 
         Raises
         ------
@@ -95,45 +151,45 @@ class LinksStudy:
             if links[curve.link].sd > 0
         }
         self.scores, (self.n_agents, self.n_items) = scores.kind, scores.value.shape
-        seen = scores.weight > 0
-        self.n_compared, self.n_cells = int(seen.any(axis=0).sum()), int(seen.sum())
-        self.words = [*_words(links), additivity_words(links)[0]]
-        if partners < THIN:
+        is_observed = scores.weight > 0
+        self.n_compared, self.n_cells = int(is_observed.any(axis=0).sum()), int(is_observed.sum())
+        self.words = [*_compare_links(links), describe_additivity(links)[0]]
+        if partners < MIN_PARTNER_SHARE:
             self.words = [
-                f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores are mostly "
-                "the luck of which were asked. They say nothing for or against a link or additivity; ask it of a dense run, or "
-                "one of a cell design."
+                f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores mostly "
+                "depend on which partners were drawn. Nothing follows for a link or for additivity; run this study on a dense "
+                "run, or on one of a cell design."
             ]
         identity = links["identity"]
         if identity.n_sampled is not None:
             self.words.append(
-                f"Sampled: curl is that of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error of "
-                f"the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
+                f"Curl is that of a sample of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error "
+                f"of the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
             )
         if n_draws:
             try:
                 self.differences = median_differences(
-                    scores.value, rng=own_stream(seed), coincident=coincident, n_draws=n_draws
+                    scores.value, rng=standalone_stream(seed), coincident=coincident, n_draws=n_draws
                 )
             except StatisticsError as error:
                 self.words.append(f"No bootstrap: {error.message}")
 
 
-def _words(links: dict[str, LinkFacts]) -> Iterator[str]:
-    """What the table supports, judged on the scale-free figures: raw curl compares different units across links."""
+def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:
+    """Compare links by their scale-free curl, because raw curl has another unit on each link."""
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
-        yield "All scores are equal: nothing varies that a link could distort, so no link can be preferred."
+        yield "All scores are equal: no link can be preferred."
         return
     scaled = {name: row.median_scaled for name, row in links.items() if row.median_scaled is not None}
     yield (
-        "Raw curl is not comparable across links (they stretch the scale); per SD of the transformed scores the medians are "
+        "Raw curl is not comparable across links, which change the scale; per SD of the transformed scores, the medians are "
         f"{', '.join(f'{name} {median:.2f}' for name, median in scaled.items())}."
     )
     best = min(scaled, key=lambda name: scaled[name])
     if max(scaled.values()) - scaled[best] < 0.1 * scaled[best]:
-        yield "On that scale the links differ by less than a tenth: the data prefer none of them clearly."
+        yield "On that scale, the links differ by less than a tenth: the data clearly prefer none of them."
     else:
-        yield f"On that scale {best} bends these scores least."
-    little = " That is little: read single-cell predictions with caution." if identity.r2 < LITTLE else ""
-    yield f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link).{little}"
+        yield f"On that scale, {best} has the smallest curl."
+    caveat = " That is low: do not rely on predictions of single cells." if identity.r2 < MIN_R2 else ""
+    yield f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link).{caveat}"

@@ -1,7 +1,7 @@
-"""The paper's tables again, its figures beside ours, and where the paper and its data disagree.
+"""Reproduce the tables of the paper, and list where the paper and its data disagree.
 
-What the data do not hold is not made up: the table says that it is missing. Source: 'Identity-Link IRT for Label-Free
-LLM Evaluation', Tables 1 to 6.
+Figures that the public data do not allow are reported as missing. Source: 'Identity-Link IRT for Label-Free LLM Evaluation',
+Tables 1 to 6.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Literal
 import numpy as np
 
 from youden.errors import ConfigError
-from youden.stats.curl.link_table import links_table
+from youden.stats.curl.link_table import compare_links
 from youden.stats.curl.quantiles import median_differences
-from youden.streams import own_stream
-from youden.study.agreement import JudgesStudy, curl_of
+from youden.streams import standalone_stream
+from youden.study.agreement import JudgesStudy, measure_curl_on_link
 from youden.study.baseline_table import study_baselines
-from youden.study.grid import Spread
-from youden.study.known_groups import contrast
-from youden.study.replaying import World
+from youden.study.grid import SeedSummary
+from youden.study.known_groups import find_contrast
+from youden.study.replaying import RecordedAnswers
 from youden.study.sparsity import Regime, SparsityStudy, study_sparsity
 from youden.types import Progress
 
@@ -32,17 +32,17 @@ DOMAINS: dict[Domain, tuple[str, ...]] = {
     "OPUS": ("opus",),
     "ICLR": ("peer_review", "iclr"),
 }
-"""What the name of a results folder holds."""
+"""Parts of the name of a results folder, by domain."""
 
 COVERAGE = 0.3335
-"""33 %: what C = 1.6 covers of 30 × 200 cells."""
+"""Share of 30 × 200 cells that the n log n design with C = 1.6 covers."""
 
 CURL: dict[Domain, dict[str, tuple[float, float]]] = {
     "PubMed": {"identity": (0.129, 0.474), "probit": (0.245, 0.825), "logit": (0.438, 1.454)},
     "OPUS": {"identity": (0.150, 0.492), "probit": (0.268, 0.862), "logit": (0.479, 1.547)},
     "ICLR": {"identity": (0.080, 0.580), "probit": (0.286, 1.188), "logit": (0.588, 2.252)},
 }
-"""Table 1: median and P95 of |Δ|."""
+"""Table 1: median and 95th percentile of |Δ|."""
 
 DIFFERENCES: dict[Domain, dict[tuple[str, str], tuple[float, float, float]]] = {
     "PubMed": {
@@ -61,7 +61,7 @@ DIFFERENCES: dict[Domain, dict[tuple[str, str], tuple[float, float, float]]] = {
         ("probit", "logit"): (-0.315, -0.335, -0.250),
     },
 }
-"""Table 2: difference of medians, and its interval."""
+"""Table 2: difference of medians, and its confidence bounds."""
 
 FIDELITY = {"dense RMSE": 0.111, "sparse RMSE": 0.117, "ρ": 0.972, "τ": 0.890, "dense AUC": 0.983, "sparse AUC": 0.967}
 """Table 3, PubMed."""
@@ -88,24 +88,38 @@ JUDGE_CURL: dict[str, tuple[float, float, float, float]] = {
     "identity": (0.129, 0.466, 0.000, 0.000),
     "logit": (0.438, 1.433, 0.009, 0.072),
 }
-"""Table 6, GPT-4o-mini on PubMed: median and P95 on raw data, then on predictions."""
+"""Table 6, GPT-4o-mini on PubMed: median and 95th percentile on raw data, then on predictions."""
 
 SHAPES: dict[Domain, tuple[int, int]] = {"PubMed": (30, 200), "OPUS": (31, 186), "ICLR": (29, 100)}
 MEAN_SD = (0.18, 0.31)
 SATURATED = (0.02, 0.03)
-EARLIER_RMSE, LATER_RMSE = 0.117, 0.121
-"""Clipped-linear at 33 % on PubMed in Table 3 and in Table 5."""
+TABLE_3_RMSE, TABLE_5_RMSE = 0.117, 0.121
+"""RMSE of clipped-linear at 33 % on PubMed in Table 3 and in Table 5."""
 
 
-def domain_of(source: str) -> Domain | None:
-    """The paper's domain of a results folder's name; None for one that the paper does not have."""
+def find_domain(source: str) -> Domain | None:
+    """Find the paper's domain by the name of a results folder; None if the paper does not have it."""
     name = source.lower()
     return next((domain for domain, marks in DOMAINS.items() if any(mark in name for mark in marks)), None)
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """One figure. sd: ours over seeds (or resamples), None where ours is exact; sds: (ours − paper) / sd."""
+    """One figure of the paper, compared with ours.
+
+    Attributes
+    ----------
+    table : int
+        Number of the table.
+    row, figure : str
+        Row and column.
+    paper : float or None
+        Value in the paper, if it has one.
+    ours, sd : float, float or None
+        Our value, and its standard deviation over seeds or resamples; the latter is None if the value is exact.
+    sds : float or None
+        (ours − paper) / sd.
+    """
 
     table: int
     row: str
@@ -118,8 +132,19 @@ class PaperRow:
 
 @dataclass(frozen=True)
 class PaperStudy:
-    """The `paper` object of `youden study paper --json`: all rows by table; missing: tables, or parts, that the data given do
-    not allow; disagreements: paper against its data."""
+    """The `paper` object of `youden study paper --json`.
+
+    Attributes
+    ----------
+    seeds : int
+        Number of seeds.
+    rows : tuple of PaperRow
+        Figures, ordered by table.
+    missing : tuple of str
+        Tables, or parts of them, that the given runs do not allow.
+    disagreements : tuple of str
+        Differences between the paper and its data.
+    """
 
     seeds: int
     rows: tuple[PaperRow, ...]
@@ -128,77 +153,121 @@ class PaperStudy:
 
 
 def study_paper(
-    worlds: Mapping[Domain, World],
+    recorded: Mapping[Domain, RecordedAnswers],
     *,
     n_seeds: int = 20,
     n_draws: int = 500,
     judges: JudgesStudy | None = None,
     progress: Progress | None = None,
 ) -> PaperStudy:
-    """Tables 1 to 6 over the domains given: row scores, holdout rule `own`, coincident resamples kept, as the paper has it.
+    """Reproduce Tables 1 to 6 of the paper for the given domains.
 
-    judges: two judges of one pool, standing in for the paper's second judge, whose answers are not public.
+    Parameters
+    ----------
+    recorded : mapping of str to RecordedAnswers
+        Answers of the paper's runs by domain ("PubMed", "OPUS", "ICLR").
+    n_seeds : int, default 20
+        Number of random splits.
+    n_draws : int, default 500
+        Number of bootstrap resamples.
+    judges : JudgesStudy, optional
+        Comparison of two judges on one pool, in place of the paper's second judge, whose answers are not public.
+    progress : Progress, optional
+        Receiver of progress updates.
 
-    Raises: ConfigError [paper-none] without a domain of the paper.
+    Returns
+    -------
+    PaperStudy
+        Figures, compared with those of the paper.
+
+    Raises
+    ------
+    ConfigError
+        [paper-none] if no domain is given.
+
+    Notes
+    -----
+    As in the paper, scores are row scores, the holdout rule is `own`, and duplicates in a resample are kept.
     """
-    if not worlds:
+    if not recorded:
         raise ConfigError(
-            "None of the runs is a domain of the paper. Import pubmed_200_config_results, peer_review_results_100 or "
+            "None of the runs is of a domain of the paper. Import pubmed_200_config_results, peer_review_results_100 or "
             "opus_translation_results with `youden import peer-prediction`.",
             slug="paper-none",
         )
+    studies = {
+        domain: _study_sparsity(answers, n_seeds=n_seeds, progress=progress) for domain, answers in recorded.items()
+    }
     rows: list[PaperRow] = []
-    studies = {domain: _sparsity(world, n_seeds=n_seeds, progress=progress) for domain, world in worlds.items()}
-    for domain, world in worlds.items():
-        rows += _curl(domain, world)
-        rows += _differences(domain, world, n_draws=n_draws)
-        rows += _fidelity(4, domain, DOMAIN_FIDELITY[domain], studies[domain])
-    if "PubMed" in worlds:
-        rows += _fidelity(3, "PubMed", FIDELITY, studies["PubMed"])
-        rows += _baselines(worlds["PubMed"], n_seeds=n_seeds, progress=progress)
-        rows += _judge_curl(worlds["PubMed"])
+    for domain, answers in recorded.items():
+        rows += _iter_curl_rows(domain, answers)
+        rows += _iter_difference_rows(domain, answers, n_draws=n_draws)
+        rows += _iter_fidelity_rows(4, domain, DOMAIN_FIDELITY[domain], studies[domain])
+    if "PubMed" in recorded:
+        rows += _iter_fidelity_rows(3, "PubMed", FIDELITY, studies["PubMed"])
+        rows += _iter_baseline_rows(recorded["PubMed"], n_seeds=n_seeds, progress=progress)
+        rows += _iter_judge_curl_rows(recorded["PubMed"])
     if judges is not None:
-        rows += _judges(judges)
+        rows += _iter_judge_rows(judges)
     rows.sort(key=lambda row: row.table)
-    return PaperStudy(n_seeds, tuple(rows), tuple(_missing(worlds, judges)), tuple(_disagreements(worlds, studies)))
+    missing, disagreements = _list_missing(recorded, judges), _list_disagreements(recorded, studies)
+    return PaperStudy(n_seeds, tuple(rows), tuple(missing), tuple(disagreements))
 
 
-def by_domain(sources: Mapping[str, World]) -> dict[Domain, World]:
-    """Worlds by the paper's domain, from the paths they were imported from; others are left out.
+def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, RecordedAnswers]:
+    """Group recorded answers by the domain of the paper.
 
-    Raises: ConfigError [paper-twice] where two are the same domain.
+    Parameters
+    ----------
+    recorded : mapping of str to RecordedAnswers
+        Answers by the path that their run was imported from.
+
+    Returns
+    -------
+    dict of str to RecordedAnswers
+        Answers by domain, without those of other sources.
+
+    Raises
+    ------
+    ConfigError
+        [paper-twice] if two sources have the same domain.
     """
-    found: dict[Domain, World] = {}
-    for source, world in sources.items():
-        domain = domain_of(PurePath(source).name)
-        if domain in found:
-            raise ConfigError(f"Two of the runs are {domain}. Give each domain once.", slug="paper-twice")
+    by_domain: dict[Domain, RecordedAnswers] = {}
+    for source, answers in recorded.items():
+        domain = find_domain(PurePath(source).name)
+        if domain in by_domain:
+            raise ConfigError(f"Two runs are of the domain {domain}. Remove one of them.", slug="paper-twice")
         if domain is not None:
-            found[domain] = world
-    return found
+            by_domain[domain] = answers
+    return by_domain
 
 
-def _row(table: int, row: str, figure: str, paper: float | None, ours: Spread | None) -> Iterator[PaperRow]:
-    if ours is not None:
-        sds = (ours.mean - paper) / ours.sd if paper is not None and ours.sd else None
-        yield PaperRow(table, row, figure, paper, ours.mean, ours.sd, sds)
+def _iter_row(
+    table: int, row: str, figure: str, paper: float | None, reproduced: SeedSummary | None
+) -> Iterator[PaperRow]:
+    """Yield the row of a figure over seeds; nothing if the run does not have it."""
+    if reproduced is not None:
+        sds = (reproduced.mean - paper) / reproduced.sd if paper is not None and reproduced.sd else None
+        yield PaperRow(table, row, figure, paper, reproduced.mean, reproduced.sd, sds)
 
 
-def _sparsity(world: World, *, n_seeds: int, progress: Progress | None) -> SparsityStudy:
-    K, J = world.pool.n_agents, world.pool.n_items
-    c = COVERAGE * K * J / ((K + J) * log(K + J))
+def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> SparsityStudy:
+    """Study the n log n design at the paper's coverage."""
+    n_agents, n_items = recorded.pool.n_agents, recorded.pool.n_items
+    # c·(K + J)·log(K + J) cells
+    c = COVERAGE * n_agents * n_items / ((n_agents + n_items) * log(n_agents + n_items))
     return study_sparsity(
-        world,
+        recorded,
         regimes=[Regime("nlogn", {"c": c})],
         n_seeds=n_seeds,
         rule="own",
-        groups=contrast(world),
+        groups=find_contrast(recorded),
         progress=progress,
     )
 
 
-def _curl(domain: Domain, world: World) -> Iterator[PaperRow]:
-    for link, facts in links_table(world.scores("row")).items():
+def _iter_curl_rows(domain: Domain, recorded: RecordedAnswers) -> Iterator[PaperRow]:
+    for link, facts in compare_links(recorded.scores("row")).items():
         median, p95 = CURL[domain][link]
         yield PaperRow(1, domain, f"{link} median", median, facts.median)
         yield PaperRow(1, domain, f"{link} P95", p95, facts.p95)
@@ -206,45 +275,53 @@ def _curl(domain: Domain, world: World) -> Iterator[PaperRow]:
             yield PaperRow(1, domain, f"{link} median per SD", None, facts.median_scaled)
 
 
-def _differences(domain: Domain, world: World, *, n_draws: int) -> Iterator[PaperRow]:
-    rng = own_stream(0)
-    for found in median_differences(world.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
-        middle, low, high = DIFFERENCES[domain][found.first, found.second]
-        name = f"{found.first} − {found.second}"
-        sd = (found.high - found.low) / 3.92
-        yield PaperRow(2, domain, name, middle, found.mean, sd, (found.mean - middle) / sd if sd else None)
-        yield PaperRow(2, domain, f"{name}, low", low, found.low)
-        yield PaperRow(2, domain, f"{name}, high", high, found.high)
+def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws: int) -> Iterator[PaperRow]:
+    rng = standalone_stream(0)
+    for reproduced in median_differences(recorded.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
+        value, low, high = DIFFERENCES[domain][reproduced.first, reproduced.second]
+        name = f"{reproduced.first} − {reproduced.second}"
+        sd = (reproduced.high - reproduced.low) / 3.92
+        yield PaperRow(2, domain, name, value, reproduced.mean, sd, (reproduced.mean - value) / sd if sd else None)
+        yield PaperRow(2, domain, f"{name}, low", low, reproduced.low)
+        yield PaperRow(2, domain, f"{name}, high", high, reproduced.high)
 
 
-def _fidelity(table: int, domain: Domain, paper: Mapping[str, float], study: SparsityStudy) -> Iterator[PaperRow]:
+def _iter_fidelity_rows(
+    table: int, domain: Domain, paper: Mapping[str, float], study: SparsityStudy
+) -> Iterator[PaperRow]:
     dense, sparse = study.dense, study.rows[0]
-    ours = {"dense RMSE": dense.rmse, "sparse RMSE": sparse.rmse, "ρ": sparse.rho, "τ": sparse.tau, "AUC": sparse.auc}
-    ours |= {"dense AUC": dense.auc, "sparse AUC": sparse.auc}
-    for figure, printed in paper.items():
-        yield from _row(table, domain, figure, printed, ours[figure])
+    reproduced = {
+        "dense RMSE": dense.rmse,
+        "sparse RMSE": sparse.rmse,
+        "ρ": sparse.rho,
+        "τ": sparse.tau,
+        "AUC": sparse.auc,
+    }
+    reproduced |= {"dense AUC": dense.auc, "sparse AUC": sparse.auc}
+    for figure, value in paper.items():
+        yield from _iter_row(table, domain, figure, value, reproduced[figure])
 
 
-def _baselines(world: World, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
-    groups = contrast(world)
-    for row in study_baselines(world, n_seeds=n_seeds, rule="own", groups=groups, progress=progress).rows:
+def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
+    groups = find_contrast(recorded)
+    study = study_baselines(recorded, n_seeds=n_seeds, rule="own", groups=groups, progress=progress)
+    names = ("RMSE", "ρ", "τ", "AUC")
+    for row in study.rows:
         paper = BASELINES.get(row.name, (None,) * 4)
-        for figure, said, ours in zip(
-            ("RMSE", "ρ", "τ", "AUC"), paper, (row.rmse, row.rho, row.tau, row.auc), strict=True
-        ):
-            yield from _row(5, row.name, figure, said, ours)
+        for name, value, reproduced in zip(names, paper, (row.rmse, row.rho, row.tau, row.auc), strict=True):
+            yield from _iter_row(5, row.name, name, value, reproduced)
 
 
-def _judge_curl(world: World) -> Iterator[PaperRow]:
+def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:
+    names = ("median, data", "P95, data", "median, predictions", "P95, predictions")
     for link, paper in JUDGE_CURL.items():
-        found = curl_of(world.scores("row"), link)
-        names = ("median, data", "P95, data", "median, predictions", "P95, predictions")
-        for name, said, value in zip(names, paper, astuple(found), strict=True):
-            if value is not None:
-                yield PaperRow(6, "PubMed, GPT-4o-mini", f"{link} {name}", said, value)
+        curl = measure_curl_on_link(recorded.scores("row"), link)
+        for name, value, reproduced in zip(names, paper, astuple(curl), strict=True):
+            if reproduced is not None:
+                yield PaperRow(6, "PubMed, GPT-4o-mini", f"{link} {name}", value, reproduced)
 
 
-def _judges(study: JudgesStudy) -> Iterator[PaperRow]:
+def _iter_judge_rows(study: JudgesStudy) -> Iterator[PaperRow]:
     for pair in study.pairs:
         name = f"{pair.one} / {pair.other}"
         if pair.ranking is not None:
@@ -253,60 +330,62 @@ def _judges(study: JudgesStudy) -> Iterator[PaperRow]:
             yield PaperRow(6, name, "items ρ (the paper's .687 is of another judge)", None, pair.difficulty.value)
 
 
-def _missing(worlds: Mapping[Domain, World], judges: JudgesStudy | None) -> Iterator[str]:
+def _list_missing(recorded: Mapping[Domain, RecordedAnswers], judges: JudgesStudy | None) -> Iterator[str]:
     for domain in DOMAINS:
-        if domain not in worlds:
-            yield f"{domain}: no run given, so its rows of Tables 1, 2 and 4 are missing" + (
-                ", and Tables 3, 5 and 6 whole." if domain == "PubMed" else "."
+        if domain not in recorded:
+            other_tables = ", and all of Tables 3, 5 and 6" if domain == "PubMed" else ""
+            yield f"{domain}: no run given, so its rows of Tables 1, 2 and 4 are missing{other_tables}."
+    replacement = ". Pass two judges of one pool instead, with --judges RUN --judges RUN."
+    if judges:
+        replacement = "; the two given judges replace it."
+    yield (
+        "Table 6: the answers of the paper's second judge (Llama3-70b) are not public, so its column cannot be reproduced"
+        + replacement
+    )
+
+
+def _list_disagreements(
+    recorded: Mapping[Domain, RecordedAnswers], studies: Mapping[Domain, SparsityStudy]
+) -> Iterator[str]:
+    yield (
+        "The appendix compares responses of the same agent; the data, and the critic that made them, responses to the same item. "
+        "We use the item."
+    )
+    for domain, answers in recorded.items():
+        n_agents, n_items = answers.pool.n_agents, answers.pool.n_items
+        if SHAPES[domain] != (n_agents, n_items):
+            paper_agents, paper_items = SHAPES[domain]
+            yield (
+                f"{domain}: the paper says {paper_agents} agents × {paper_items} items, the public files hold "
+                f"{n_agents} × {n_items}."
             )
-    yield (
-        "Table 6: the answers of the paper's second judge (Llama3-70b) are not public, so its column cannot be made"
-        + (
-            "; the two judges given stand in."
-            if judges
-            else ". Two judges of one pool stand in with --judges RUN --judges RUN."
-        )
-    )
-
-
-def _disagreements(worlds: Mapping[Domain, World], studies: Mapping[Domain, SparsityStudy]) -> Iterator[str]:
-    yield (
-        "The appendix speaks of responses of the same agent; the data, and the critic that made them, ask for the same item. "
-        "Ours is the item."
-    )
-    for domain, world in worlds.items():
-        scores = world.scores("row")
-        K, J = world.pool.n_agents, world.pool.n_items
-        if SHAPES[domain] != (K, J):
-            agents, items = SHAPES[domain]
-            yield f"{domain}: the paper says {agents} agents × {items} items, the public files hold {K} × {J}."
+        scores = answers.scores("row")
+        saturated_share = (np.abs(scores[~np.isnan(scores)]) == 1).mean()
         yield (
             f"{domain}: row scores have mean {np.nanmean(scores):.3f} and SD {np.nanstd(scores):.3f} (the paper: "
-            f"{MEAN_SD[0]} and {MEAN_SD[1]}); {(np.abs(scores[~np.isnan(scores)]) == 1).mean():.2%} stand at "
+            f"{MEAN_SD[0]} and {MEAN_SD[1]}); {saturated_share:.2%} are at "
             f"±1 (the paper: {SATURATED[0]:.0%} to {SATURATED[1]:.0%})."
         )
     yield "The paper's critic answers yes or no; its data are graded 1, .25 or 0."
     yield (
-        "A median |Δ| that is two to seven times larger on logit compares units: divided by the SD of the transformed scores the "
-        "medians lie within a few hundredths on PubMed and OPUS (Table 1, per SD)."
+        "A median |Δ| that is two to seven times larger on logit compares different units: divided by the SD of the transformed "
+        "scores, the medians are within a few hundredths on PubMed and OPUS (Table 1, per SD)."
     )
     yield (
         "Table 2's intervals count rectangles of one agent or item drawn twice, whose Δ is 0; without "
-        "them they lie further from 0."
+        "them, they are further from 0."
     )
-    if "PubMed" in worlds:
+    if "PubMed" in recorded:
         yield (
-            f"Clipped-linear at 33 % on PubMed is {EARLIER_RMSE} in Table 3 and {LATER_RMSE} in Table 5; a third "
+            f"Clipped-linear at 33 % on PubMed is {TABLE_3_RMSE} in Table 3 and {TABLE_5_RMSE} in Table 5; a third "
             "of the training cells (27 % of all) gives the latter."
         )
         yield (
-            "Table 5's order is no finding: under the paper's own holdout isotonic and probit are level with or ahead of the "
-            "identity link, and rank-1 SVD and UV tie with it."
+            "The order in Table 5 is not significant: under the paper's own holdout, isotonic and probit are equal to or better "
+            "than the identity link, and rank-1 SVD and UV tie with it."
         )
-    if (
-        "PubMed" in studies
-        and (sparse := studies["PubMed"].rows[0]).calls_unordered
-        and studies["PubMed"].dense.calls_unordered
-    ):
-        share = sparse.calls_unordered.mean / studies["PubMed"].dense.calls_unordered.mean
-        yield f"A third of the cells is not a third of the calls: on PubMed it takes {share:.0%} of the training pairs."
+    if "PubMed" in studies:
+        sparse, dense = studies["PubMed"].rows[0], studies["PubMed"].dense
+        if sparse.calls_unordered and dense.calls_unordered:
+            share = sparse.calls_unordered.mean / dense.calls_unordered.mean
+            yield f"A third of the cells is not a third of the calls: on PubMed, it needs {share:.0%} of the training pairs."

@@ -1,5 +1,6 @@
-"""A finished run as a judge: plans are answered from what it knows, or from a whole world imagined from a pilot, so that
-designs can be tried without calls.
+"""Answer plans from the recorded answers of a finished run, so that designs can be compared without calls.
+
+A dense run is replayed as it is. From a run with fewer answers, a pilot, a dense one is simulated.
 """
 
 from __future__ import annotations
@@ -12,23 +13,32 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.protocol.scores import pooled_fpr
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.streams import own_stream
+from youden.streams import standalone_stream
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.types.planning import Split
 from youden.types.pool import Floats, ReadOnly
 from youden.types.results import Rates, ScoreKind
 
-DENSE_ENOUGH = 0.9
-"""Share of ordered pairs that a run must have asked to stand in for the judge; below it is a pilot."""
+MIN_DENSE_FRACTION = 0.9
+"""Fraction of the ordered pairs that a run must have answers to in order to be replayed; a run with fewer is a pilot."""
 
 
 @dataclass(frozen=True, eq=False)
-class World(ReadOnly):
-    """What a judge would answer.
+class RecordedAnswers(ReadOnly):
+    """Recorded or simulated mean answers of a judge to ordered pairs.
 
-    paired, independent: float[J, K, K], the mean answer to the ordered pair (first, second) on the item of the first text, by
-    arm; NaN unseen and on the diagonal. pool: its agents and items, with empty texts where anything is known of a cell.
-    groups: agent id → group. words: what a reader of any number made from it has to know.
+    Attributes
+    ----------
+    paired, independent : float array (n_items, n_agents, n_agents)
+        Mean answer to (item of the first text, first agent, second agent), by trial type; NaN if unknown and on the diagonal.
+    pool : Pool
+        Agents and items; a cell has an empty text if any of its answers is known, otherwise None.
+    rates : Rates
+        Rates of the ordered pairs.
+    groups : dict of str to str or None
+        Group by agent id.
+    words : tuple of str
+        Caveats for readers of results that are computed from these answers.
     """
 
     paired: Floats
@@ -40,197 +50,298 @@ class World(ReadOnly):
 
     @property
     def n_dense_calls(self) -> int:
-        K, J = self.pool.n_agents, self.pool.n_items
-        return 2 * K * (K - 1) * J
+        """Number of calls of a dense plan, of both trial types."""
+        n_agents, n_items = self.pool.n_agents, self.pool.n_items
+        return 2 * n_agents * (n_agents - 1) * n_items
 
     @property
     def observed(self) -> float:
-        """Share of the ordered pairs of existing cells whose answer is known, in [0, 1]."""
-        m = self.pool.present.sum(axis=0, dtype=np.int64)
-        return float((~np.isnan(self.paired)).sum() / max(int((m * (m - 1)).sum()), 1))
+        """Fraction of the ordered pairs of existing cells whose answer is known, in [0, 1]."""
+        n_responses = self.pool.present.sum(axis=0, dtype=np.int64)
+        n_pairs = int((n_responses * (n_responses - 1)).sum())
+        return float((~np.isnan(self.paired)).sum() / max(n_pairs, 1))
 
     def scores(self, kind: ScoreKind) -> Floats:
-        """Dense scores, float[K, J], NaN unseen."""
+        """Return the scores of all cells.
+
+        Parameters
+        ----------
+        kind : {"symmetric", "row"}
+            Kind of the scores.
+
+        Returns
+        -------
+        float array (n_agents, n_items)
+            NaN if unobserved.
+        """
         return self.rates.training_scores(kind=kind).value
 
 
-def open_world(folder: RunFolder) -> World:
-    """The world of a run's folder, imported or judged.
+def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
+    """Read the answers of a dense run.
 
-    Raises: RunFolderError; StatisticsError [replay-pilot] where the run asked under 90 % of its ordered pairs.
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run, or an imported one.
+
+    Returns
+    -------
+    RecordedAnswers
+        The recorded answers.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+    StatisticsError
+        [replay-pilot] if the run has answers to less than 90 % of its ordered pairs.
     """
-    world = read_world(folder)
-    if world.observed < DENSE_ENOUGH:
+    recorded = read_recorded_answers(folder)
+    if recorded.observed < MIN_DENSE_FRACTION:
         raise StatisticsError(
-            f"{folder.path} asked {world.observed:.1%} of its ordered pairs; this study needs a dense run. "
-            "Judge a dense plan (design: dense), or ask `youden study budget`, which takes a pilot.",
+            f"This study needs a dense run: got {folder.path}, with answers to {recorded.observed:.1%} of its ordered pairs. "
+            "Run a dense plan (design: dense), or run `youden study budget`, which accepts a pilot.",
             slug="replay-pilot",
         )
-    return world
+    return recorded
 
 
-def read_world(folder: RunFolder) -> World:
-    """What a run's folder knows, dense or not. Raises: RunFolderError."""
+def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
+    """Read the answers of a run, dense or not.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run, or an imported one.
+
+    Returns
+    -------
+    RecordedAnswers
+        The recorded answers.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+    """
     rates = folder.read_rates()
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
-    judged = folder.has("plan.parquet")
-    fpr = folder.read_facts().fpr if judged else None
-    return make_world(rates, groups=groups, difference_only=not judged, fpr=fpr, words=folder.read_notes())
+    is_judged = folder.has("plan.parquet")
+    fpr = folder.read_facts().fpr if is_judged else None
+    return make_recorded_answers(
+        rates, groups=groups, difference_only=not is_judged, fpr=fpr, words=folder.read_notes()
+    )
 
 
-def usd_per_call(folder: RunFolder) -> float | None:
-    """What a call of the run cost, USD; None where it made none or its price is unknown."""
+def read_usd_per_call(folder: RunFolder) -> float | None:
+    """Read the average cost of a call of a run.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run.
+
+    Returns
+    -------
+    float or None
+        USD per call; None if the run made no calls, or their price is unknown.
+    """
     calls = folder.read_facts().calls
     return (calls.usd_per_call or None) if calls is not None else None
 
 
-def make_world(
+def make_recorded_answers(
     rates: Rates,
     *,
     groups: dict[str, str | None] | None = None,
     difference_only: bool,
     fpr: float | None = None,
     words: tuple[str, ...] = (),
-) -> World:
-    """The world that `rates` are.
+) -> RecordedAnswers:
+    """Make recorded answers of the rates of ordered pairs.
 
-    difference_only: only D is known (an import). fpr: the pooled false-positive rate, which stands for every independent answer
-    of a pooled plan.
+    Parameters
+    ----------
+    rates : Rates
+        Rates of a run.
+    groups : dict of str to str or None, optional
+        Group by agent id.
+    difference_only : bool
+        Whether the rates hold only D = TPR − FPR, as those of an imported run. D is then used as the paired answer.
+    fpr : float, optional
+        Pooled false-positive rate, used for every independent answer if the plan pools them. Default: that of the rates.
+    words : tuple of str, optional
+        Caveats for readers.
+
+    Returns
+    -------
+    RecordedAnswers
+        The answers; `rates` are without a holdout, because each study draws a holdout.
     """
-    # a world replaces the judge, and each study holds out cells of its own
-    rates = replace(rates, split=Split.whole((rates.n_agents, rates.n_items)))
+    rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     paired, independent = np.full(shape, np.nan), np.full(shape, np.nan)
-    place = rates.item, rates.first, rates.second
+    pairs = rates.item, rates.first, rates.second
     if difference_only:
-        paired[place], independent[place] = rates.tpr - rates.fpr, 0.0
+        paired[pairs], independent[pairs] = rates.tpr - rates.fpr, 0.0
         words = (
             *words,
-            "Replayed: D is taken as the paired answer, and the FPR, known to be small in these data, as 0.",
+            "In this replay, D is used as the paired answer, and the FPR, which is small in these data, as 0.",
         )
     elif rates.independent == "twin":
-        paired[place], independent[place] = rates.tpr, rates.fpr
+        paired[pairs], independent[pairs] = rates.tpr, rates.fpr
     else:
-        rate = pooled_fpr(rates) if fpr is None else fpr
-        paired[place], independent[place] = rates.tpr, rate or 0.0
-    known = ~np.isnan(paired)
-    present = (known.any(axis=2) | known.any(axis=1)).T
+        pooled_rate = pooled_fpr(rates) if fpr is None else fpr
+        paired[pairs], independent[pairs] = rates.tpr, pooled_rate or 0.0
+
+    is_known = ~np.isnan(paired)
+    present = (is_known.any(axis=2) | is_known.any(axis=1)).T
     texts = np.full(present.shape, None, dtype=object)
     texts[present] = ""
     pool = Pool(tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids)), texts, name="replay")
-    return World(paired, independent, pool, rates, groups or {}, words)
+    return RecordedAnswers(paired, independent, pool, rates, groups or {}, words)
 
 
-def replay(plan: Plan, world: World) -> Verdicts:
-    """The world's answers to `plan`; what it never saw is missing."""
-    place = plan.item, plan.first, plan.second
-    answer = np.where(plan.arm == INDEPENDENT, world.independent[place], world.paired[place])
-    unseen = np.isnan(answer)
-    missing = np.where(unseen, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
-    hard = np.where(unseen, np.nan, (answer >= 0.5).astype(np.float64))
+def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
+    """Answer a plan from recorded answers; answers that are not recorded are missing."""
+    pairs = plan.item, plan.first, plan.second
+    answer = np.where(plan.arm == INDEPENDENT, recorded.independent[pairs], recorded.paired[pairs])
+    is_unknown = np.isnan(answer)
+    missing = np.where(is_unknown, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
+    hard = np.where(is_unknown, np.nan, (answer >= 0.5).astype(np.float64))
     return Verdicts(plan, answer, hard, missing, {"name": "replay"})
 
 
 def paired_mean_first(result: Verdicts) -> Floats:
-    """Compute the mean paired answer of trials that show the agent first, minus the mean independent one.
+    """Compute the mean paired answer of trials that show the agent first, minus the mean independent answer.
 
-    Returns float (n_agents,), NaN for agents without such a trial.
+    Returns a float array (n_agents,), NaN for agents without such a trial.
     """
     plan = result.plan
-    used = (plan.arm == PAIRED) & result.answered
-    n = np.bincount(plan.first[used], minlength=plan.n_agents)
-    total = np.bincount(plan.first[used], weights=result.answer[used], minlength=plan.n_agents)
-    apart = (plan.arm == INDEPENDENT) & result.answered
-    rate = float(result.answer[apart].mean()) if apart.any() else 0.0
+    is_paired = (plan.arm == PAIRED) & result.answered
+    n_trials = np.bincount(plan.first[is_paired], minlength=plan.n_agents)
+    total = np.bincount(plan.first[is_paired], weights=result.answer[is_paired], minlength=plan.n_agents)
     mean: Floats = np.full(plan.n_agents, np.nan)
-    np.divide(total, n, out=mean, where=n > 0)
-    return mean - rate
+    np.divide(total, n_trials, out=mean, where=n_trials > 0)
+
+    is_independent = (plan.arm == INDEPENDENT) & result.answered
+    fpr = float(result.answer[is_independent].mean()) if is_independent.any() else 0.0
+    return mean - fpr
 
 
 _Z95 = 1.959964
 _ROUNDING = 1e-9
 
 
-def read_dense_or_imagine(folder: RunFolder, *, seed: int) -> World:
-    """The world of a run's folder where it is dense, else one imagined from it. Raises: RunFolderError, StatisticsError."""
-    world = read_world(folder)
-    return world if world.observed >= DENSE_ENOUGH else imagine(world, seed=seed)
+def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
+    """Read the answers of a dense run, or simulate a dense run from a pilot.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run, or an imported one.
+    seed : int
+        Seed of the simulation.
+
+    Returns
+    -------
+    RecordedAnswers
+        Recorded or simulated answers; `words` has a note if they are simulated.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
+    StatisticsError
+        [pilot-thin] if fewer than 3 agents have an interval.
+    """
+    recorded = read_recorded_answers(folder)
+    if recorded.observed >= MIN_DENSE_FRACTION:
+        return recorded
+    return simulate_from_pilot(recorded, seed=seed)
 
 
-def imagine(pilot: World, *, seed: int) -> World:
-    """A dense world: y = μ + a_i + a_k − b_j + e, clipped so that y less the FPR is in [−1, 1], e drawn from the residuals.
+def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers:
+    """Simulate the answers of a dense run from a pilot.
 
-    a and b: of `ClippedLinear` on symmetric scores, shrunk towards their mean by their reliability (a's from its intervals, b's
-    from the residuals), so that noise of the pilot is not taken for differences between agents.
+    Answers follow y = c + a_i + a_k − b_j + e, clipped so that y − FPR is in [−1, 1]; e is drawn from the residuals of the pilot.
+    The agent effects a and the item effects b are those of `ClippedLinear` on symmetric scores, shrunk towards their means by
+    their reliability, so that noise of the pilot is not simulated as differences between agents.
 
-    Raises: StatisticsError [pilot-thin] where fewer than 3 agents of the pilot have an interval.
+    Raises: StatisticsError [pilot-thin] if fewer than 3 agents of the pilot have an interval.
     """
     rates = pilot.rates
     model = ClippedLinear().fit(rates.training_scores())
-    error = (model.high_ - model.low_) / (2 * _Z95)
-    if (~np.isnan(error)).sum() < 3:
+    std_error = (model.high_ - model.low_) / (2 * _Z95)
+    if (~np.isnan(std_error)).sum() < 3:
         raise StatisticsError(
-            "The pilot gives fewer than 3 agents an interval, so nothing says how much of their difference is noise. "
-            "Give it more calls (30 an agent are a start).",
+            "The pilot is too small to separate differences between agents from noise: fewer than 3 agents have an interval. "
+            "Add calls, for example 30 per agent.",
             slug="pilot-thin",
         )
-    K, J = model.residual_.shape
-    ability = _shrunk(model.ability_, np.where(np.isnan(error), np.nanmean(error), error))
-    n_agents = (~np.isnan(model.residual_)).sum(axis=0)
-    spread = np.sqrt(np.nanmean(model.residual_**2))
-    difficulty = _shrunk(np.nan_to_num(model.difficulty_), spread / np.sqrt(np.maximum(n_agents, 1)))
-    a = (K - 1) / (K - 2) * (ability - ability.mean())
-    mean = ability.mean() + a[:, None] + a[None, :] - difficulty[:, None, None]
-    known = ~np.isnan(pilot.paired)
-    left = (pilot.paired - mean)[known]
-    rng = own_stream(seed)
-    apart = pilot.independent[known & ~np.isnan(pilot.independent)]
-    rate = float(apart.mean()) if len(apart) else 0.0
-    paired = np.clip(mean + rng.choice(left, size=mean.shape), rate - 1 + _ROUNDING, 1)
-    paired[:, np.arange(K), np.arange(K)] = np.nan
-    independent = np.where(np.isnan(paired), np.nan, rate)
-    return World(
-        paired,
-        independent,
-        Pool(
-            tuple(map(Agent, rates.agent_ids)),
-            tuple(map(Item, rates.item_ids)),
-            np.full((K, J), "", dtype=object),
-            name="imagined",
-        ),
-        _rates(paired, independent, rates),
-        pilot.groups,
-        (
-            *pilot.words,
-            f"The run is a pilot ({pilot.observed:.1%} of its ordered pairs were asked): figures come from a dense run imagined "
-            "from its additive fit and residuals, without preferences of particular pairs, and are somewhat too good.",
-        ),
+
+    n_agents, n_items = model.residual_.shape
+    ability = _shrink(model.ability_, np.where(np.isnan(std_error), np.nanmean(std_error), std_error))
+    n_scores = (~np.isnan(model.residual_)).sum(axis=0)
+    residual_sd = np.sqrt(np.nanmean(model.residual_**2))
+    difficulty = _shrink(np.nan_to_num(model.difficulty_), residual_sd / np.sqrt(np.maximum(n_scores, 1)))
+
+    # an ability averages an agent's effect with those of its partners: a_i = (K − 1)/(K − 2)·(θ_i − mean θ)
+    effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
+    mean = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
+    is_known = ~np.isnan(pilot.paired)
+    residuals = (pilot.paired - mean)[is_known]
+    rng = standalone_stream(seed)
+    independent_answers = pilot.independent[is_known & ~np.isnan(pilot.independent)]
+    fpr = float(independent_answers.mean()) if len(independent_answers) else 0.0
+    paired = np.clip(mean + rng.choice(residuals, size=mean.shape), fpr - 1 + _ROUNDING, 1)
+    diagonal = np.arange(n_agents)
+    paired[:, diagonal, diagonal] = np.nan
+    independent = np.where(np.isnan(paired), np.nan, fpr)
+
+    agents, items = tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids))
+    caveat = (
+        f"The run is a pilot, with answers to {pilot.observed:.1%} of its ordered pairs: figures come from a dense run that is "
+        "simulated from its additive fit and residuals, without interactions of particular pairs, and are somewhat too good."
+    )
+    return RecordedAnswers(
+        paired=paired,
+        independent=independent,
+        pool=Pool(agents, items, np.full((n_agents, n_items), "", dtype=object), name="imagined"),
+        rates=_make_rates(paired, independent, rates),
+        groups=pilot.groups,
+        words=(*pilot.words, caveat),
     )
 
 
-def _shrunk(value: Floats, error: Floats) -> Floats:
-    """Towards the mean by reliability 1 − mean error² / variance, at least 0."""
+def _shrink(value: Floats, std_error: Floats) -> Floats:
+    """Shrink estimates towards their mean by the root of their reliability, 1 − mean SE² / variance, at least 0.
+
+    value, std_error : float arrays (n,); NaN becomes the mean
+    """
     variance = float(np.nanvar(value))
-    reliability = max(0.0, 1 - float(np.mean(error**2)) / variance) if variance > 0 else 0.0
-    centre = float(np.nanmean(value))
-    return np.where(np.isnan(value), centre, centre + np.sqrt(reliability) * (value - centre))
+    reliability = max(0.0, 1 - float(np.mean(std_error**2)) / variance) if variance > 0 else 0.0
+    mean = float(np.nanmean(value))
+    return np.where(np.isnan(value), mean, mean + np.sqrt(reliability) * (value - mean))
 
 
-def _rates(paired: Floats, independent: Floats, like: Rates) -> Rates:
+def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
+    """Make rates of simulated answers, float arrays (n_items, n_agents, n_agents), with the ids and the split of `source`."""
     item, first, second = (index.astype(np.int32) for index in np.nonzero(~np.isnan(paired)))
     ones = np.ones(len(item), dtype=np.int32)
-    place = item, first, second
+    pairs = item, first, second
     return Rates(
         item=item,
         first=first,
         second=second,
-        tpr=paired[place],
-        fpr=independent[place],
+        tpr=paired[pairs],
+        fpr=independent[pairs],
         n_paired=ones,
         n_independent=ones,
         n_missing=np.zeros_like(ones),
         independent="twin",
-        agent_ids=like.agent_ids,
-        item_ids=like.item_ids,
-        split=like.split,
+        agent_ids=source.agent_ids,
+        item_ids=source.item_ids,
+        split=source.split,
     )

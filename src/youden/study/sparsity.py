@@ -1,7 +1,6 @@
-"""How few cells or calls predict held-out cells and keep the ranking: the paper's Tables 3 and 4 and Figure 2, over
-seeds.
+"""Study how few cells or calls predict held-out cells and preserve the ranking, as in the paper's Tables 3 and 4 and Figure 2.
 
-Within a seed all regimes are compared on the same holdout.
+All regimes of a seed use the same holdout.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.coverage import coverage
+from youden.protocol.coverage import compute_coverage
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.cell_designs import CellDesign
-from youden.protocol.designs.repair import n_comparisons
+from youden.protocol.designs.repair import count_comparisons
 from youden.protocol.plan import make_plan
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import stream
-from youden.study.grid import Fold, Spread, draw_folds, grid
+from youden.study.grid import Fold, SeedSummary, draw_folds, open_grid
 from youden.study.known_groups import Contrast
-from youden.study.replaying import World, replay
+from youden.study.replaying import RecordedAnswers, replay
 from youden.types import Progress, Scores
 from youden.types.pool import Bools, Floats, Json, plain_fields
 from youden.types.results import ScoreKind
@@ -30,7 +29,7 @@ from youden.types.results import ScoreKind
 
 @dataclass(frozen=True)
 class Regime:
-    """One design with its options, or `cyclic` with a budget."""
+    """A design with its options, or `cyclic` with a budget."""
 
     design: str
     options: dict[str, Json] = field(default_factory=dict)
@@ -38,8 +37,9 @@ class Regime:
 
     @property
     def label(self) -> str:
-        shown = self.options if self.calls is None else {"calls": self.calls, **self.options}
-        return " ".join([self.design, *(f"{name}={value}" for name, value in shown.items())])
+        """Design, budget and options as text, such as "nlogn c=1.6"."""
+        options = self.options if self.calls is None else {"calls": self.calls, **self.options}
+        return " ".join([self.design, *(f"{name}={value}" for name, value in options.items())])
 
 
 PAPER_REGIMES = (
@@ -49,7 +49,7 @@ PAPER_REGIMES = (
     *(Regime("nlogn", {"c": c}) for c in (0.5, 1.0, 1.6, 2.0, 3.0, 5.0)),
     *(Regime("cyclic", calls=f"{percent}%") for percent in (1, 2, 5, 10)),
 )
-"""The paper's grid; c = 1.6 is the 33 % of its tables, and cyclic plans are ours."""
+"""The paper's grid (c = 1.6 gives the 33 % of its tables), and cyclic plans, which are not in the paper."""
 
 HEADLINE = Regime("nlogn", {"c": 1.6})
 
@@ -58,27 +58,59 @@ HEADLINE = Regime("nlogn", {"c": 1.6})
 class SparsityRow:
     """One regime over seeds.
 
-    of_all, of_train: scored cells as a share of all cells, and of those left for training. calls: ordered pairs with a twin each
-    (cyclic: as planned); calls_unordered: one call a pair serves both its cells, again with a twin. rmse: on held-out cells;
-    rho, tau: of abilities with those of the dense training fit; auc: of abilities for known groups, None without groups.
-    All None where the regime cannot be drawn: `why`.
+    Figures are None if the regime cannot be planned.
+
+    Attributes
+    ----------
+    label : str
+        Label of the regime.
+    why : str or None
+        Reason why the regime cannot be planned.
+    of_all, of_train : SeedSummary
+        Scored cells as a share of all cells, and of the training cells.
+    calls : SeedSummary
+        Calls, with one independent trial per ordered pair; for cyclic plans, as planned.
+    calls_unordered : SeedSummary
+        Calls if one call per pair serves both of its cells, again with one independent trial each.
+    rmse : SeedSummary
+        RMSE on held-out cells.
+    rho, tau : SeedSummary
+        Rank correlations of the abilities with those of the dense training fit.
+    auc : SeedSummary or None
+        AUC of the abilities for known groups; None without groups.
     """
 
     label: str
     why: str | None
-    of_all: Spread | None = None
-    of_train: Spread | None = None
-    calls: Spread | None = None
-    calls_unordered: Spread | None = None
-    rmse: Spread | None = None
-    rho: Spread | None = None
-    tau: Spread | None = None
-    auc: Spread | None = None
+    of_all: SeedSummary | None = None
+    of_train: SeedSummary | None = None
+    calls: SeedSummary | None = None
+    calls_unordered: SeedSummary | None = None
+    rmse: SeedSummary | None = None
+    rho: SeedSummary | None = None
+    tau: SeedSummary | None = None
+    auc: SeedSummary | None = None
 
 
 @dataclass(frozen=True)
 class SparsityStudy:
-    """dense: the fit on all training cells, what the rows are compared with."""
+    """Comparison of regimes.
+
+    Attributes
+    ----------
+    n_agents, n_items : int
+        Size of the pool.
+    rule : {"shared", "own"}
+        Holdout rule.
+    kind : {"symmetric", "row"}
+        Kind of the scores.
+    holdout : float
+        Fraction of cells that are held out.
+    dense : SparsityRow
+        The fit to all training cells, with which the others are compared.
+    rows : tuple of SparsityRow
+        One per regime.
+    """
 
     n_agents: int
     n_items: int
@@ -90,7 +122,7 @@ class SparsityStudy:
 
 
 def study_sparsity(
-    world: World,
+    recorded: RecordedAnswers,
     *,
     regimes: Sequence[Regime] = PAPER_REGIMES,
     n_seeds: int = 20,
@@ -100,49 +132,81 @@ def study_sparsity(
     groups: Contrast | None = None,
     progress: Progress | None = None,
 ) -> SparsityStudy:
-    """Every regime on `n_seeds` splits of `world`: which cells, what they cost, and what `ClippedLinear` learns from them.
+    """Fit the additive model to the cells of each regime, on splits of a dense run.
 
-    groups: what `auc` tells apart.
+    Parameters
+    ----------
+    recorded : RecordedAnswers
+        Answers of a dense run.
+    regimes : sequence of Regime, optional
+        Regimes to compare. Default: those of the paper, and cyclic plans.
+    n_seeds : int, default 20
+        Number of splits.
+    rule : {"shared", "own"}, default "shared"
+        Holdout rule.
+    kind : {"symmetric", "row"}, default "row"
+        Kind of the scores.
+    holdout : float, default 0.2
+        Fraction of cells that are held out.
+    groups : Contrast, optional
+        Groups for the AUC.
+    progress : Progress, optional
+        Receiver of progress updates.
 
-    Raises: PlanError [holdout]; StatisticsError [study-seeds]; ConfigError [unknown-design].
+    Returns
+    -------
+    SparsityStudy
+        Cells, calls, prediction error and rank correlations of each regime.
+
+    Raises
+    ------
+    PlanError
+        [holdout] if the holdout cannot be drawn.
+    StatisticsError
+        [study-seeds] if `n_seeds` is below 1.
+    ConfigError
+        [unknown-design] if a design is not registered.
     """
     for regime in regimes:
         check_options(regime.design, regime.options)
-    folds = draw_folds(world, n_seeds, rule=rule, kind=kind, holdout=holdout)
+    folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
-    def row(label: str, regime: Regime | None = None) -> SparsityRow:
-        def figures(seed: int) -> list[float]:
+    def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
+        def compute_figures(seed: int) -> list[float]:
             fold = folds[seed]
-            dense = fold.split.train & ~np.isnan(fold.train)
-            scored = _chosen(fold, dense) if regime is None else _scored(world, fold, regime, kind=kind, seed=seed)
-            scores, costs = scored
-            return [*costs, *fold.kept_by(ClippedLinear(constraint="clip"), scores, groups)]
+            if regime is None:
+                all_cells = fold.split.train & ~np.isnan(fold.train)
+                scores, costs = _score_cells(fold, all_cells)
+            else:
+                scores, costs = _score_regime(recorded, fold, regime, kind=kind, seed=seed)
+            return [*costs, *fold.evaluate(ClippedLinear(constraint="clip"), scores, groups)]
 
-        found = drawn(figures)
-        if isinstance(found, PlanError):
-            return SparsityRow(label, found.message)
-        return SparsityRow(label, None, *Spread.of_each(found))
+        figures = evaluate_row(compute_figures)
+        if isinstance(figures, PlanError):
+            return SparsityRow(label, figures.message)
+        return SparsityRow(label, None, *SeedSummary.from_columns(figures))
 
-    with grid(n_seeds, n_rows=1 + len(regimes), what="fits", progress=progress) as drawn:
+    with open_grid(n_seeds, n_rows=1 + len(regimes), what="fits", progress=progress) as evaluate_row:
         return SparsityStudy(
-            n_agents=world.pool.n_agents,
-            n_items=world.pool.n_items,
+            n_agents=recorded.pool.n_agents,
+            n_items=recorded.pool.n_items,
             rule=rule,
             kind=kind,
             holdout=holdout,
-            dense=row("dense"),
-            rows=tuple(row(regime.label, regime) for regime in regimes),
+            dense=make_row("dense"),
+            rows=tuple(make_row(regime.label, regime) for regime in regimes),
         )
 
 
-def _scored(
-    world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
+def _score_regime(
+    recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> tuple[Scores | Floats, list[float]]:
+    """Return the training scores of a regime, and its shares of all and of training cells, calls and unordered calls."""
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
-        return _chosen(fold, design.choose(fold.split.train, stream("trials", seed)))
+        return _score_cells(fold, design.choose(fold.split.train, stream("trials", seed)))
     plan = make_plan(
-        world.pool,
+        recorded.pool,
         design=regime.design,
         calls=regime.calls,
         options=regime.options,
@@ -150,62 +214,87 @@ def _scored(
         rule=fold.split.rule,
         seed=seed,
     )
-    scores = replay(plan, world).rates().training_scores(kind=kind)
-    counted = coverage(plan)
-    seen = float((scores.weight > 0).sum())
-    # what the held-out cells alone cost is not what training took
-    calls = float(counted.calls - counted.holdout)
-    return scores, [seen / counted.present, seen / counted.train, calls, calls]
+    scores = replay(plan, recorded).rates().training_scores(kind=kind)
+    planned = compute_coverage(plan)
+    n_scored = float((scores.weight > 0).sum())
+    # calls of held-out cells alone do not serve training
+    training_calls = float(planned.calls - planned.holdout)
+    return scores, [n_scored / planned.present, n_scored / planned.train, training_calls, training_calls]
 
 
-def _chosen(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Some of the training cells, compared with every partner on their item."""
+def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
+    """Return the scores of some training cells, each compared with every partner on its item, with their shares and calls.
+
+    chosen : bool array (n_agents, n_items)
+    """
     split = fold.split
     partners = split.train if split.rule == "shared" else split.train | split.holdout
-    n, n_train = int(chosen.sum()), int(split.train.sum())
-    ordered, unordered = (
-        2.0 * n_comparisons(chosen, partners, n_partners=None, pairs=pairs) for pairs in ("ordered", "unordered")
-    )
-    of_all = n / (n_train + split.n_holdout)
-    return np.where(chosen, fold.train, np.nan), [of_all, n / n_train, ordered, unordered]
+    n_chosen, n_train = int(chosen.sum()), int(split.train.sum())
+    # one independent trial per paired one
+    ordered_calls = 2.0 * count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
+    unordered_calls = 2.0 * count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
+    share_of_all = n_chosen / (n_train + split.n_holdout)
+    scores = np.where(chosen, fold.train, np.nan)
+    return scores, [share_of_all, n_chosen / n_train, ordered_calls, unordered_calls]
 
 
-def sparsity_words(study: SparsityStudy) -> tuple[str, ...]:
-    """The headline regime against dense, cells apart from calls, and what could not be drawn."""
-    said = [
-        f"Holdout rule `{study.rule}`: "
-        + (
-            "no trial that touches a held-out cell entered training."
-            if study.rule == "shared"
-            else "calls of held-out cells entered their partners' scores (the paper's rule), which flatters the holdout."
-        )
-    ]
+def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
+    """Describe the headline regime, and regimes that cannot be planned.
+
+    Parameters
+    ----------
+    study : SparsityStudy
+        The comparison of regimes.
+
+    Returns
+    -------
+    tuple of str
+        The holdout rule, the headline regime (n log n with c = 1.6) in cells and in calls, and one sentence per regime that
+        cannot be planned.
+    """
+    effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
+    if study.rule == "shared":
+        effect = "no trial of a held-out cell is used in training."
+    sentences = [f"Holdout rule `{study.rule}`: {effect}"]
     headline = next((row for row in study.rows if row.label == HEADLINE.label), None)
     if headline is not None and headline.rmse and study.dense.rmse and headline.rho and headline.of_all:
         change = headline.rmse.mean / study.dense.rmse.mean - 1
-        said.append(
+        sentences.append(
             f"{headline.label}: {headline.of_all.mean:.1%} of all cells, holdout RMSE {headline.rmse.mean:.4f} against "
             f"{study.dense.rmse.mean:.4f} dense ({change:+.1%}), ρ {headline.rho.mean:.3f} to the dense training fit."
         )
     if headline is not None and headline.calls_unordered and study.dense.calls_unordered and headline.of_train:
         share = headline.calls_unordered.mean / study.dense.calls_unordered.mean
-        said.append(
-            f"Cells are not calls: its {headline.of_train.mean:.0%} of the training cells take {share:.0%} of the training "
-            "pairs, for a cell is compared with every other agent on its item."
+        sentences.append(
+            f"Cells are not calls: its {headline.of_train.mean:.0%} of the training cells need {share:.0%} of the training "
+            "pairs, because a cell is compared with every other agent on its item."
         )
-    said += [f"{row.label} cannot be drawn: {row.why}" for row in study.rows if row.why is not None]
-    return tuple(said)
+    sentences += [f"{row.label} cannot be planned: {row.why}" for row in study.rows if row.why is not None]
+    return tuple(sentences)
 
 
-def sparsity_json(study: SparsityStudy) -> dict[str, Json]:
-    """One run's entry in the `--json` of `youden study sparsity`."""
-    facts = plain_fields(study) | {"dense": _figures(study.dense), "regimes": [_figures(row) for row in study.rows]}
+def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
+    """Convert a comparison of regimes to a JSON object.
+
+    Parameters
+    ----------
+    study : SparsityStudy
+        The comparison of regimes.
+
+    Returns
+    -------
+    dict
+        Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as "scores"
+        and `rows` as "regimes", and sentences as "words".
+    """
+    regimes: list[Json] = [_drop_missing(row) for row in study.rows]
+    facts = plain_fields(study) | {"dense": _drop_missing(study.dense), "regimes": regimes}
     return {
         "scores": facts.pop("kind"),
         **{name: value for name, value in facts.items() if name != "rows"},
-        "words": list(sparsity_words(study)),
+        "words": list(describe_sparsity(study)),
     }
 
 
-def _figures(row: SparsityRow) -> dict[str, Json]:
+def _drop_missing(row: SparsityRow) -> dict[str, Json]:
     return {name: value for name, value in plain_fields(row).items() if value is not None}

@@ -92,8 +92,10 @@ def _parse_int(digits: str) -> int | float:
 
 
 def is_nested_deeper(value: Any, max_depth: int) -> bool:
-    """Return whether lists and objects in `value` are nested more than `max_depth` deep.
+    """Return whether lists and objects in a JSON value are nested more than `max_depth` deep.
 
+    Examples
+    --------
     >>> is_nested_deeper([[1], {"a": []}], 3), is_nested_deeper([[1], {"a": []}], 2)
     (False, True)
     """
@@ -130,8 +132,20 @@ def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
 
 
 def replace_nonfinite(value: Any) -> Any:
-    """Replace every NaN and infinity inside `value` by None, as JSON's `null`.
+    """Replace every NaN and infinity inside a JSON value by None (null in JSON).
 
+    Parameters
+    ----------
+    value : Any
+        A parsed JSON value.
+
+    Returns
+    -------
+    Any
+        A new value; other parts are unchanged.
+
+    Examples
+    --------
     >>> replace_nonfinite({"score": [float("nan"), 1.0]})
     {'score': [None, 1.0]}
     """

@@ -1,8 +1,8 @@
-"""Text made fit for a terminal, a file name, a message about a place.
+"""Makes texts safe for a terminal, a file name or a shell, and removes secrets from locations.
 
-Judged text and ids are other people's and may hold control sequences. A spreadsheet runs a field that begins with `=`, `+`, `-`
-or `@`, quoted or not, and no escaping leaves the name as it was for everybody else, so such a name is refused where it is read.
-A place in which answers are kept is shown without its password.
+Judged texts and ids are untrusted and may contain control sequences. A spreadsheet runs a field that begins with `=`,
+`+`, `-` or `@`, quoted or not. Because every way of escaping changes the name for other programs, such a name is
+refused when it is read. The location of a store is shown without its password.
 """
 
 from __future__ import annotations
@@ -17,80 +17,110 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
-_ACTING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def sendable(text: str) -> str:
-    """Half of a surrogate pair has no UTF-8 form and could be neither sent nor kept: it becomes '?'."""
+def to_encodable(text: str) -> str:
+    """Replace each lone surrogate in `text`, which UTF-8 cannot encode, by "?"."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def printable(text: str) -> str:
-    r"""`text` with every character that acts instead of showing (controls, bidi overrides, lone surrogates) spelt out.
+    r"""Escape every character that is not shown but has an effect, such as controls and bidirectional overrides.
 
+    Examples
+    --------
     >>> printable("a\x1b[31mred\n")
     'a\\x1b[31mred\\n'
     """
     if text.isprintable():
         return text
-    return "".join(_spelt(character) if unicodedata.category(character) in _ACTING else character for character in text)
+    return "".join(map(_escape_invisible, text))
 
 
-def _spelt(character: str) -> str:
+def _escape_invisible(character: str) -> str:
+    return _escape(character) if unicodedata.category(character) in _INVISIBLE_CATEGORIES else character
+
+
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?", re.ASCII)
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?<!\.)")
-_OUTSIDE = re.compile(r"[^A-Za-z0-9_+-]+")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?<!\.)")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_+-]+")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-_KEPT = {"data", "unknown"}
-"""Two names that a store of results keeps for itself."""
+_RESERVED = {"data", "unknown"}
+"""Names that a store of results reserves."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def acts(name: str) -> str | None:
-    r"""What is wrong with a name that acts instead of being shown, and what to do; None for all others.
+def find_name_fault(name: str) -> str | None:
+    r"""Find out why a name may not be used: it contains a control character, or a spreadsheet would run it.
 
-    Control characters and line ends act; so does a formula. A plain number is none.
+    Parameters
+    ----------
+    name : str
+        An id or name from a file.
 
-    >>> acts("gpt-4o"), acts("-3"), acts("a\x1b[2J")
-    (None, None, 'holds the control character U+001B. Take it out.')
+    Returns
+    -------
+    str or None
+        The end of a sentence about the name, with the remedy; None if the name is safe. A plain number is safe.
+
+    Examples
+    --------
+    >>> find_name_fault("gpt-4o"), find_name_fault("-3"), find_name_fault("a\x1b[2J")
+    (None, None, 'contains the control character U+001B. Remove it.')
     """
     if control := _CONTROL.search(name):
-        return f"holds the control character U+{ord(control[0]):04X}. Take it out."
+        return f"contains the control character U+{ord(control[0]):04X}. Remove it."
     if name.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(name):
-        return f"begins with {name.lstrip()[0]!r}, which a spreadsheet runs. Begin it otherwise."
+        return f"begins with {name.lstrip()[0]!r}, which a spreadsheet would run. Set another name."
     return None
 
 
-def path_part(name: str) -> str:
-    """The name where it can be a file's on any system, else one like it with eight digits of its digest, so that two stay two.
+def to_file_name(name: str) -> str:
+    """Return a name that is valid as a file name on every system, and different for different names.
 
-    >>> path_part("gpt-4o"), path_part("../a b"), path_part("CON")
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str
+        `name` itself if it is valid, else a similar name that ends with eight digits of its SHA-256.
+
+    Examples
+    --------
+    >>> to_file_name("gpt-4o"), to_file_name("../a b"), to_file_name("CON")
     ('gpt-4o', '_a_b-2c2c791a', 'CON-a3dbc4b6')
     """
-    if len(name) <= 100 and _PART.fullmatch(name) and not _DEVICE.fullmatch(name) and name.lower() not in _KEPT:
+    is_reserved = _DEVICE.fullmatch(name) or name.lower() in _RESERVED
+    if len(name) <= 100 and _SAFE_NAME.fullmatch(name) and not is_reserved:
         return name
-    return _OUTSIDE.sub("_", name)[:60] + f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return _UNSAFE.sub("_", name)[:60] + f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def is_device(name: str) -> bool:
-    """Whether a folder cannot be called so on Windows: a device, or a name that ends in a dot or a space.
+    """Return whether Windows allows no folder of this name: a device, or a name that ends in a dot or a space.
 
+    Examples
+    --------
     >>> is_device("con"), is_device("AUX.v2"), is_device("v2."), is_device("console")
     (True, True, True, False)
     """
     return bool(_DEVICE.fullmatch(name)) or name.endswith((".", " "))
 
 
-def typed(words: Iterable[str]) -> str:
-    """A command as it can be typed into this system's shell again."""
+def format_command(words: Iterable[str]) -> str:
+    """Join the words of a command, quoted for this system's shell, so that it can be pasted there."""
     return subprocess.list2cmdline(list(words)) if os.name == "nt" else shlex.join(words)
 
 
-_PLAINLY = dict(zip("−─│├└●√≈∼", "--||`o~~~", strict=True)) | {
+_ASCII_FORMS = dict(zip("−─│├└●√≈∼", "--||`o~~~", strict=True)) | {
     "≤": "<=",
     "≥": ">=",
     "→": "->",
@@ -99,72 +129,98 @@ _PLAINLY = dict(zip("−─│├└●√≈∼", "--||`o~~~", strict=True)) | 
     "❔": "",
     "⚠": "!",
 }
-"""What this package writes, and code pages of Windows do not have; − above all, before every loss. Greek letters go by name."""
+"""ASCII forms of the characters that this package writes and that code pages of Windows lack, above all the minus
+sign. Greek letters are replaced by their names."""
 
 
-def plainly(error: UnicodeError) -> tuple[str, int]:
-    r"""For `codecs.register_error`: what a console cannot show, in letters that it can, or else spelt out.
+def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
+    r"""Replace what a console cannot encode by ASCII, as an error handler for `codecs.register_error`.
 
-    >>> plainly(UnicodeEncodeError("cp1252", "−.05", 0, 1, ""))
+    Parameters
+    ----------
+    error : UnicodeError
+        The error of the encoder. Anything but a UnicodeEncodeError is raised again.
+
+    Returns
+    -------
+    replacement : str
+        ASCII form of the characters, or their escapes.
+    position : int
+        Position at which encoding continues.
+
+    Examples
+    --------
+    >>> replace_unencodable(UnicodeEncodeError("cp1252", "−.05", 0, 1, ""))
     ('-', 1)
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    missing = error.object[error.start : error.end]
-    return "".join(_PLAINLY.get(one, _by_name(one)) for one in missing), error.end
+    unencodable = error.object[error.start : error.end]
+    return "".join(_ASCII_FORMS.get(character, _name_or_escape(character)) for character in unencodable), error.end
 
 
-def _by_name(letter: str) -> str:
-    name = unicodedata.name(letter, "")
-    return name.rpartition(" ")[2].lower() if name.startswith("GREEK") else _spelt(letter)
+def _name_or_escape(character: str) -> str:
+    name = unicodedata.name(character, "")
+    return name.rpartition(" ")[2].lower() if name.startswith("GREEK") else _escape(character)
 
 
-def is_file(place: str | Path) -> bool:
-    """Whether the place is a file on this machine."""
-    return "://" not in str(place) or str(place).startswith("sqlite:///")
+def is_local_file(location: str | Path) -> bool:
+    """Return whether the location of a store is a file on this machine: a path, or a URL `sqlite:///PATH`."""
+    return "://" not in str(location) or str(location).startswith("sqlite:///")
 
 
-def is_on_network(place: str | Path) -> bool:
-    """Return whether opening the place reaches another machine: a server's URL, or on Windows a path such as //HOST/SHARE."""
-    return not is_file(place) or (os.name == "nt" and str(path_of(str(place))).startswith("\\\\"))
+def is_on_network(location: str | Path) -> bool:
+    """Return whether opening the location reaches another machine: a server's URL, or on Windows a path such as //HOST/SHARE."""
+    return not is_local_file(location) or (os.name == "nt" and str(to_path(str(location))).startswith("\\\\"))
 
 
-def path_of(place: str) -> Path:
-    """The file of `sqlite:///path`, or of a path."""
-    return Path(unquote(place.removeprefix("sqlite:///")) if "://" in place else place)
+def to_path(location: str) -> Path:
+    """Return the path of a file that is given as `sqlite:///PATH` or as a path."""
+    return Path(unquote(location.removeprefix("sqlite:///")) if "://" in location else location)
 
 
-def shown(place: str | Path) -> str:
-    """The place as it may be shown and kept: a URL without its password and its parameters; a path as it is."""
-    text = str(place)
-    if is_file(text):
+def redact_location(location: str | Path) -> str:
+    """Return the location of a store without password and query parameters, so that it can be shown and stored.
+
+    Parameters
+    ----------
+    location : str or Path
+        A path or a URL. A path is returned unchanged.
+    """
+    text = str(location)
+    if is_local_file(text):
         return text
-    kind, _, rest = text.partition("://")
-    credentials, at, where = rest.rpartition("@")
-    return f"{kind}://{credentials.partition(':')[0]}{at}{re.split('[?#]', where)[0]}"
+    scheme, _, remainder = text.partition("://")
+    credentials, separator, host_and_path = remainder.rpartition("@")
+    user = credentials.partition(":")[0]
+    return f"{scheme}://{user}{separator}{re.split('[?#]', host_and_path)[0]}"
 
 
-def without_secret(said: str, place: str) -> str:
-    """What a library said of the place, without the password in it."""
-    for secret in _secrets(place):
-        said = said.replace(secret, "…")
-    return said.replace(place, shown(place))
+def mask_password(message: str, location: str) -> str:
+    """Replace the password of `location`, and the location itself, in a library's message about it."""
+    for password in _passwords_in(location):
+        message = message.replace(password, "…")
+    return message.replace(location, redact_location(location))
 
 
 _CREDENTIALS = re.compile(r"(://[^\s:@/]*):\S*@")
 _PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE)
 
 
-def without_passwords(said: str) -> str:
-    """`said` without the password of any URL or any `password=` in it: for words that repeat what somebody gave.
+def mask_passwords(message: str) -> str:
+    """Remove the passwords from all URLs and all `password=` in a message that repeats a user's input.
 
-    >>> without_passwords("--store=postgresql://me:p@ss/word@host/d?password=s")
+    Examples
+    --------
+    >>> mask_passwords("--store=postgresql://me:p@ss/word@host/d?password=s")
     '--store=postgresql://me@host/d?password=…'
     """
-    return _PASSWORD.sub(r"\1…", _CREDENTIALS.sub(r"\1@", said))
+    return _PASSWORD.sub(r"\1…", _CREDENTIALS.sub(r"\1@", message))
 
 
-def _secrets(place: str) -> set[str]:
-    inside = place.partition("://")[2].rpartition("@")[0].partition(":")[2]
-    parameters = parse_qsl(place.rpartition("?")[2])
-    return {inside, unquote(inside), *(value for name, value in parameters if "password" in name)} - {""}
+def _passwords_in(location: str) -> set[str]:
+    credentials = location.partition("://")[2].rpartition("@")[0]
+    password = credentials.partition(":")[2]
+    parameters = parse_qsl(location.rpartition("?")[2])
+    parameter_values = {value for name, value in parameters if "password" in name}
+    return ({password, unquote(password)} | parameter_values) - {""}

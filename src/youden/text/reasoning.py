@@ -97,16 +97,16 @@ def split_reasoning(reply: str) -> Answer:
     return Answer(reply[end:], reasoned)
 
 
-def without_leading_reasoning(text: str) -> str | None:
+def strip_leading_reasoning(text: str) -> str | None:
     """Return a generated text without the reasoning that it begins with; None if the reasoning is not finished.
 
     Tags after other words belong to the text.
 
     Examples
     --------
-    >>> without_leading_reasoning("<think>A ferry.</think>\\n\\nThe ferry was late.")
+    >>> strip_leading_reasoning("<think>A ferry.</think>\\n\\nThe ferry was late.")
     'The ferry was late.'
-    >>> without_leading_reasoning("Write <think> first.")
+    >>> strip_leading_reasoning("Write <think> first.")
     'Write <think> first.'
     """
     answer = split_reasoning(text)

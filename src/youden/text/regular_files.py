@@ -27,10 +27,21 @@ class SpecialFileError(OSError):
         return str(self.strerror)
 
 
-def special_kind(path: str | PathLike[str]) -> str | None:
-    """Name the kind of what is at `path`, following links; None for a regular file, or if nothing is there.
+def find_special_kind(path: str | PathLike[str]) -> str | None:
+    """Return what kind of special file a path is, after following links.
 
-    >>> special_kind("/dev/null"), special_kind("no such file")
+    Parameters
+    ----------
+    path : str or PathLike
+
+    Returns
+    -------
+    str or None
+        "a named pipe", "a socket", "a device" or "a folder"; None for a regular file, or if the path does not exist.
+
+    Examples
+    --------
+    >>> find_special_kind("/dev/null"), find_special_kind("no such file")
     ('a device', None)
     """
     try:
@@ -41,18 +52,32 @@ def special_kind(path: str | PathLike[str]) -> str | None:
 
 
 def check_regular(path: str | PathLike[str]) -> None:
-    """Raise SpecialFileError if `path` exists and is not a regular file; to be called before it is opened."""
-    if (kind := special_kind(path)) is not None:
+    """Raise SpecialFileError if `path` exists and is not a regular file; call this before the file is opened."""
+    if (kind := find_special_kind(path)) is not None:
         raise SpecialFileError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 
 
 def read_regular(path: Path) -> bytes:
-    """Read the content of a regular file. Raises: OSError."""
+    """Read the bytes of a regular file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read; SpecialFileError if it is not a regular file.
+    """
     check_regular(path)
     return path.read_bytes()
 
 
 def read_regular_text(path: Path, *, encoding: str = "utf-8") -> str:
-    """Read the text of a regular file, line ends as line feeds. Raises: OSError, UnicodeDecodeError."""
+    """Read the text of a regular file, with line ends as line feeds.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read; SpecialFileError if it is not a regular file.
+    UnicodeDecodeError
+        If its bytes are not valid in the encoding.
+    """
     check_regular(path)
     return path.read_text(encoding=encoding)

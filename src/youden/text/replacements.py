@@ -8,27 +8,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.text.sentences import counted
+from youden.text.sentences import format_count
 
 
 @dataclass
 class Replacements:
-    """Number of values that were replaced while files were read, and the place of the first."""
+    """Counts of the values that were replaced while files were read."""
 
     n_nonfinite: int = 0
+    """Number of NaN and infinite numbers, which are treated as missing."""
     n_texts: int = 0
+    """Number of texts in which a lone surrogate was replaced by U+FFFD."""
     first: str = ""
+    """Location of the first replacement, such as "a.jsonl, line 7"; empty if there was none."""
 
-    def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, place: Path | str) -> None:
-        """Count what was replaced at a place in a file."""
+    def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, location: Path | str) -> None:
+        """Add the replacements at one location.
+
+        Parameters
+        ----------
+        n_nonfinite, n_texts : int, default 0
+            Numbers of replaced numbers and texts.
+        location : Path or str
+            The file, with the line if it is known.
+        """
         if n_nonfinite or n_texts:
             self.n_nonfinite += n_nonfinite
             self.n_texts += n_texts
-            self.first = self.first or str(place)
+            self.first = self.first or str(location)
 
     def describe(self) -> str:
-        """Return the note on what was replaced; empty if nothing was.
+        """Format a note on what was replaced; empty if nothing was.
 
+        Examples
+        --------
         >>> Replacements(n_nonfinite=2, first="a.json").describe()
         '2 numbers were NaN or infinite and are treated as missing (first: a.json)'
         >>> Replacements(n_texts=1, first="a.jsonl, line 7").describe()
@@ -36,8 +49,9 @@ class Replacements:
         """
         parts = []
         if self.n_nonfinite:
-            what = counted(self.n_nonfinite, "number", "was", "were")
-            parts.append(f"{what} NaN or infinite and {'is' if self.n_nonfinite == 1 else 'are'} treated as missing")
+            count = format_count(self.n_nonfinite, "number", "was", "were")
+            verb = "is" if self.n_nonfinite == 1 else "are"
+            parts.append(f"{count} NaN or infinite and {verb} treated as missing")
         if self.n_texts:
-            parts.append(f"{counted(self.n_texts, 'text')} had an unpaired surrogate, replaced by U+FFFD")
+            parts.append(f"{format_count(self.n_texts, 'text')} had an unpaired surrogate, replaced by U+FFFD")
         return f"{'; '.join(parts)} (first: {self.first})" if parts else ""

@@ -1,7 +1,8 @@
-"""Small pieces of sentences: numbers, intervals, quotes, lists, what a mistyped name may have meant; and where a text can be cut.
+"""Formats parts of sentences (counts, intervals, escaped texts, suggestions), and splits texts into sentences and pieces.
 
-An interval never looks like a point, and items never stand without how many of them were compared. Cutting sees end marks, line
-breaks and scripts without spaces; an abbreviation before a capital letter ends a sentence too.
+An interval is always shown with enough digits that its bounds differ, and a number of items always with the number
+that was compared. Sentences are split at end marks and line breaks, in scripts without spaces too; an abbreviation
+before a capital letter is taken for the end of a sentence.
 """
 
 from __future__ import annotations
@@ -13,91 +14,153 @@ import regex
 
 from youden.text.printable import printable
 
-_ACTING = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
+_MARKDOWN_SYNTAX = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
 
 
-def quoted(text: str) -> str:
-    """Other people's text so that Markdown shows it as it is, on one line.
+def escape_markdown(text: str) -> str:
+    """Escape a text so that Markdown shows it unchanged, on one line.
 
-    >>> quoted("a|b <i> @all")
+    Examples
+    --------
+    >>> escape_markdown("a|b <i> @all")
     'a\\\\|b \\\\<i\\\\> \\\\@all'
     """
-    return _ACTING.sub(r"\\\1", printable(text))
+    return _MARKDOWN_SYNTAX.sub(r"\\\1", printable(text))
 
 
-def near(name: str, known: Sequence[str], *, most: int = 10) -> str:
-    """The nearest of `known`, where one is near, and the first `most` of them.
+def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
+    """Format the valid choices for a name that is not one of them.
 
-    >>> near("gpt4", ["gpt-4", "llama"]), near("x", ["gpt-4", "llama"], most=1)
+    Parameters
+    ----------
+    name : str
+        The invalid name.
+    choices : sequence of str
+        All valid names.
+    max_shown : int, default 10
+        Number of choices that are listed.
+
+    Returns
+    -------
+    str
+        The choice that is most similar to `name`, if one is similar, and the first choices.
+
+    Examples
+    --------
+    >>> suggest_name("gpt4", ["gpt-4", "llama"]), suggest_name("x", ["gpt-4", "llama"], max_shown=1)
     ("Did you mean 'gpt-4'? There are: gpt-4, llama.", 'There are: gpt-4 ….')
     """
-    close = get_close_matches(name, known, n=1)
-    hint = f"Did you mean '{close[0]}'? " if close else ""
-    return f"{hint}There are: {', '.join(known[:most])}{' …' if len(known) > most else ''}."
+    similar = get_close_matches(name, choices, n=1)
+    hint = f"Did you mean '{similar[0]}'? " if similar else ""
+    ellipsis = " …" if len(choices) > max_shown else ""
+    return f"{hint}There are: {', '.join(choices[:max_shown])}{ellipsis}."
 
 
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 
 
-def with_interval(value: float, low: float | None, high: float | None, *, digits: int = 2, why: str = "") -> str:
-    """`value [low, high]`, with more digits where the ends would else look alike.
+def format_with_interval(
+    value: float, low: float | None, high: float | None, *, digits: int = 2, method: str = ""
+) -> str:
+    """Format an estimate with its interval, in the form "value [low, high]".
 
-    low, high: None or NaN where there is no interval, as where they are equal. why: said then, if it says `none: …`.
+    Parameters
+    ----------
+    value : float
+    low, high : float or None
+        Bounds of the interval; None or NaN, or equal bounds, if there is none.
+    digits : int, default 2
+        Digits after the decimal point; more are shown if the bounds would otherwise be equal.
+    method : str, optional
+        Name of the interval's method. If it begins with "none: ", the text after that is shown as the reason for a missing
+        interval.
 
-    >>> with_interval(0.931, 0.9, 0.954)
+    Examples
+    --------
+    >>> format_with_interval(0.931, 0.9, 0.954)
     '0.93 [0.90, 0.95]'
-    >>> with_interval(0.9996, 0.9989, 0.9998)
+    >>> format_with_interval(0.9996, 0.9989, 0.9998)
     '1.000 [0.999, 1.000]'
-    >>> with_interval(1.0, None, None, why="none: a perfect rank correlation gives none")
+    >>> format_with_interval(1.0, None, None, method="none: a perfect rank correlation gives none")
     '1.00 (no interval: a perfect rank correlation gives none)'
     """
     if low is None or high is None or not low < high:
-        reason = why.removeprefix("none: ")
-        return f"{value:.{digits}f}" + (f" (no interval: {reason})" if reason != why else "")
-    digits = _telling(low, high, digits)
+        reason = method.removeprefix("none: ")
+        note = f" (no interval: {reason})" if reason != method else ""
+        return f"{value:.{digits}f}{note}"
+    digits = _distinguishing_digits(low, high, digits)
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def signed(low: float | None, high: float | None, *, digits: int = 2) -> str:
-    """The interval of a difference, or a dash where there is none.
+def format_signed_interval(low: float | None, high: float | None, *, digits: int = 2) -> str:
+    """Format the interval of a difference, with signs; a dash if there is none.
 
-    >>> signed(-0.1, 0.25), signed(-0.0037, 0.0041), signed(None, None)
+    Parameters
+    ----------
+    low, high : float or None
+        Bounds of the interval; both None if there is none.
+    digits : int, default 2
+        Digits after the decimal point; more are shown if the bounds would otherwise be equal.
+
+    Examples
+    --------
+    >>> format_signed_interval(-0.1, 0.25), format_signed_interval(-0.0037, 0.0041), format_signed_interval(None, None)
     ('-0.10 … +0.25', '-0.004 … +0.004', '–')
     """
     if low is None or high is None:
         return "–"
-    digits = _telling(low, high, digits)
+    digits = _distinguishing_digits(low, high, digits)
     return f"{low:+.{digits}f} … {high:+.{digits}f}"
 
 
-def _telling(low: float, high: float, digits: int) -> int:
-    while round(low, digits) == round(high, digits) and digits < _MOST_DIGITS:
+def _distinguishing_digits(low: float, high: float, digits: int) -> int:
+    """Return the smallest number of digits, from `digits` on, with which the bounds differ."""
+    while round(low, digits) == round(high, digits) and digits < _MAX_DIGITS:
         digits += 1
     return digits
 
 
-def items_compared(n_items: int, n_compared: int, *, by: str = "") -> str:
-    """by: by whom, such as ` by every judge`.
+def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str:
+    """Format the number of items of a run and how many of them were compared.
 
-    >>> items_compared(40, 40)
+    Parameters
+    ----------
+    n_items, n_compared : int
+    by : str, optional
+        Text that follows "compared", such as " by every judge".
+
+    Examples
+    --------
+    >>> format_items_compared(40, 40)
     '40 items'
-    >>> items_compared(40, 30)
+    >>> format_items_compared(40, 30)
     '40 items, of which 30 were compared'
     """
-    said = f"{n_items:,} items"
-    return said if n_compared == n_items else f"{said}, of which {n_compared:,} were compared{by}"
+    text = f"{n_items:,} items"
+    return text if n_compared == n_items else f"{text}, of which {n_compared:,} were compared{by}"
 
 
-def counted(n: int, noun: str, one: str = "", several: str = "") -> str:
-    """The number and its noun, and what is said of one thing or of several.
+def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = "") -> str:
+    """Format a number with its noun and, if given, the verb that agrees with it.
 
-    >>> counted(1, "agent"), counted(2, "agent")
+    Parameters
+    ----------
+    n : int
+    noun : str
+        Noun in the singular; the plural is formed with "s".
+    singular_verb, plural_verb : str, optional
+        Verb after the noun if `n` is 1, and otherwise.
+
+    Examples
+    --------
+    >>> format_count(1, "agent"), format_count(2, "agent")
     ('1 agent', '2 agents')
-    >>> counted(1, "cell", "has", "have"), counted(0, "cell", "has", "have")
+    >>> format_count(1, "cell", "has", "have"), format_count(0, "cell", "has", "have")
     ('1 cell has', '0 cells have')
     """
-    said = f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-    return f"{said} {one if n == 1 else several}" if one else said
+    text = f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    verb = singular_verb if n == 1 else plural_verb
+    return f"{text} {verb}" if singular_verb else text
 
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}"
@@ -106,36 +169,47 @@ _PIECE = regex.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 _END = regex.compile(r"(?<=[.!?…۔।]['\"”’)\]]*)\s+(?!\p{Ll})|(?<=[。！？][」』”’）]*)|\n\s*\n")
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a text in order, stripped; none is blank, and all but white space is kept.
+def split_sentences(text: str) -> list[str]:
+    """Split a text into its sentences, without surrounding white space.
 
-    >>> sentences("It rained. The river rose by 1.5 m! Why?")
+    Returns
+    -------
+    list of str
+        The sentences in order; none is blank, and nothing but white space is lost.
+
+    Examples
+    --------
+    >>> split_sentences("It rained. The river rose by 1.5 m! Why?")
     ['It rained.', 'The river rose by 1.5 m!', 'Why?']
-    >>> sentences("下雨了。河水上涨。")
+    >>> split_sentences("下雨了。河水上涨。")
     ['下雨了。', '河水上涨。']
     """
     return [part.strip() for part in _END.split(text) if part.strip()]
 
 
-def pieces(text: str) -> list[str]:
-    """The runs between white space, and each character of a script written without spaces on its own.
+def split_pieces(text: str) -> list[str]:
+    """Split a text at white space; in scripts written without spaces, into single characters.
 
-    >>> pieces("GPT 模型, twice")
+    Examples
+    --------
+    >>> split_pieces("GPT 模型, twice")
     ['GPT', '模', '型', ',', 'twice']
     """
-    found: list[str] = _PIECE.findall(text)
-    return found
+    pieces: list[str] = _PIECE.findall(text)
+    return pieces
 
 
-def first_pieces(text: str, n: int) -> str:
-    """The text up to the end of its n-th piece; all of it where it has no more.
+def take_pieces(text: str, n: int) -> str:
+    """Return the text up to the end of its n-th piece; all of it if it has fewer.
 
-    >>> first_pieces("one two  three", 2)
+    Examples
+    --------
+    >>> take_pieces("one two  three", 2)
     'one two'
     """
     end = 0
-    for number, found in enumerate(_PIECE.finditer(text)):
+    for number, piece in enumerate(_PIECE.finditer(text)):
         if number == n:
             break
-        end = found.end()
+        end = piece.end()
     return text[:end]

@@ -1,6 +1,6 @@
-"""How much two texts share, as the summed weight of words in both, and how much of a response is its prompt's, word for word.
+"""Measures how much texts have in common: the summed weight of shared words, and the share of a response copied from its prompt.
 
-Whether copying is bad depends on the task.
+Only the share of copied text is measured; whether copying is wrong depends on the task.
 """
 
 from __future__ import annotations
@@ -13,65 +13,101 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from youden.text.words import Segmented
+from youden.text.words import SegmentedTexts
 from youden.types.pool import Floats
 
 N_GRAM = 5
+"""Number of consecutive words that are compared with the prompt."""
 COPYING_SHARE = 0.5
+"""Copied share of the median response from which an agent is reported as copying."""
 
 
 @dataclass(frozen=True)
 class Copying:
-    """An agent (its row) that copies, and the share of its median response that is copied, in [0, 1]."""
+    """An agent that copies its prompts."""
 
     agent: int
+    """Row of the agent."""
     share: float
+    """Copied share of the agent's median response, in [0, 1]."""
 
 
 def copied_shares(
     responses: Iterable[Sequence[Hashable]], prompt: Sequence[Hashable], *, n: int = N_GRAM
 ) -> list[float]:
-    """For each response, the share of its runs of n words that also occur in the prompt, in [0, 1].
+    """Compute the share of each response that is copied from the prompt, word for word.
 
-    Responses and prompt are words, or numbers that stand for words. A response of fewer than n words is one run, itself;
-    one without words has nothing to copy: NaN.
+    Parameters
+    ----------
+    responses : iterable of sequence of hashable
+        Words of each response, or numbers that identify words.
+    prompt : sequence of hashable
+        Words of the prompt, in the same form.
+    n : int, default 5
+        Length of the n-grams that are compared.
 
+    Returns
+    -------
+    list of float
+        For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. A response of fewer than
+        n words is a single n-gram. NaN for a response without words.
+
+    Examples
+    --------
     >>> copied_shares([["a", "b", "c"], ["b", "c", "d"], ["c"]], ["x", "a", "b", "c"], n=2)
     [1.0, 0.5, 1.0]
     """
-    in_prompt: dict[int, set[tuple[Hashable, ...]]] = {}
+    prompt_n_grams: dict[int, set[tuple[Hashable, ...]]] = {}
     shares = []
     for response in responses:
         size = min(n, len(response))
-        if size and size not in in_prompt:
-            in_prompt[size] = set(_runs(prompt, size))
-        shares.append(
-            sum(map(in_prompt[size].__contains__, _runs(response, size))) / (len(response) - size + 1)
-            if size
-            else float("nan")
-        )
+        if not size:
+            shares.append(float("nan"))
+            continue
+        if size not in prompt_n_grams:
+            prompt_n_grams[size] = set(_n_grams(prompt, size))
+        n_copied = sum(map(prompt_n_grams[size].__contains__, _n_grams(response, size)))
+        shares.append(n_copied / (len(response) - size + 1))
     return shares
 
 
-def _runs(sequence: Sequence[Hashable], size: int) -> Iterable[tuple[Hashable, ...]]:
+def _n_grams(sequence: Sequence[Hashable], size: int) -> Iterable[tuple[Hashable, ...]]:
     return zip(*(sequence[k:] for k in range(size)), strict=False)
 
 
-def copying_agents(shares: Floats, *, at_least: float = COPYING_SHARE) -> tuple[Copying, ...]:
-    """The agents whose median over items reaches `at_least`, in their order.
+def find_copying_agents(shares: Floats, *, min_share: float = COPYING_SHARE) -> tuple[Copying, ...]:
+    """Find the agents whose median response is copied from its prompt to a large part.
 
-    shares: float[K, J] in [0, 1], NaN where there is no response, no word in it, or no prompt. An agent of NaN only is not
-    named.
+    Parameters
+    ----------
+    shares : float array (n_agents, n_items)
+        Copied share of each response, in [0, 1]. NaN without a response, a word in it or a prompt.
+    min_share : float, default 0.5
+        Median share from which an agent is returned.
+
+    Returns
+    -------
+    tuple of Copying
+        In the order of the agents; never an agent without a valid share.
     """
-    medians = [float(np.median(known)) if known.size else 0.0 for known in (row[~np.isnan(row)] for row in shares)]
-    return tuple(Copying(agent, share) for agent, share in enumerate(medians) if share >= at_least)
+    medians = []
+    for agent_shares in shares:
+        valid = agent_shares[~np.isnan(agent_shares)]
+        medians.append(float(np.median(valid)) if valid.size else 0.0)
+    return tuple(Copying(agent, median) for agent, median in enumerate(medians) if median >= min_share)
 
 
 _CHUNK_WORDS = 1 << 17
 
 
-def word_matrix(texts: Segmented) -> csr_array[np.int8]:
-    """int8[R, W]: 1 where text r holds word w, however often; 0 elsewhere."""
+def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
+    """Return a sparse matrix of which text contains which word.
+
+    Returns
+    -------
+    int8 csr_array (n_texts, n_words)
+        1 if the text contains the word, however often, else 0.
+    """
     ones = np.ones(len(texts.ids), dtype=np.int8)
     matrix = csr_array((ones, texts.ids, texts.start), shape=(len(texts), texts.n_words), copy=True)
     matrix.sum_duplicates()
@@ -79,23 +115,51 @@ def word_matrix(texts: Segmented) -> csr_array[np.int8]:
     return matrix
 
 
-def groups_holding(matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int) -> csr_array[np.int8]:
-    """int8[G, W]: 1 where any text of group g holds word w; 0 elsewhere. `group`: int[R] in [0, G), the group of each text."""
+def build_group_word_matrix(
+    matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int
+) -> csr_array[np.int8]:
+    """Return a sparse matrix of which group of texts contains which word.
+
+    Parameters
+    ----------
+    matrix : int8 csr_array (n_texts, n_words)
+        Result of `build_word_matrix`.
+    group : int array (n_texts,)
+        Group of each text, in [0, n_groups).
+    n_groups : int
+
+    Returns
+    -------
+    int8 csr_array (n_groups, n_words)
+        1 if any text of the group contains the word, else 0.
+    """
     n_texts = len(group)
-    member = csr_array((np.ones(n_texts), (group, np.arange(n_texts))), shape=(n_groups, n_texts))
-    held = csr_array(member @ matrix)
-    return csr_array((np.ones(held.nnz, dtype=np.int8), held.indices, held.indptr), shape=held.shape)
+    membership = csr_array((np.ones(n_texts), (group, np.arange(n_texts))), shape=(n_groups, n_texts))
+    counts = csr_array(membership @ matrix)
+    return csr_array((np.ones(counts.nnz, dtype=np.int8), counts.indices, counts.indptr), shape=counts.shape)
 
 
-def idf(n_holding: Floats, n_groups: float | Floats) -> Floats:
-    """log(J / items whose responses hold the word), natural logarithm.
+def idf(document_frequency: Floats, n_documents: float | Floats) -> Floats:
+    """Compute the inverse document frequency of words, log(n_documents / document_frequency).
 
-    0 for a word in all items; log J for a word in one, and for a word in none of those counted. J and the counts broadcast.
+    Parameters
+    ----------
+    document_frequency : float array
+        Number of documents that contain each word; a word in none counts as if it were in one.
+    n_documents : float or float array
+        Number of documents; broadcasts with `document_frequency`.
 
+    Returns
+    -------
+    float array
+        Natural logarithm; 0 for a word in all documents.
+
+    Examples
+    --------
     >>> idf(np.array([4.0, 2.0, 1.0, 0.0]), 4).round(2).tolist()
     [0.0, 0.69, 1.39, 1.39]
     """
-    return np.asarray(np.log(n_groups / np.maximum(n_holding, 1.0)))
+    return np.asarray(np.log(n_documents / np.maximum(document_frequency, 1.0)))
 
 
 def shared_mass(
@@ -106,16 +170,29 @@ def shared_mass(
     weights: Floats,
     chunk_words: int = _CHUNK_WORDS,
 ) -> Floats:
-    """Σ weight(w) over the words w that both texts of a pair hold, not divided by the mass of either.
+    """Sum the weights of the words that both texts of a pair contain.
 
-    first, second: int[N], rows of `matrix`; weights: float[W], or float[W, M] for M weightings at once.
-    chunk_words: bound on the words of the pairs in memory at a time (a pair alone may exceed it).
-    Returns float[N] or float[N, M].
+    Parameters
+    ----------
+    matrix : int8 csr_array (n_texts, n_words)
+        Result of `build_word_matrix`.
+    first, second : int array (n_pairs,)
+        Rows of `matrix`: the texts of each pair.
+    weights : float array (n_words,) or (n_words, n_weightings)
+        Weight of each word, or several weightings at once.
+    chunk_words : int, optional
+        Largest number of words of pairs that are in memory at a time; a single pair may exceed it.
+
+    Returns
+    -------
+    float array (n_pairs,) or (n_pairs, n_weightings)
+        Σ weight(w) over the shared words w, not normalized by the length of the texts.
     """
     n_words = np.diff(matrix.indptr).astype(np.int64)
     chunk = np.cumsum(n_words[first] + n_words[second]) // chunk_words
-    mass = np.zeros((len(first), *weights.shape[1:]))
     edges = [0, *(np.flatnonzero(np.diff(chunk)) + 1), len(first)]
+
+    mass = np.zeros((len(first), *weights.shape[1:]))
     for low, high in pairwise(edges):
         mass[low:high] = matrix[first[low:high]].multiply(matrix[second[low:high]]) @ weights
     return mass

@@ -25,6 +25,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 def is_run_by_spreadsheets(text: str) -> bool:
     """Return whether a spreadsheet may run a field with this text.
 
+    Examples
+    --------
     >>> [is_run_by_spreadsheets(text) for text in ("=1+1", " ＠a", "\\tx", "a=b", "")]
     [True, True, True, False, False]
     """
@@ -34,6 +36,8 @@ def is_run_by_spreadsheets(text: str) -> bool:
 def is_number(text: str) -> bool:
     """Return whether a text is a plain number, which a spreadsheet shows as it is.
 
+    Examples
+    --------
     >>> [is_number(text) for text in ("-0.5", "+1e-3", "-1+2", "-")]
     [True, True, False, False]
     """
@@ -43,16 +47,30 @@ def is_number(text: str) -> bool:
 def guard(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet may run.
 
+    Examples
+    --------
     >>> guard("=1+1"), guard(" @a"), guard("a=b")
     ("'=1+1", "' @a", 'a=b')
     """
     return f"{_GUARD}{text}" if is_run_by_spreadsheets(text) else text
 
 
-def without_guards(row: Mapping[str, V]) -> dict[str, V]:
-    """Return a row without the column `guarded`, and without the apostrophes of the columns that it names.
+def remove_guards(row: Mapping[str, V]) -> dict[str, V]:
+    """Remove the guards from a row.
 
-    >>> without_guards({"text": "'=1+1", "prompt": "'a", "guarded": "text"})
+    Parameters
+    ----------
+    row : mapping of str to object
+        Cells by column; a column `guarded`, if there is one, names the guarded columns.
+
+    Returns
+    -------
+    dict
+        The row without the column `guarded`, and without the apostrophes of the columns that it names.
+
+    Examples
+    --------
+    >>> remove_guards({"text": "'=1+1", "prompt": "'a", "guarded": "text"})
     {'text': '=1+1', 'prompt': "'a"}
     """
     fields: dict[str, Any] = dict(row)

@@ -1,6 +1,6 @@
-"""A table of texts, drawn by whoever shows it: as Markdown here, on a terminal by `cli/output.py`.
+"""Represents a table of texts, and formats it as Markdown or HTML; `cli/output.py` prints it on a terminal.
 
-Cells are other people's texts too: each drawer makes them safe for its place.
+Cells may contain untrusted text, so each formatter escapes them for its output.
 """
 
 from __future__ import annotations
@@ -10,74 +10,106 @@ from html import escape
 from typing import NamedTuple
 
 from youden.text.printable import printable
-from youden.text.sentences import quoted
+from youden.text.sentences import escape_markdown
 
-_RULES = {"l": "---", "r": "--:", "c": "---"}
+_MARKDOWN_RULES = {"l": "---", "r": "--:", "c": "---"}
+_CSS_ALIGNMENT = {"l": "left", "r": "right", "c": "left"}
 
 
 class Table(NamedTuple):
-    """sides: a letter a column, where its cells stand: l(eft), r(ight), or c for letters of one width that are never wrapped."""
+    """A table with a title, column heads and rows of cells."""
 
     title: str
+    """Title; may be empty."""
     heads: Sequence[str]
+    """Head of each column."""
     sides: str
+    """Alignment of each column, one letter each: l(eft), r(ight), or c for code, in monospaced type that is never wrapped."""
     rows: Iterable[Sequence[str]]
+    """Cells of each row."""
 
 
-def two_sided(title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """left, right: heads of its columns, by the side on which their cells stand."""
-    return Table(title, [*left, *right], "l" * len(left) + "r" * len(right), rows)
+def make_table(
+    title: str, left_heads: Sequence[str], right_heads: Sequence[str], rows: Iterable[Sequence[str]]
+) -> Table:
+    """Make a table whose first columns are aligned left and whose other columns are aligned right.
+
+    Parameters
+    ----------
+    title : str
+    left_heads, right_heads : sequence of str
+        Heads of the left-aligned and of the right-aligned columns.
+    rows : iterable of sequence of str
+        Cells of each row, one per head.
+    """
+    sides = "l" * len(left_heads) + "r" * len(right_heads)
+    return Table(title, [*left_heads, *right_heads], sides, rows)
 
 
-def fixed(value: float | None, digits: int = 3) -> str:
-    """A cell: the number with so many digits behind the point, a dash for None."""
+def format_decimal(value: float | None, digits: int = 3) -> str:
+    """Format a number with `digits` digits after the decimal point; None as a dash."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def as_markdown(table: Table) -> str:
-    """Without its title; cells are shown as they are, whatever they hold.
+def to_markdown(table: Table) -> str:
+    """Format a table as Markdown, without its title and with its text escaped.
 
-    >>> print(as_markdown(two_sided("", ["agent"], ["n"], [["a|b", "3"]])))
+    Examples
+    --------
+    >>> print(to_markdown(make_table("", ["agent"], ["n"], [["a|b", "3"]])))
     | agent | n |
     | --- | --: |
     | a\\|b | 3 |
     """
-    lines = [[*map(quoted, table.heads)], [_RULES[side] for side in table.sides]]
-    lines += [[_cell(cell, side) for cell, side in zip(row, table.sides, strict=True)] for row in table.rows]
+    lines = [[*map(escape_markdown, table.heads)], [_MARKDOWN_RULES[side] for side in table.sides]]
+    lines += [_format_cells(row, table.sides) for row in table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def as_html(table: Table) -> str:
-    """Format a table as HTML, with all its text escaped.
+def to_html(table: Table) -> str:
+    """Format a table as HTML, with its text escaped.
 
-    >>> as_html(two_sided("T", ["agent"], ["n"], [["<b>", "3"]]))  # doctest: +ELLIPSIS
+    Examples
+    --------
+    >>> to_html(make_table("T", ["agent"], ["n"], [["<b>", "3"]]))  # doctest: +ELLIPSIS
     '<table><caption>T</caption><thead><tr><th style="text-align: left">agent</th>...&lt;b&gt;...</table>'
     """
-    sides = {"l": "left", "r": "right", "c": "left"}
 
-    def row(cells: Sequence[str], tag: str) -> str:
-        drawn = (
-            f'<{tag} style="text-align: {sides[side]}">{escape(printable(cell))}</{tag}>'
+    def format_row(cells: Sequence[str], tag: str) -> str:
+        elements = (
+            f'<{tag} style="text-align: {_CSS_ALIGNMENT[side]}">{escape(printable(cell))}</{tag}>'
             for cell, side in zip(cells, table.sides, strict=True)
         )
-        return f"<tr>{''.join(drawn)}</tr>"
+        return f"<tr>{''.join(elements)}</tr>"
 
-    body = "".join(row(cells, "td") for cells in table.rows)
+    body = "".join(format_row(cells, "td") for cells in table.rows)
     caption = escape(printable(table.title))
-    return f"<table><caption>{caption}</caption><thead>{row(table.heads, 'th')}</thead><tbody>{body}</tbody></table>"
+    head = format_row(table.heads, "th")
+    return f"<table><caption>{caption}</caption><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
-def _cell(cell: str, side: str) -> str:
-    return f"`{cell}`" if side == "c" and cell else quoted(cell)
+def _format_cells(row: Sequence[str], sides: str) -> list[str]:
+    return [
+        f"`{cell}`" if side == "c" and cell else escape_markdown(cell) for cell, side in zip(row, sides, strict=True)
+    ]
 
 
-def bar(low: float, middle: float, high: float, *, cells: int) -> str:
-    """An interval in so many letters; low, middle, high: in [0, 100].
+def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
+    """Draw an interval and a point in it as a line of characters.
 
-    >>> bar(20, 50, 80, cells=11)
+    Parameters
+    ----------
+    low, mid, high : float in [0, 100]
+        Bounds of the interval and the point, in percent of the width.
+    cells : int
+        Number of characters of the full width.
+
+    Examples
+    --------
+    >>> draw_interval(20, 50, 80, cells=11)
     '  ───●───'
     """
-    first, dot = round(low / 100 * (cells - 1)), round(middle / 100 * (cells - 1))
+    first, dot = round(low / 100 * (cells - 1)), round(mid / 100 * (cells - 1))
     last = max(first, round(high / 100 * (cells - 1)))
-    drawn = " " * first + "─" * (last - first + 1)
-    return drawn[:dot] + "●" + drawn[dot + 1 :]
+    line = " " * first + "─" * (last - first + 1)
+    return line[:dot] + "●" + line[dot + 1 :]

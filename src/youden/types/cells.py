@@ -1,7 +1,7 @@
-"""Agents × agents and agents × items, kept for a fit.
+"""Tables of a fit by pair of agents and by cell (one agent on one item).
 
-What it knows of every two agents, so that a report needs no trial; and which cells hold something, as columns, for most cells of
-a large run were never asked about.
+Pair tables let a report show every pair without reading a trial. Cells are stored as columns, because most cells of a large run
+are empty.
 """
 
 from __future__ import annotations
@@ -18,113 +18,154 @@ from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 @dataclass(frozen=True, eq=False)
 class Pairs(ReadOnly):
-    """Every two agents; float[K, K] each, NaN on the diagonal and where there is nothing to say.
-
-    agreement: mean of TPR over items, less the pair's own FPR where it has one; the first-read agent by row.
-    mean, error, n: mean answer to both orders, items' own means taken off, its standard error and the answers behind it; of what
-    may be learned from.
-    above: 1 where the row's agent is told to be better than the column's, 0 where it is not.
-    ability: float[K], of the additive fit, which predicts; NaN for an agent never seen.
-    partners_seen: share of its possible partners with which a compared cell was compared; None where nothing was.
-    own_rates: whether each pair has an FPR of its own, which `agreement` is less.
-    """
+    """Agreement and comparison of every ordered pair of agents, NaN on the diagonal and where a value is unknown."""
 
     agreement: Floats
+    """float (n_agents, n_agents), mean TPR over items, minus the FPR of the pair if it has its own; rows are the agents whose
+    response the judge reads first.
+    """
     mean: Floats
+    """float (n_agents, n_agents), mean answer over both orders of the training trials, after subtracting the mean of each item.
+    """
     error: Floats
+    """float (n_agents, n_agents), standard error of `mean`."""
     n: Floats
+    """float (n_agents, n_agents), number of answers in `mean`."""
     above: Floats
+    """float (n_agents, n_agents), 1 if the agent of the row is significantly better than that of the column, else 0."""
     ability: Floats
+    """float (n_agents,), abilities of the additive fit, which predicts scores of cells; NaN for an agent without a score."""
     partners_seen: float | None
+    """Mean fraction, over compared cells, of the possible partners with which the cell was compared; None if no cell was."""
     own_rates: bool
+    """Whether each pair has its own FPR, which `agreement` subtracts."""
 
 
 CELLS_IN_CACHE = 2**20
-"""Cells of a block of items, which stays in a processor's cache."""
+"""Maximum number of cells of one chunk of items, so that a chunk fits in the cache of a processor."""
 
 
 @dataclass(frozen=True, eq=False)
 class CellIndex(ReadOnly):
-    """Cells by their positions, each once, by item and then by agent. agent, item: int32[N]."""
+    """Distinct cells of an agents × items matrix by position, sorted by item and then by agent."""
 
     agent: Ids
+    """int32 (n_cells,), row of each cell."""
     item: Ids
+    """int32 (n_cells,), column of each cell."""
     n_agents: int
+    """Number of rows of the matrix."""
     n_items: int
+    """Number of columns of the matrix."""
 
     @classmethod
-    def of(cls, seen: Bools) -> CellIndex:
-        """The cells that are true in bool[K, J]."""
-        item, agent = np.nonzero(np.ascontiguousarray(seen.T))
-        return cls(agent.astype(np.int32), item.astype(np.int32), *seen.shape)
+    def from_mask(cls, mask: Bools) -> CellIndex:
+        """Return the index of the cells that are True in a bool array (n_agents, n_items)."""
+        item, agent = np.nonzero(np.ascontiguousarray(mask.T))
+        return cls(agent.astype(np.int32), item.astype(np.int32), *mask.shape)
 
     def __len__(self) -> int:
         return len(self.item)
 
-    def where(self, kept: Bools) -> CellIndex:
-        """Those of a mask bool[N]."""
-        return CellIndex(self.agent[kept], self.item[kept], self.n_agents, self.n_items)
+    def where(self, mask: Bools) -> CellIndex:
+        """Return the index of the cells for which `mask`, bool (n_cells,), is True."""
+        return CellIndex(self.agent[mask], self.item[mask], self.n_agents, self.n_items)
 
     @cached_property
     def by_agent(self) -> Positions:
-        """The order that puts them by agent and then by item: int64[N]."""
+        """int64 (n_cells,), order that sorts the cells by agent and then by item."""
         return np.argsort(self.agent.astype(np.min_scalar_type(self.n_agents)), kind="stable")
 
-    def seen(self) -> Bools:
-        """Which cells of the matrix these are: bool[K, J]."""
-        seen = np.zeros((self.n_agents, self.n_items), dtype=np.bool_)
-        seen[self.agent, self.item] = True
-        return seen
+    def to_mask(self) -> Bools:
+        """Return a bool array (n_agents, n_items) that is True at these cells."""
+        mask = np.zeros((self.n_agents, self.n_items), dtype=np.bool_)
+        mask[self.agent, self.item] = True
+        return mask
 
     def find(self, agent: Positions, item: Positions) -> Positions:
-        """Where cells that are here stand: int64, of one shape with agent and item."""
+        """Find the positions, in this index, of cells that it contains.
+
+        Parameters
+        ----------
+        agent, item : int array
+            Rows and columns of the cells, of the same shape. Every cell has to be in the index: this is not checked.
+
+        Returns
+        -------
+        int64 array
+            Positions, of the shape of `agent`.
+        """
         code = item * self.n_agents + agent
-        return np.searchsorted(self._code, code) if self._place is None else self._place[code]
+        return np.searchsorted(self._codes, code) if self._position_by_code is None else self._position_by_code[code]
 
     @cached_property
-    def _code(self) -> Positions:
+    def _codes(self) -> Positions:
         return self.item.astype(np.int64) * self.n_agents + self.agent
 
     @cached_property
-    def _place(self) -> Positions | None:
-        """Where the cell of each code stands; None where the matrix is too large to keep a number for each."""
+    def _position_by_code(self) -> Positions | None:
+        """Lookup table from the code of a cell to its position; None if the matrix is too large for a table."""
         if self.n_agents * self.n_items > CELLS_IN_CACHE:
             return None
-        place = np.zeros(self.n_agents * self.n_items, dtype=np.int64)
-        place[self._code] = np.arange(len(self))
-        return place
+        positions = np.zeros(self.n_agents * self.n_items, dtype=np.int64)
+        positions[self._codes] = np.arange(len(self))
+        return positions
 
-    def matrix(self, values: Floats, *, empty: float) -> Floats:
-        """float[K, J] of float[N], `empty` elsewhere."""
-        filled = np.full((self.n_agents, self.n_items), empty)
-        filled[self.agent, self.item] = values
-        return filled
+    def to_matrix(self, values: Floats, *, empty: float) -> Floats:
+        """Arrange values of the cells as a matrix.
 
-    def spans(self) -> Iterator[tuple[slice, slice]]:
-        """Yield slices of cells with the slice of items that they belong to, some items at a time."""
+        Parameters
+        ----------
+        values : float array (n_cells,)
+        empty : float
+            Value of all other cells.
+
+        Returns
+        -------
+        float array (n_agents, n_items)
+        """
+        matrix = np.full((self.n_agents, self.n_items), empty)
+        matrix[self.agent, self.item] = values
+        return matrix
+
+    def iter_chunks(self) -> Iterator[tuple[slice, slice]]:
+        """Yield the cells in chunks of items: a slice of cells, and the slice of items to which they belong."""
         step = max(1, CELLS_IN_CACHE // self.n_agents)
         starts = range(0, self.n_items, step)
         edges = np.searchsorted(self.item, [*starts, self.n_items]).tolist()
         for start, begin, end in zip(starts, edges[:-1], edges[1:], strict=True):
             yield slice(begin, end), slice(start, min(start + step, self.n_items))
 
-    def blocks(self, *values: Floats) -> Iterator[Sequence[Floats]]:
-        """`matrix` of each float[N], 0 elsewhere, for the items of each span: float[K, B] each."""
-        for rows, items in self.spans():
-            place = self.agent[rows], self.item[rows] - items.start
-            block = np.zeros((len(values), self.n_agents, items.stop - items.start))
-            for table, column in zip(block, values, strict=True):
-                table[place] = column[rows]
-            yield list(block)
+    def iter_matrices(self, *values: Floats) -> Iterator[Sequence[Floats]]:
+        """Yield values of the cells as matrices, one chunk of items at a time.
+
+        Parameters
+        ----------
+        *values : float array (n_cells,)
+
+        Yields
+        ------
+        sequence of float array (n_agents, n_items_of_chunk)
+            One matrix for each of `values`, 0 at all other cells; the chunks are those of `iter_chunks`.
+        """
+        for cells, items in self.iter_chunks():
+            position = self.agent[cells], self.item[cells] - items.start
+            matrices = np.zeros((len(values), self.n_agents, items.stop - items.start))
+            for matrix, column in zip(matrices, values, strict=True):
+                matrix[position] = column[cells]
+            yield list(matrices)
 
 
 class ScoredCells(NamedTuple):
-    """Scores of the cells that have one. at: which cells; value, weight: float[N], no NaN."""
+    """Scores of the cells that have one."""
 
-    at: CellIndex
+    cell_index: CellIndex
+    """Index of the cells."""
     value: Floats
+    """float (n_cells,), scores, without NaN."""
     weight: Floats
+    """float (n_cells,), weights, without NaN."""
 
-    def where(self, kept: Bools) -> ScoredCells:
-        """Those of a mask bool[N]."""
-        return self if kept.all() else ScoredCells(self.at.where(kept), self.value[kept], self.weight[kept])
+    def where(self, mask: Bools) -> ScoredCells:
+        """Return the cells for which `mask`, bool (n_cells,), is True."""
+        return self if mask.all() else ScoredCells(self.cell_index.where(mask), self.value[mask], self.weight[mask])

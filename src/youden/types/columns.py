@@ -1,6 +1,6 @@
-"""What a column of a stored table is: its name, its type, its unit, what it means. Each table declares its columns once.
+"""Declare the columns of stored tables: name, type, unit and meaning.
 
-Writers, readers, JSON, schemas, exporters, the tables of a report and the book go by these declarations.
+Each table declares its columns once. Readers, writers, schemas, exporters, reports and the documentation use these declarations.
 """
 
 from __future__ import annotations
@@ -12,44 +12,50 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_type_hints
 
 Kind = Literal["text", "whole", "number", "share", "bit", "key"]
+"""Type of a column: a text; an integer from 0 on; a number; a fraction in [0, 1]; 0 or 1; a SHA-256 in hexadecimal."""
 Field = str | int | float | None
+"""Value of one cell of a table; None if it is empty."""
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a file.
-
-    kind: text; whole, a number from 0 on; number; share, a number in [0, 1]; bit, 0 or 1; key, a sha256 in hex. unit: of a
-    number, empty where it has none or the meaning says it.
-    null: whether it may be empty. words: what a text may say, where it is one of a few. of: whose ids it holds (agents, items,
-    models).
-    heading: above it in a ranking that is shown, empty where it stands there in another form or not at all.
-    standing: whether the rankings beside the plain one have it too.
-    """
+    """Column of a stored table."""
 
     name: str
+    """Name in the header."""
     kind: Kind
+    """Type of its values."""
     meaning: str
+    """Description for readers."""
     unit: str = ""
+    """Unit of its numbers; empty if they have none or `meaning` states it."""
     null: bool = False
+    """Whether a value may be missing."""
     words: tuple[str, ...] = ()
+    """Allowed texts; empty if any text is allowed."""
     of: str = ""
+    """Entity whose ids it holds: "agents", "items" or "models"; empty if it holds no ids."""
     heading: str = ""
+    """Heading in displayed rankings; empty if the column is displayed in another form or not at all."""
     standing: bool = False
+    """Whether alternative rankings have this column, too."""
 
     @property
-    def said(self) -> str:
-        """Its meaning and its unit in words."""
+    def description(self) -> str:
+        """Meaning, with the unit if there is one."""
         return f"{self.meaning}, in {self.unit}" if self.unit else self.meaning
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a row's field says of its column beside name and type, which are the field's own."""
+    """Annotation that makes a dataclass field a `TableColumn`; name, type and nullability come from the field itself."""
 
     text: str
+    """Description of the column."""
     heading: str = ""
+    """Heading in displayed rankings; empty if the column is displayed in another form or not at all."""
     standing: bool = False
+    """Whether alternative rankings have this column, too."""
 
 
 _KINDS: Mapping[type, Kind] = {str: "text", int: "whole", float: "number"}
@@ -57,25 +63,46 @@ _KINDS: Mapping[type, Kind] = {str: "text", int: "whole", float: "number"}
 
 @cache
 def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
-    """The columns that a row's class declares: its fields with a `Meaning`, in their order.
+    """Return the columns that a row class declares.
 
+    Parameters
+    ----------
+    row : type
+        Dataclass whose fields are annotated with a `Meaning`; other fields are skipped.
+
+    Returns
+    -------
+    tuple of TableColumn
+        One column per annotated field, in the order of the fields. A field that may be None is nullable.
+
+    Examples
+    --------
     >>> from youden.types.facts import RankingRow
     >>> [(column.name, column.kind, column.null) for column in columns_of(RankingRow)[:2]]
     [('agent', 'text', False), ('group', 'text', True)]
     """
-    found = []
+    columns = []
     for name, hint in get_type_hints(row, include_extras=True).items():
-        said = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Meaning)), None)
-        if said is not None:
-            kinds = [kind for kind in get_args(hint.__origin__) or (hint.__origin__,) if kind is not NoneType]
-            null = NoneType in get_args(hint.__origin__)
-            found.append(
-                TableColumn(name, _KINDS[kinds[0]], said.text, null=null, heading=said.heading, standing=said.standing)
+        annotations = getattr(hint, "__metadata__", ())
+        meaning = next((annotation for annotation in annotations if isinstance(annotation, Meaning)), None)
+        if meaning is None:
+            continue
+        value_types = get_args(hint.__origin__) or (hint.__origin__,)
+        kind = next(_KINDS[value_type] for value_type in value_types if value_type is not NoneType)
+        columns.append(
+            TableColumn(
+                name,
+                kind,
+                meaning.text,
+                null=NoneType in value_types,
+                heading=meaning.heading,
+                standing=meaning.standing,
             )
-    return tuple(found)
+        )
+    return tuple(columns)
 
 
 def fields_of(row: Any) -> dict[str, Field]:
-    """What a row holds in the columns of its class."""
-    kind: Any = type(row)
-    return {column.name: getattr(row, column.name) for column in columns_of(kind)}
+    """Return the values of a row by column name, for the columns that its class declares."""
+    row_class: Any = type(row)
+    return {column.name: getattr(row, column.name) for column in columns_of(row_class)}

@@ -1,5 +1,6 @@
-"""What a run's `fit.json` says, as plain facts: how the ranking was made, how far it can be trusted, what it took, whom to take,
-and the rankings beside it.
+"""Records in the `fit.json` of a run: estimators, costs, checks, selection and alternative rankings.
+
+They hold only plain values, so that a report needs no array and JSON has the same structure as the classes.
 """
 
 from __future__ import annotations
@@ -16,292 +17,368 @@ from youden.types.recommendation import NOT_MADE, UNKNOWN_SIGNAL, JudgeSignalFac
 from youden.types.results import ScoreKind
 
 StandingName = Literal["robust", "family", "trusted"]
+"""Name of an alternative ranking."""
 STANDINGS: tuple[StandingName, ...] = get_args(StandingName)
+"""All alternative rankings, in the order in which they are displayed."""
 RankedBy = Literal["plain", "robust", "trusted"]
+"""Ranking that the run reports first."""
 
 
 @dataclass(frozen=True)
 class PartnerRules:
-    """Whose word counts, and which ranking heads the run.
-
-    trusted: ids of the panel, empty for none; families: agent id → family, for the agents that have one; an agent without one
-    is a family of its own. ranked_by: `trusted` needs a panel. clones: agents that their texts show to be one, linked whatever
-    their answers say.
-    """
+    """How the partners of an agent are weighted, and which ranking the run reports first."""
 
     ranked_by: RankedBy = "plain"
+    """Ranking that the run reports first; "trusted" requires `trusted`."""
     trusted: tuple[str, ...] = ()
+    """Ids of the trusted panel; empty if there is none."""
     families: Mapping[str, str] = field(default_factory=dict)
+    """Agent id → family. An agent that is not listed is a family of its own."""
     clones: tuple[tuple[str, ...], ...] = ()
+    """Groups of agents with nearly identical texts; they are linked without regard to their answers."""
 
-    def changed(
+    def with_changes(
         self,
         *,
         robust: bool | None = None,
         trusted: Sequence[str] | None = None,
         families: Mapping[str, str] | None = None,
     ) -> PartnerRules:
-        """Return rules with the given changes. A panel or `robust` replaces the other; an empty panel ranks by the plain rule."""
+        """Return these rules with changes.
+
+        Parameters
+        ----------
+        robust : bool, optional
+            Whether to report the robust ranking first; it removes the panel. Ignored if `trusted` is given.
+        trusted : sequence of str, optional
+            Ids of the panel, whose ranking is then reported first. An empty sequence removes the panel and reports the plain
+            ranking first.
+        families : mapping, optional
+            Agent id → family.
+
+        Returns
+        -------
+        PartnerRules
+            New rules; arguments that are None leave their part unchanged.
+        """
         rules = self if families is None else replace(self, families=dict(families))
         if trusted is not None:
             return replace(rules, trusted=tuple(trusted), ranked_by="trusted" if trusted else "plain")
-        return rules if robust is None else replace(rules, trusted=(), ranked_by="robust" if robust else "plain")
+        if robust is not None:
+            return replace(rules, trusted=(), ranked_by="robust" if robust else "plain")
+        return rules
 
 
 @dataclass(frozen=True)
 class RankingRow:
-    """One line of `ranking.csv`: an agent by one ranking. None: the ability or its interval cannot be given.
+    """Row of `ranking.csv`: one agent in the plain ranking. The annotations describe the columns.
 
-    standings: this agent in the rankings beside the plain one, where it has a place in them.
+    `ability`, `low`, `high` and `error` are None if they cannot be estimated.
     """
 
-    agent: Annotated[str, Meaning("the agent")]
-    group: Annotated[str | None, Meaning("its kind")]
+    agent: Annotated[str, Meaning("id of the agent")]
+    group: Annotated[str | None, Meaning("group of the agent, for display; may be empty")]
     ability: Annotated[
         float | None,
-        Meaning("its mean score over items and partners; empty where nothing is known", standing=True),
+        Meaning("mean score over items and partners; empty if it cannot be estimated", standing=True),
     ]
-    low: Annotated[float | None, Meaning("lower end of the 95 % interval", standing=True)]
-    high: Annotated[float | None, Meaning("upper end of the 95 % interval", standing=True)]
-    rank_low: Annotated[int, Meaning("the best place, so that the places of all agents hold at once", standing=True)]
-    rank_high: Annotated[int, Meaning("the worst place, so that the places of all agents hold at once", standing=True)]
-    n_trials: Annotated[int, Meaning("comparisons with an answer that the agent was part of", heading="trials")]
-    error: Annotated[float | None, Meaning("standard error of its distance from the average agent", standing=True)]
-    place_low: Annotated[int, Meaning("the best place that this agent can hold", standing=True)]
-    place_high: Annotated[int, Meaning("the worst place that this agent can hold", standing=True)]
+    low: Annotated[float | None, Meaning("lower bound of the 95 % confidence interval", standing=True)]
+    high: Annotated[float | None, Meaning("upper bound of the 95 % confidence interval", standing=True)]
+    rank_low: Annotated[int, Meaning("best rank of the simultaneous 95 % rank interval, for all agents", standing=True)]
+    rank_high: Annotated[int, Meaning("worst rank of the simultaneous 95 % rank interval", standing=True)]
+    n_trials: Annotated[int, Meaning("number of answered trials of the agent", heading="trials")]
+    error: Annotated[float | None, Meaning("standard error of the distance from the average ability", standing=True)]
+    place_low: Annotated[int, Meaning("best rank of the 95 % rank interval of this agent alone", standing=True)]
+    place_high: Annotated[int, Meaning("worst rank of the 95 % rank interval of this agent alone", standing=True)]
     standings: Mapping[StandingName, RankingRow] = field(default_factory=dict)
+    """The same agent in the alternative rankings that include it."""
 
     @property
     def as_json(self) -> dict[str, Json]:
-        """Column by column, and each standing with the columns that standings have."""
-        return {
-            **fields_of(self),
-            "standings": {
-                name: {column: getattr(row, column) for column in STANDING} for name, row in self.standings.items()
-            },
-        }
+        """The row as JSON; the rows of alternative rankings have the columns `STANDING`."""
+        standings: dict[str, Json] = {}
+        for name, row in self.standings.items():
+            standings[name] = {column: getattr(row, column) for column in STANDING}
+        return {**fields_of(self), "standings": standings}
 
 
 STANDING = tuple(column.name for column in columns_of(RankingRow) if column.standing)
-"""Columns of `ranking.csv` that the rankings beside the plain one have too, with their name before: `robust_ability`, …"""
+"""Columns that alternative rankings have, too; in `ranking.csv` with the ranking as prefix, such as `robust_ability`."""
 
 
 @dataclass(frozen=True)
 class StandingMove:
-    """An agent's place by the plain ranking and by this one; 1 is first."""
+    """Rank of an agent in the plain ranking and in an alternative ranking; 1 is best."""
 
     agent: str
+    """Id of the agent."""
     plain: int
+    """Rank in the plain ranking."""
     place: int
+    """Rank in the alternative ranking."""
 
 
 @dataclass(frozen=True)
 class StandingFacts:
-    """What one of these rankings says.
-
-    groups: clusters, families of two and more, or the panel. best, told_apart: as of the plain ranking. moves: agents whose place
-    differs, furthest first. leader: that the plain ranking's leader falls in this one, in words, else empty. message: why there
-    is no such ranking, else empty.
-    """
+    """Summary of an alternative ranking."""
 
     groups: tuple[tuple[str, ...], ...]
+    """Groups of agents by which partners are weighted: linked agents, families of two or more, or the trusted panel."""
     best: str | None
+    """Agent that is significantly better than every other; None if there is none."""
     told_apart: int
+    """Number of significantly different pairs of agents."""
     moves: tuple[StandingMove, ...]
+    """Agents whose rank differs from the plain ranking, largest difference first."""
     leader: str = ""
+    """Sentence that states how the first agent of the plain ranking loses ranks; empty if it does not."""
     message: str = ""
+    """Reason why this ranking could not be computed; empty if it was."""
 
 
 @dataclass(frozen=True)
 class LinkFacts:
-    """One link's line of the curl table.
-
-    median, p95: of |Δ| over all rectangles, in the link's unit; over n_sampled of them where there are too many (None: all), with
-    standard errors median_error and p95_error. sd: of the transformed observed scores, 0 where they are
-    all equal. median_scaled, p95_scaled: divided by sd; r2: of ability − difficulty fitted on the link scale; these three
-    are None where sd is 0, for nothing varies that could be scaled or explained.
-    """
+    """Curl of the scores on one link: how far they are from additive."""
 
     median: float
+    """Median of |Δ| over the rectangles, in the unit of the link."""
     p95: float
+    """95th percentile of |Δ|, in the unit of the link."""
     sd: float
+    """Standard deviation of the transformed observed scores; 0 if all are equal."""
     median_scaled: float | None
+    """`median` / `sd`; None if `sd` is 0."""
     p95_scaled: float | None
+    """`p95` / `sd`; None if `sd` is 0."""
     r2: float | None
+    """R² of ability − difficulty, fitted on the scale of the link; None if `sd` is 0."""
     n_rectangles: int
+    """Number of rectangles of observed scores."""
     n_sampled: int | None = None
+    """Number of rectangles that were measured; None if all were."""
     median_error: float | None = None
+    """Standard error of `median`; None if all rectangles were measured."""
     p95_error: float | None = None
+    """Standard error of `p95`; None if all rectangles were measured."""
 
 
 @dataclass(frozen=True)
 class HoldoutFacts:
-    """How well held-out cells were predicted: RMSE over n cells with its interval (None: too few cells)."""
+    """Prediction error of the fit on held-out cells."""
 
     n_cells: int
+    """Number of held-out cells that could be predicted."""
     rule: str
+    """Holdout rule."""
     rmse: float
+    """Root mean squared error, in score units."""
     low: float | None
+    """Lower 95 % confidence bound of `rmse`; None if there are too few cells."""
     high: float | None
+    """Upper 95 % confidence bound of `rmse`; None if there are too few cells."""
 
 
 @dataclass(frozen=True)
 class CallFacts:
-    """What was asked and what came back. missing: reason → calls, by arm. usd: spent in all passes of the run, those that were
-    interrupted too, None where a price is unknown; usd_calibration: how much of it its calibration paid for answers used here.
-
-    n_reused: answered from the store by calls that were not made for this run, such as its calibration's or another run's; usd
-    leaves out what other runs paid.
-    """
+    """Calls of a run: how many were planned, what they cost, and how many have no answer."""
 
     n_paired: int
+    """Number of paired trials."""
     n_independent: int
+    """Number of independent trials."""
     n_dense_calls: int
+    """Number of calls of the dense design, 2·K·(K − 1)·J."""
     n_cells: int
+    """Number of cells in paired trials."""
     missing_paired: dict[str, int] = field(default_factory=dict)
+    """Reason → number of paired trials without an answer."""
     missing_independent: dict[str, int] = field(default_factory=dict)
+    """Reason → number of independent trials without an answer."""
     tokens_in: int = 0
+    """Tokens of the requests."""
     tokens_out: int = 0
+    """Tokens of the answers."""
     usd: float | None = 0.0
+    """Cost in USD of all invocations of the run, interrupted ones included, but not what other runs paid for reused answers;
+    None if a price is unknown.
+    """
     seconds_mean: float | None = None
+    """Mean wall time of a call in seconds; None if it was not measured."""
     models: tuple[str, ...] = ()
+    """Models that answered, by the names that the server returned."""
     n_reused: int = 0
+    """Number of answers from the store that were not requested by this run, but by its calibration or another run."""
     usd_calibration: float | None = 0.0
+    """Part of `usd` that the calibration of the run paid for answers that are used here."""
 
     @property
     def n_calls(self) -> int:
+        """Number of trials of both types."""
         return self.n_paired + self.n_independent
 
     @property
     def usd_per_call(self) -> float | None:
-        """Mean cost in USD of the calls that were made for this run; None if it made none or their price is unknown.
+        """Mean cost in USD of the calls made for this run; None if there are none or their price is unknown.
 
-        Answers that the store had from another run, or from the calibration, say nothing of it.
+        Reused answers and the cost of the calibration do not count.
         """
-        n = self.n_calls - self.n_reused
-        return None if self.usd is None or n < 1 else (self.usd - (self.usd_calibration or 0.0)) / n
+        n_made = self.n_calls - self.n_reused
+        if self.usd is None or n_made < 1:
+            return None
+        return (self.usd - (self.usd_calibration or 0.0)) / n_made
 
     @property
     def n_missing(self) -> int:
+        """Number of trials of both types without an answer."""
         return sum(self.missing_paired.values()) + sum(self.missing_independent.values())
 
 
 @dataclass(frozen=True)
 class AgentMove:
-    """An agent before and after a run grew. place: by ability, 1 is first, among the agents of that time.
-
-    drift: how much abler it is by the new answers alone than by those before, on the scale of abilities, with its standard
-    error; p: two-sided, Holm's correction for all agents; None where the new answers do not tell.
-    """
+    """Change of an agent from before an extension of the run to after it."""
 
     agent: str
+    """Id of the agent."""
     before: float | None
+    """Ability before the extension; None if it could not be estimated."""
     after: float | None
+    """Ability after the extension; None if it could not be estimated."""
     place_before: int
+    """Rank by ability among the agents before the extension; 1 is best."""
     place_after: int
+    """Rank by ability among the agents after the extension; 1 is best."""
     drift: float | None = None
+    """Ability by the new answers alone minus ability by the earlier answers; None if the new answers do not determine it."""
     error: float | None = None
+    """Standard error of `drift`; None if `drift` is None."""
     p: float | None = None
+    """Two-sided p-value of `drift`, with Holm's correction for all agents; None if `drift` is None."""
 
 
 @dataclass(frozen=True)
 class ExtensionFacts:
-    """What the last extension of a run changed.
-
-    joined, joined_items: agents and items that are new; n_calls: of both arms. level: how much higher the same comparisons of
-    old agents are answered on the same items now, with its two-sided p; None where nothing of the kind was asked.
-    answered_anew: the judge makes no calls, so that 'before' is what it says today of what was asked before.
-    """
+    """Changes made by the last extension of a run."""
 
     kind: str
+    """What was added: "agents", "items", "repeats" or "calls"."""
     n_calls: int
+    """Number of calls of both trial types that it added."""
     joined: tuple[str, ...]
+    """Ids of the added agents."""
     joined_items: tuple[str, ...]
+    """Ids of the added items."""
     moves: tuple[AgentMove, ...]
+    """Changes of the agents that were there before."""
     level: float | None
+    """Judge drift: mean change of the answers to comparisons of the first agents on the same items; None if the extension
+    repeats no such comparison.
+    """
     level_p: float | None
+    """Two-sided p-value of `level`; None if `level` is None."""
     answered_anew: bool = False
+    """Whether the answers before the extension were computed again, because the judge makes no calls and stores none."""
 
 
 @dataclass(frozen=True)
 class PartnerFacts:
-    """How much the ranking owes to who else was in the pool, from random halves of the agents taken as partners.
-
-    correlation: Spearman of the two halves' rankings, mean over n_splits; agents: those that move most, with the places between
-    their two places on average.
-    """
+    """Split-half reliability over partners: how much the ranking depends on which other agents are in the pool."""
 
     correlation: float
+    """Mean Spearman correlation of the rankings by two random halves of the partners."""
     n_splits: int
+    """Number of random splits."""
     agents: tuple[tuple[str, float], ...]
+    """Agents whose rank depends most on the half, each with the mean difference of its two ranks."""
 
 
-CHANCE = "the chance that it is the best; told too high for the first where many are level"
+CHANCE = "posterior probability of being the best; too high for the first agent if many are nearly level"
+"""Description of the values of `ChoiceFacts.chances`."""
 
 
 @dataclass(frozen=True)
 class ChoiceFacts:
-    """The selected agents with their regret bound, by the ranking that heads the run.
-
-    agents: the one that came first, or as many as the run looked for; within: how much better than each of them the best can be
-    at most (of several: the last one that belongs among so many best), with `level`; 0 where they are told apart from everybody.
-    as_good: others that may be the best, by ability. low, high: an interval of the first one's ability that allows for its having
-    come first. chances: that an agent is the best, of all agents, highest first, see `CHANCE`; regret: by how much the best is
-    better than the first one, on average. In units of abilities.
-    """
+    """The selected agents with their regret bound, by the ranking that the run reports first; in units of ability."""
 
     agents: tuple[str, ...]
+    """Selected agents, by ability: the first of the ranking, or as many as the run searched for."""
     within: float
+    """Regret bound: upper confidence bound on the ability of the best agent minus that of the selected one; 0 if the selected
+    agent is significantly better than every other. If T agents are selected, it bounds the ability of the T-th best agent
+    minus that of the worst selected one.
+    """
     level: float
+    """Confidence level of the regret bound."""
     as_good: tuple[str, ...]
+    """Other candidates, by ability: agents that cannot be ruled out as the best (or among the T best)."""
     low: float
+    """Lower bound of the ability of the first agent, adjusted for its selection as the first."""
     high: float
+    """Upper bound of the ability of the first agent."""
     chances: Mapping[str, float]
+    """Agent id → posterior probability that it is the best, highest first; too high for the first if many agents are nearly
+    level.
+    """
     regret: float
+    """Expected regret: posterior mean of the ability of the best agent minus that of the first selected agent."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The whole of `fit.json`.
-
-    ranking: estimator and interval method behind `ranking.csv`; estimator: what abilities − difficulties come from.
-    fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
-    without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended. partners: None
-    where too few agents were compared.
-
-    target: what intervals are about; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
-    agents whose difference is told from 0. choice: the selected agents with their regret bound, None if some cannot be compared.
-    signal: how well the judge discriminates; recommendation: what follows from `choice` and `signal`.
-
-    ranked_by: the ranking that heads the run, which best, told_apart and the order of `ranking.csv` follow. standings: the
-    rankings beside the plain one; families, trusted: what two of them were made from.
-    """
+    """Contents of `fit.json`."""
 
     version: int
+    """Version of the file format."""
     ranking: str
+    """Estimator of the abilities in `ranking.csv`."""
     interval: str
+    """Method of their intervals."""
     level: float
+    """Confidence level of the intervals."""
     estimator: str
+    """Estimator of ability − difficulty, which predicts the scores of cells."""
     status: str
+    """Result of that fit: "ok", "disconnected" (several components) or "not_converged"."""
     message: str
+    """Explanation of `status`; empty if it is "ok"."""
     kkt: float
+    """Largest absolute residual of the optimality (Karush–Kuhn–Tucker) conditions at the solution."""
     n_components: int
+    """Number of connected components of agents and items; abilities of different components are not comparable."""
     r2: float | None
+    """R² of the predicted scores; None if the scores do not vary."""
     fpr: float | None
+    """Pooled false-positive rate; None if no independent trial was answered."""
     calls: CallFacts | None
+    """Calls of the run; None for an imported run."""
     holdout: HoldoutFacts | None
+    """Prediction error on held-out cells; None if none could be predicted."""
     links: dict[ScoreKind, dict[str, LinkFacts]]
+    """Score kind → link → curl; empty for a score kind without a complete rectangle."""
     links_missing: dict[ScoreKind, str]
+    """Score kind → reason why it has no curl."""
     warnings: tuple[Finding, ...]
+    """Findings that a reader of the ranking should know."""
     target: Target
+    """Population that the intervals refer to."""
     best: str | None
+    """Agent that is significantly better than every other; None if there is none."""
     told_apart: int
+    """Number of significantly different pairs of agents."""
     choice: ChoiceFacts | None = None
+    """Selected agents; None if some agents cannot be compared."""
     growth: ExtensionFacts | None = None
+    """Changes by the last extension; None if the run was never extended."""
     partners: PartnerFacts | None = None
+    """Split-half reliability over partners; None if too few agents were compared."""
     ranked_by: RankedBy = "plain"
+    """Ranking that the run reports first; `best`, `told_apart` and the order of `ranking.csv` are those of this ranking."""
     standings: dict[StandingName, StandingFacts] = field(default_factory=dict)
+    """Alternative rankings by name."""
     families: dict[str, str] = field(default_factory=dict)
+    """Agent id → family, for the family-balanced ranking."""
     trusted: tuple[str, ...] = ()
+    """Ids of the panel of the trusted ranking."""
     signal: JudgeSignalFacts = UNKNOWN_SIGNAL
+    """How well the judge discriminates between paired and independent trials."""
     recommendation: Recommendation = NOT_MADE
+    """Recommendation that follows from `choice` and `signal`."""

@@ -1,7 +1,7 @@
-"""What a reader has to know, as one kind of thing: warnings of a run, doubts about its ranking, findings of a check or a doctor.
+"""Findings: diagnostics about a run, a pool or an installation, such as warnings and failed checks.
 
-Each is made where it is found, sentence and numbers together; `KINDS` says what one of its slug is about and how several stand
-together. Whoever shows findings reads these, and never the sentence.
+The code that detects a problem creates the finding, with its sentence and its numbers. Renderers group findings by slug, as
+declared in `KINDS`, and never parse a sentence.
 """
 
 from __future__ import annotations
@@ -11,31 +11,35 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Severity = Literal["ok", "note", "warning", "failed", "skipped"]
-"""ok: looked at, and all is well. note: good to know. warning: to be known before a number is used. failed: one cannot go on.
-skipped: not looked at."""
+"""Result of a check: passed; worth knowing; has to be known before a number is used; prevents further work; not checked."""
 
 About = Literal["judge", "pool", "data"]
+"""Subject of a finding."""
 
 Fact = None | bool | int | float | str | list[str]
+"""Value in `Finding.facts`."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found.
-
-    slug: its kind, a stable short name. says: the sentence, or a few. effect: what it does to a ranking; todo: what to do; both
-    may be empty. agents, items: ids that it is about, empty where it is about all or nobody in particular. facts: the numbers in
-    its sentence, unrounded.
-    """
+    """One diagnostic about a run, a pool or an installation."""
 
     slug: str
+    """Kind of the finding: a short name that stays the same across versions."""
     says: str
+    """The problem, in one or a few sentences."""
     effect: str = ""
+    """Effect of the problem on a ranking; may be empty."""
     todo: str = ""
+    """Remedy; may be empty."""
     severity: Severity = "warning"
+    """Result of the check."""
     agents: tuple[str, ...] = ()
+    """Ids of the agents concerned; empty if it concerns all or none in particular."""
     items: tuple[str, ...] = ()
+    """Ids of the items concerned; empty if it concerns all or none in particular."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    """Name → unrounded value of each number in the sentence."""
 
     def __str__(self) -> str:
         return self.says
@@ -43,16 +47,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Kind:
-    """What findings of one slug have in common.
-
-    title: what was looked at. several: the line in which they stand together, `{n}` being how many; empty where each stands for
-    itself. once: whether all of them say the same, so that the fullest is enough.
-    """
+    """Properties that all findings of one slug share."""
 
     about: About = "data"
+    """Subject of the findings."""
     title: str = ""
+    """Title of the check."""
     several: str = ""
-    once: bool = False
+    """Line that replaces several findings, with `{n}` for their number; empty if each finding gets its own line."""
+    is_repeated: bool = False
+    """Whether all findings of the slug report the same problem, so that only the most complete one is displayed."""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -60,21 +64,21 @@ KINDS: Mapping[str, Kind] = {
     "no-prompts": Kind("judge"),
     "copying": Kind("pool", several="{n} agents copy their prompts"),
     "alarm": Kind("pool", several="{n} false-positive alarms"),
-    "missing": Kind("judge", once=True),
+    "missing": Kind("judge", is_repeated=True),
     "served": Kind("judge", several="The served model changed"),
     "fpr": Kind("judge"),
     "votes": Kind("judge"),
     "signal": Kind("judge", "Signal of the judge"),
-    "pairs": Kind("pool", "Agents that are too much alike", "Some agents are too alike to count apart"),
+    "pairs": Kind("pool", "Near-duplicate agents", "Some agents are too similar to count separately"),
     "length": Kind("pool", "Length"),
-    "halves": Kind("pool", "Random halves of the partners"),
-    "groups": Kind("pool", "Each group's presence"),
-    "coalition": Kind("pool", "How large a coalition would win"),
-    "spread": Kind("pool", "Spread in the pool"),
+    "halves": Kind("pool", "Split-half reliability over partners"),
+    "groups": Kind("pool", "Influence of each group"),
+    "coalition": Kind("pool", "Size of a winning coalition"),
+    "spread": Kind("pool", "Spread of the abilities"),
 }
-"""Slugs that are not here are about the data, and each of their findings stands for itself."""
+"""Slug → shared properties. A slug that is not listed has the defaults of `Kind`."""
 
 
 def kind_of(finding: Finding) -> Kind:
-    """What it has in common with others of its slug."""
+    """Return the properties that the finding shares with others of its slug."""
     return KINDS.get(finding.slug, Kind())

@@ -1,4 +1,7 @@
-"""What is asked of a judge and what comes back."""
+"""Requests to a judge, its raw answers, and the verdicts that they become.
+
+Contracts of judges are protocols, so that a plugin implements them without inheriting from a class of this package.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ if TYPE_CHECKING:
     from youden.types.results import Rates
 
 AnswerKind = Literal["yes or no", "graded", "lexical"]
-"""Of what kind a judge's answers are: 0 or 1, anything between, or a similarity of words."""
+"""Kind of the answers of a judge: 0 or 1; any number between them; or a similarity of words."""
 
 MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked", "unfinished_reasoning")
-"""What `Verdicts.missing` counts: 0 is an answer, everything else is no answer and why."""
+"""Values of `Verdicts.missing`, by code: 0 for an answer; each other code is a reason for having none."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,16 @@ class Message:
 
 @dataclass(frozen=True)
 class Request:
-    """One call as it is sent: the model, the messages and every parameter that can change the answer."""
+    """One request to a model: its name, the messages, and every parameter that can change the answer."""
 
     model: str
     """Name of the model."""
     messages: tuple[Message, ...]
-    """Messages in their order."""
+    """Messages, in order."""
     parameters: Mapping[str, Json] = field(default_factory=dict)
-    """Other keys of the request's body, such as `temperature`."""
+    """Other keys of the request body, such as `temperature`."""
     asked_as: Mapping[str, Json] = field(default_factory=dict)
-    """Additional keys that the answer is stored under and that are not sent: the replicate of a trial, or the agent that
+    """Cache salt: keys that are hashed into the request hash but not sent, such as the replicate of a trial, or the agent that
     writes a text.
     """
 
@@ -57,55 +60,105 @@ class Completion:
     text: str
     """Text of the answer."""
     finish_reason: str
-    """Reason for its end, such as `stop` or `length`."""
+    """Reason why the answer ended, such as `stop` or `length`."""
     model: str
-    """Model that answered, as the server names it."""
+    """Name of the model that answered, as returned by the server."""
     tokens_in: int
     """Tokens of the request."""
     tokens_out: int
     """Tokens of the answer."""
     seconds: float = 0.0
-    """Wall time of the call that succeeded."""
+    """Wall time in seconds of the successful attempt."""
     fingerprint: str | None = None
-    """The server's `system_fingerprint`; None if it sends none."""
+    """The `system_fingerprint` of the server; None if it sends none."""
     refusal: str | None = None
-    """The model's refusal; None if it did not refuse."""
+    """The refusal of the model; None if it did not refuse."""
     top_logprobs: tuple[tuple[str, float], ...] = ()
     """Pairs (token, log-probability) of the alternatives to the first token of the answer; empty if the model returns none."""
 
 
 class Judge(Protocol):
-    """Answers one request at a time. It makes no retries of its own."""
+    """Judge that answers one request at a time. It does not retry; the scheduler does."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the judge."""
+        ...
 
-    async def answer(self, request: Request) -> Completion: ...
+    async def answer(self, request: Request) -> Completion:
+        """Send one request and return the raw answer.
+
+        Parameters
+        ----------
+        request : Request
+            Request to send.
+
+        Returns
+        -------
+        Completion
+            Raw answer of the model.
+
+        Raises
+        ------
+        CallError
+            If no answer was received; its kind states whether a retry may help.
+        """
+        ...
 
 
 class PlanJudge(Protocol):
-    """Answers a whole plan without calls."""
+    """Judge that answers all trials of a plan at once, without calls."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the judge."""
+        ...
 
-    def answer_many(self, plan: Plan) -> Verdicts: ...
+    def answer_many(self, plan: Plan) -> Verdicts:
+        """Answer every trial of a plan, in its order."""
+        ...
 
 
 class Progress(Protocol):
-    """Told how long work goes on; draws it or does not."""
+    """Receiver of progress updates, such as a progress bar."""
 
-    def start(self, total: int, *, what: str) -> None: ...
+    def start(self, total: int, *, what: str) -> None:
+        """Begin a task.
+
+        Parameters
+        ----------
+        total : int
+            Number of steps.
+        what : str
+            Name of the task, for display.
+        """
+        ...
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
-        """`n` more are done: `failed` of them without an answer for the reason `why`, `cached` of them from the store."""
+        """Report completed steps.
+
+        Parameters
+        ----------
+        n : int, default 1
+            Number of completed steps.
+        failed : int, default 0
+            Number of them that ended without an answer.
+        usd : float, default 0
+            Their cost in USD.
+        cached : int, default 0
+            Number of them whose answer came from the store.
+        why : str, default ""
+            Reason for the failures.
+        """
         ...
 
     def throttled(self) -> None:
-        """A call was turned down for coming too soon (429)."""
+        """Report that the server rejected a request because of its rate limit (HTTP 429)."""
         ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End the task."""
+        ...
 
 
 PER_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd", "seconds", "served")
@@ -114,9 +167,13 @@ PER_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd
 
 @dataclass(frozen=True, eq=False)
 class Verdicts(ReadOnly):
-    """A judge's answers to a plan: one row per trial, in the order of the plan.
+    """Answers of a judge to the trials of a plan, one row per trial, in plan order.
 
-    Raises: PlanError [verdicts-length], [verdicts-missing] if the columns do not fit the plan or each other.
+    Raises
+    ------
+    PlanError
+        [verdicts-length]: if a column does not have one value per trial; [verdicts-missing]: if `answer` and `missing`
+        contradict each other.
     """
 
     plan: Plan
@@ -126,33 +183,33 @@ class Verdicts(ReadOnly):
     if missing.
     """
     hard: Floats
-    """float (n_trials,), the decision 0 or 1; NaN if missing."""
+    """float (n_trials,), the answer as a decision, 0 or 1; NaN if missing."""
     missing: Codes
-    """int8 (n_trials,), index into MISSING_REASONS; 0 for an answer."""
+    """int8 (n_trials,), index into `MISSING_REASONS`; 0 for an answer."""
     judge: Mapping[str, Json]
-    """Everything of the judge that an answer depends on, as JSON; part of the signature."""
+    """All settings of the judge that an answer depends on, as JSON; part of the signature."""
     key: NDArray[np.bytes_] | None = None
-    """bytes S64 (n_trials,), SHA-256 (hex) of the request under which the store holds the answer; None for a judge without
-    calls.
+    """bytes S64 (n_trials,), request hash (SHA-256, hexadecimal) that identifies the answer in the store; None for a judge
+    without calls.
     """
     tokens_in: Ids | None = None
-    """int32 (n_trials,), 0 if the answer came from the store. In a run's folder this column, and the next three, count all
-    invocations of the run.
+    """int32 (n_trials,), tokens of the requests; 0 if the answer came from the store. In the folder of a run, this column and
+    the next three add up all invocations of the run.
     """
     tokens_out: Ids | None = None
-    """int32 (n_trials,), as `tokens_in`."""
+    """int32 (n_trials,), tokens of the answers; 0 if the answer came from the store."""
     usd: Floats | None = None
     """float (n_trials,), cost of the calls in USD; NaN if a price is unknown."""
     seconds: Floats | None = None
-    """float (n_trials,), wall time of the calls."""
+    """float (n_trials,), wall time of the calls in seconds."""
     served: Ids | None = None
     """int32 (n_trials,), index into `models`; −1 if unknown."""
     models: tuple[str, ...] = ()
-    """Models that answered."""
+    """Names of the models that answered, as returned by the server."""
     warnings: tuple[Finding, ...] = ()
     """Findings that concern every number computed from these answers."""
     usd_tried: float = 0.0
-    """USD that the run's calibration paid for these answers; NaN if a price is unknown."""
+    """Cost in USD that the calibration of the run paid for these answers; NaN if a price is unknown."""
     votes: Floats | None = None
     """float (n_judges, n_trials), answer of each judge of a jury, NaN if it gave none; None for a single judge."""
 
@@ -178,40 +235,47 @@ class Verdicts(ReadOnly):
         super().__post_init__()
 
     def __repr__(self) -> str:
-        said = self.answer[~np.isnan(self.answer)]
-        yes = f", {said.mean():.0%} said to be of one source" if len(said) else ""
-        return f"Verdicts({len(said):,} of {len(self.answer):,} answered by {self.judge.get('name', 'a judge')}{yes})"
+        answers = self.answer[~np.isnan(self.answer)]
+        yes = f", {answers.mean():.0%} said to be of one source" if len(answers) else ""
+        return (
+            f"Verdicts({len(answers):,} of {len(self.answer):,} answered by {self.judge.get('name', 'a judge')}{yes})"
+        )
 
     def __len__(self) -> int:
         return len(self.answer)
 
     @property
     def answered(self) -> Bools:
-        """bool[N]: whether the trial has an answer."""
+        """bool (n_trials,), whether the trial has an answer."""
         return np.asarray(self.missing == 0)
 
     @property
     def reused(self) -> Bools:
-        """bool[N]: answered from the store by a call that no pass of this run paid for."""
+        """bool (n_trials,), whether the answer comes from a call that this run did not make."""
         if self.key is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
-        made = (self.seconds > 0) | (np.nan_to_num(self.usd, nan=1.0) > 0 if self.usd is not None else False)
-        return np.asarray(self.answered & (self.key != b"") & ~np.isin(self.key, self.key[made]))
+
+        has_call = self.seconds > 0
+        if self.usd is not None:
+            has_call |= np.nan_to_num(self.usd, nan=1.0) > 0  # an unknown price is the price of a call
+
+        is_stored = self.answered & (self.key != b"")
+        return np.asarray(is_stored & ~np.isin(self.key, self.key[has_call]))
 
     def rates(self) -> Rates:
-        """Compute the rates of every ordered pair (first, second) on every item that the plan has trials of.
+        """Compute the rates of every ordered pair of agents on every item with trials.
 
         Returns
         -------
         Rates
-            One row per pair on an item: `item`, `first` and `second`, int (n_rows,); `tpr` and `fpr`, float in [0, 1], NaN
-            without an answer; `n_paired`, `n_independent` and `n_missing`, int.
+            One row per pair (first, second) on an item: `item`, `first` and `second`, int (n_rows,); `tpr` and `fpr`, float
+            in [0, 1], NaN without an answer; `n_paired`, `n_independent` and `n_missing`, int.
 
         Notes
         -----
-        TPR is the mean answer of the pair's paired trials on the item, FPR the mean answer of its independent trials there. A
-        missing answer is counted as missing, never as 0. If the plan's independent trials are pooled, pairs that only have
-        independent trials are in `detail` alone. A plan without an answer has NaN rates.
+        TPR is the mean answer to the paired trials of the pair on the item, FPR the mean answer to its independent trials
+        there. A missing answer counts as missing, never as 0. If the independent trials of the plan are pooled, pairs that
+        only have independent trials are in `detail` alone. A plan without an answer has NaN rates.
 
         References
         ----------
@@ -231,5 +295,6 @@ class Verdicts(ReadOnly):
 
     @property
     def total_usd(self) -> float:
-        """USD spent on calls made for these verdicts, its calibration's among them; other answers in the store cost nothing."""
-        return self.usd_tried + (0.0 if self.usd is None else float(self.usd.sum()))
+        """Cost in USD of the calls made for these verdicts and for their calibration; reused answers cost nothing."""
+        usd = 0.0 if self.usd is None else float(self.usd.sum())
+        return self.usd_tried + usd

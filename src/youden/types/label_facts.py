@@ -1,5 +1,6 @@
-"""What a run's `labels.json` and `quality.json` say, as plain facts: how far its ranking agrees with labels that no fit has seen,
-and what few labels and ability together say of its agents.
+"""Records in `labels.json` and `quality.json`: the agreement of a ranking with labels, and quality estimated from labels.
+
+They hold only plain values, so that JSON has the same structure as the classes. No ranking depends on a label.
 """
 
 from __future__ import annotations
@@ -12,135 +13,178 @@ from youden.types.columns import Meaning
 
 @dataclass(frozen=True)
 class Agreement:
-    """A figure and its interval; None where it cannot be given, and `method` says how or why not."""
+    """Measure of agreement with its confidence interval."""
 
     value: float | None
+    """Value of the measure; None if it cannot be computed."""
     low: float | None
+    """Lower confidence bound; None if it cannot be computed."""
     high: float | None
+    """Upper confidence bound; None if it cannot be computed."""
     method: str
+    """Method of the interval, or the reason why there is none."""
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """An agent whose places by label and by ability differ, both among the labelled agents, 1 is best.
-
-    label_low, label_high: the places its label allows: more than one where labels tie or, as means over items, are not told
-    apart. rank_low, rank_high: those its ability allows, by the agents it is told apart from; place: by ability alone.
-    gap: places between it and the nearest by label alone. explained: whether the two ranges meet.
-    """
+    """Agent whose ranks by label and by ability differ; ranks are among the labelled agents, and 1 is best."""
 
     agent: str
+    """Id of the agent."""
     label: float
+    """Label of the agent, or its mean label over items."""
     ability: float
+    """Ability of the agent."""
     label_low: int
+    """Best rank that is compatible with the labels: with ties, and with differences of mean labels that are not significant."""
     label_high: int
+    """Worst rank that is compatible with the labels."""
     place: int
+    """Rank by ability."""
     rank_low: int
+    """Best rank that is compatible with the abilities and their intervals."""
     rank_high: int
+    """Worst rank that is compatible with the abilities and their intervals."""
     gap: int
+    """Number of ranks between `place` and the nearest rank by label."""
     explained: bool
+    """Whether the two ranges of compatible ranks overlap."""
 
 
 @dataclass(frozen=True)
 class CellAgreement:
-    """Scores of cells against labels of cells: ρ over all of them, and the mean ρ of agents within items."""
+    """Spearman correlation of the scores and the labels of cells (one agent on one item each)."""
 
     n_cells: int
+    """Number of cells with a score and a label."""
     n_items: int
+    """Number of items of which `within` is the mean."""
     overall: Agreement
+    """Correlation over all cells."""
     within: Agreement
+    """Mean over items of the correlation among the agents on one item."""
 
 
 @dataclass(frozen=True)
 class LabelFacts:
-    """One label against the ranking of the `n_agents` that have both.
-
-    auc: P(an agent labelled 1 ranks above one labelled 0), None unless all labels are 0 or 1; n_positive: labelled 1.
-    cells: None for labels of agents alone. n_unexplained: how many of all that differ no
-    interval explains; disagreements: those with the widest gap.
-    """
+    """Agreement of the ranking with one label."""
 
     name: str
+    """Column of the label."""
     n_agents: int
+    """Number of agents with an ability and a label."""
     spearman: Agreement
+    """Spearman correlation of abilities and labels."""
     kendall: Agreement
+    """Kendall's τ-b of abilities and labels."""
     auc: Agreement | None
+    """Probability that an agent labelled 1 ranks above one labelled 0; None unless all labels are 0 or 1."""
     n_positive: int | None
+    """Number of agents labelled 1; None unless all labels are 0 or 1."""
     cells: CellAgreement | None
+    """Agreement of cells; None if only agents are labelled."""
     disagreements: tuple[Disagreement, ...]
+    """Agents with the largest gaps between their ranks, largest first."""
     n_unexplained: int
+    """Number of agents whose two ranges of compatible ranks do not overlap."""
     words: tuple[str, ...]
+    """Sentences that summarise the agreement."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """The whole of `labels.json`. tables: digest of the ranking and scores it is about; level: of every interval."""
+    """Contents of `labels.json`."""
 
     version: int
+    """Version of the file format."""
     tables: str
+    """Digest of the ranking and the scores that were compared."""
     source: str
+    """Path of the table of labels."""
     source_digest: str
+    """Digest of that table."""
     level: float
+    """Confidence level of all intervals."""
     labels: tuple[LabelFacts, ...]
+    """One record per label."""
     notes: tuple[str, ...]
+    """Remarks, such as on agents that are missing in the table."""
 
 
 @dataclass(frozen=True)
 class QualityRow:
-    """One line of `quality.csv`: what a label would say of an agent on average, in the labels' units, best first."""
+    """Row of `quality.csv`: the estimated mean label of one agent, in the unit of the labels.
 
-    agent: Annotated[str, Meaning("the agent")]
-    n_labels: Annotated[int, Meaning("its labelled answers", heading="labels")]
-    label_mean: Annotated[float | None, Meaning("their mean; empty without any", heading="label mean")]
+    The annotations describe the columns; rows are sorted by quality, best first.
+    """
+
+    agent: Annotated[str, Meaning("id of the agent")]
+    n_labels: Annotated[int, Meaning("number of its labelled responses", heading="labels")]
+    label_mean: Annotated[float | None, Meaning("mean of its labels; empty if it has none", heading="label mean")]
     quality: Annotated[
         float | None,
-        Meaning("the same from labels and ability together; empty where labels alone speak and it has none"),
+        Meaning("mean label, estimated from labels and ability; empty if neither determines it"),
     ]
-    low: Annotated[float | None, Meaning("lower end of the 95 % interval")]
-    high: Annotated[float | None, Meaning("upper end of the 95 % interval")]
+    low: Annotated[float | None, Meaning("lower bound of the 95 % interval of the quality")]
+    high: Annotated[float | None, Meaning("upper bound of the 95 % interval of the quality")]
     label_share: Annotated[
-        float, Meaning("the weight of its own labels in that, between 0 and 1", heading="labels' share")
+        float, Meaning("weight of its own labels in the estimate, between 0 and 1", heading="label weight")
     ]
-    place: Annotated[int | None, Meaning("its place by quality")]
-    best: Annotated[float, Meaning("the probability that it is the best")]
+    place: Annotated[int | None, Meaning("rank by quality")]
+    best: Annotated[float, Meaning("probability of being the best")]
     expected: Annotated[
-        float | None, Meaning("what ability and the other agents' labels let one expect; empty without a line")
+        float | None, Meaning("quality predicted from ability and the labels of others; empty without a regression")
     ]
-    off_line: Annotated[int, Meaning("1 where its labels say something else than that: read it")]
+    off_line: Annotated[int, Meaning("1 if its labels deviate from the prediction, so that it is worth reading")]
 
 
 @dataclass(frozen=True)
 class QualityLine:
-    """How well ability predicts quality. slope, low, high: b in logits for one SD of ability, its median and interval; no_slope:
-    the probability that b = 0, and ability says nothing; explained: b's share of the variance of logit quality among agents on
-    the line; labels_alone: labels that would have told as much; intercept: logit quality, on labels of 0 to 1, at the mean
-    ability."""
+    """Logistic regression of quality on ability."""
 
     slope: float
+    """Posterior median of the slope: change of logit quality per standard deviation of ability."""
     low: float
+    """Lower bound of the interval of the slope."""
     high: float
+    """Upper bound of the interval of the slope."""
     no_slope: float
+    """Posterior probability that the slope is 0, so that ability does not predict quality."""
     explained: float
+    """Fraction of the variance of logit quality that ability explains, among agents that follow the regression."""
     labels_alone: int
+    """Equivalent number of labels: how many a direct estimate would need for the same precision."""
     intercept: float
+    """Logit quality at the mean ability, with labels rescaled to [0, 1]."""
 
 
 @dataclass(frozen=True)
 class QualityFacts:
-    """The whole of `quality.json`. tables: digest of the ranking and scores beside it; label: the column; scale: its ends;
-    within: no other agent is better than `best` by more, at `level`. line: None where fewer than five agents have labels. items:
-    how much of a label's variance its item explains."""
+    """Contents of `quality.json`."""
 
     version: int
+    """Version of the file format."""
     tables: str
+    """Digest of the ranking and the scores that provide the abilities."""
     sources: tuple[str, ...]
+    """Paths of the tables of labels, or "DataFrame"."""
     label: str
+    """Column of the label."""
     scale: tuple[float, float]
+    """Lowest and highest possible label."""
     level: float
+    """Confidence level of all intervals."""
     n_labels: int
+    """Number of labelled responses."""
     best: str
+    """Agent with the highest quality."""
     within: float
+    """Regret bound: no other agent has a higher quality than `best` by more than this, at `level`."""
     line: QualityLine | None
+    """Regression of quality on ability; None if fewer than five agents have labels."""
     items: float
+    """Fraction of the variance of the labels that the items explain."""
     words: tuple[str, ...]
+    """Sentences that summarise the result."""
     agents: tuple[QualityRow, ...]
+    """One row per agent, best first."""

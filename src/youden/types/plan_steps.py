@@ -1,4 +1,7 @@
-"""How a plan becomes longer than it was first drawn: rounds of an adaptive design, and extensions of its run."""
+"""Steps that add trials to a plan: rounds of an adaptive design, and extensions of a run.
+
+Their JSON is part of the signature of a run, so it contains only what determines the trials.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,25 @@ from youden.errors import PlanError
 from youden.types.pool import Bools, Json, ReadOnly
 
 ExtensionKind = Literal["agents", "items", "repeats", "calls"]
+"""What an extension adds: agents, items, further responses of the same agents, or only calls."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds(ReadOnly):
-    """Rounds of an adaptive plan so far."""
+    """Rounds of an adaptive plan so far.
+
+    Raises
+    ------
+    PlanError
+        [plan-shape]: if `starts` and `active` have different lengths.
+    """
 
     n_paired: int | None
-    """Maximum number of paired trials of all rounds together; None for no limit."""
+    """Maximum number of paired trials in all rounds together; None for no limit."""
     starts: tuple[int, ...]
-    """First slot of each round, from 0."""
+    """Number of the first block of each round, from 0."""
     active: Bools
-    """bool (n_rounds, n_agents), the agents that each round samples."""
+    """bool (n_rounds, n_agents), agents that each round samples."""
 
     def __post_init__(self) -> None:
         if len(self.starts) != len(self.active):
@@ -38,25 +48,64 @@ class Rounds(ReadOnly):
 
     @classmethod
     def first(cls, n_agents: int, *, n_paired: int | None) -> Rounds:
-        """Return the rounds of a pilot, which samples all agents."""
+        """Create the rounds of a plan that has only its pilot, which samples all agents.
+
+        Parameters
+        ----------
+        n_agents : int
+            Number of agents.
+        n_paired : int or None
+            Maximum number of paired trials in all rounds together; None for no limit.
+
+        Returns
+        -------
+        Rounds
+            One round.
+        """
         return cls(n_paired, (0,), np.ones((1, n_agents), dtype=np.bool_))
 
-    def then(self, start: int, active: Bools) -> Rounds:
-        """Return these rounds and one more."""
+    def with_round(self, start: int, active: Bools) -> Rounds:
+        """Return these rounds and one more.
+
+        Parameters
+        ----------
+        start : int
+            Number of its first block.
+        active : bool array (n_agents,)
+            Agents that it samples.
+
+        Returns
+        -------
+        Rounds
+        """
         return Rounds(self.n_paired, (*self.starts, start), np.vstack([self.active, active]))
 
     @property
     def said(self) -> dict[str, Json]:
-        """The rounds as JSON."""
-        turns = zip(self.starts, self.active, strict=True)
-        said: list[Json] = [
-            {"start": start, "agents": list(np.flatnonzero(active).tolist())} for start, active in turns
-        ]
-        return {"n_paired": self.n_paired, "turns": said}
+        """The rounds as JSON; `from_said` reads them."""
+        rounds: list[Json] = []
+        for start, active in zip(self.starts, self.active, strict=True):
+            agents = np.flatnonzero(active).tolist()
+            rounds.append({"start": start, "agents": list(agents)})
+        return {"n_paired": self.n_paired, "turns": rounds}
 
     @classmethod
     def from_said(cls, n_paired: int | None, turns: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
-        """Make rounds from the first slot and the agents of each."""
+        """Create rounds from their JSON.
+
+        Parameters
+        ----------
+        n_paired : int or None
+            Maximum number of paired trials in all rounds together; None for no limit.
+        turns : sequence of (int, sequence of int)
+            Number of the first block, and positions of the sampled agents, of each round.
+        n_agents : int
+            Number of agents of the plan.
+
+        Returns
+        -------
+        Rounds
+        """
         active = np.zeros((len(turns), n_agents), dtype=np.bool_)
         for number, (_, agents) in enumerate(turns):
             active[number, np.array(agents, dtype=np.int64)] = True
@@ -68,21 +117,21 @@ class Extension:
     """One extension of a plan."""
 
     kind: ExtensionKind
-    """What was added."""
+    """What it adds."""
     agents: int
-    """Number of agents of the pool after it."""
+    """Number of agents after it."""
     items: int
-    """Number of items of the pool after it."""
+    """Number of items after it."""
     pool: str
     """Digest of the pool after it."""
     calls: int | None = None
     """Requested number of calls; None for the default."""
     focus: tuple[int, ...] = ()
-    """Positions of the agents that get the calls; empty for all."""
+    """Positions of the agents to which the calls are restricted; empty for all."""
     top: int | None = None
-    """Number of best agents that the calls search for; None if they search for none."""
+    """Number of best agents to search for; None if it is no search."""
     within: float | None = None
-    """Regret bound at which the search ends; None to spend all calls."""
+    """Maximum regret, at which the search ends; None to spend all calls."""
 
 
 @dataclass(frozen=True)
@@ -101,19 +150,22 @@ class Extensions:
     @property
     def said(self) -> dict[str, Json]:
         """The extensions as JSON, without the requested calls, focus and search."""
-        said = asdict(self)
-        said["steps"] = [{name: step[name] for name in ("kind", "agents", "items", "pool")} for step in said["steps"]]
-        found: dict[str, Json] = json.loads(json.dumps(said))
-        return found
+        fields = asdict(self)
+        fields["steps"] = [
+            {name: step[name] for name in ("kind", "agents", "items", "pool")} for step in fields["steps"]
+        ]
+        as_json: dict[str, Json] = json.loads(json.dumps(fields))
+        return as_json
 
     @property
     def item_sets(self) -> list[range]:
-        """Items of the first plan, then of each extension that added items."""
-        ends = [self.items, *(step.items for step in self.steps)]
-        return [range(self.items), *(range(a, b) for a, b in pairwise(ends) if b > a)]
+        """Positions of the items of the first plan, then of the items that each extension added."""
+        n_items = [self.items, *(step.items for step in self.steps)]
+        added = [range(start, stop) for start, stop in pairwise(n_items) if stop > start]
+        return [range(self.items), *added]
 
     @property
     def joined(self) -> list[tuple[int, ...]]:
-        """Agents of each extension that added agents."""
-        ends = [self.anchors, *(step.agents for step in self.steps)]
-        return [tuple(range(a, b)) for a, b in pairwise(ends) if b > a]
+        """Positions of the agents that each extension added, for those that added any."""
+        n_agents = [self.anchors, *(step.agents for step in self.steps)]
+        return [tuple(range(start, stop)) for start, stop in pairwise(n_agents) if stop > start]

@@ -1,4 +1,7 @@
-"""A plan: which cells are held out, which calls are made and what they cost."""
+"""A plan: its held-out cells, its trials, and the contracts of the designs that draw them.
+
+A plan holds its pool, or a function that reads it, so that no caller has to pass a matching pool.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,17 @@ if TYPE_CHECKING:
     from youden.judging.config.judge_files import JudgeLike
 
 IndependentRule = Literal["twin", "pooled"]
+"""One matched independent trial per paired trial, or a small number of them for one pooled false-positive rate."""
 
 
 @dataclass(frozen=True, eq=False)
 class Split(ReadOnly):
     """Training and held-out cells, drawn before anything is planned or scored.
 
-    Raises: PlanError [split-cells], [holdout-rule].
+    Raises
+    ------
+    PlanError
+        [split-cells]: if the sets of cells have different shapes or overlap; [holdout-rule]: if the rule is unknown.
     """
 
     train: Bools
@@ -34,8 +41,8 @@ class Split(ReadOnly):
     holdout: Bools
     """bool (n_agents, n_items), held-out cells."""
     rule: SplitRule
-    """`shared` excludes every trial that touches a held-out cell from training; `own` (the paper's) only those that are
-    scored for it.
+    """`shared` excludes from training every trial with a text of a held-out cell; `own` (the paper's) only trials that are
+    scored for such a cell.
     """
     fraction: float
     """Requested fraction of held-out cells."""
@@ -62,46 +69,82 @@ class Split(ReadOnly):
         super().__post_init__()
 
     @classmethod
-    def whole(cls, shape: tuple[int, int]) -> Split:
-        """Make a split of (n_agents, n_items) cells that holds nothing out."""
+    def without_holdout(cls, shape: tuple[int, int]) -> Split:
+        """Create a split without held-out cells.
+
+        Parameters
+        ----------
+        shape : (int, int)
+            Number of agents and of items.
+        """
         return cls(np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_), rule="shared", fraction=0.0, seed=0)
 
     @property
     def n_holdout(self) -> int:
+        """Number of held-out cells."""
         return int(self.holdout.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What a design returns."""
+    """Trials that a design drew."""
 
     trials: Trials
     """Paired trials."""
     notes: tuple[str, ...] = ()
-    """What a reader of the plan has to know, one sentence each."""
+    """Remarks that a reader of the plan should know, one sentence each."""
     rounds: Rounds | None = None
-    """The pilot, if the design is adaptive; else None."""
+    """Rounds with the pilot, if the design is adaptive; else None."""
 
 
 class Design(Protocol):
-    """Chooses the paired comparisons of a plan."""
+    """Design: rule that chooses the paired trials of a plan."""
 
     name: str
+    """Registered name."""
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
-        """Paired trials among eligible cells (bool[K, J]), a pure function of both arguments.
+        """Draw paired trials. The result depends only on the arguments.
 
-        Raises: PlanError where the cells do not allow the design, saying what to change.
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared: those with a response that are not held out.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        Drawn
+            Paired trials among the eligible cells.
+
+        Raises
+        ------
+        PlanError
+            If the design is impossible on these cells; the message names what to change.
         """
         ...
 
 
 @runtime_checkable
 class Slotted(Protocol):
-    """A design whose trials stand in slots, and that can go on: its runs are extended by more calls and by items."""
+    """Design whose trials form blocks (slots), so that a run can be extended by calls and by items."""
 
     def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Every slot there is, in the order in which `draw` takes them, not numbered yet."""
+        """Yield all possible blocks.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Yields
+        ------
+        Trials
+            Trials of one block, without block number, in the order in which `draw` uses the blocks.
+        """
         ...
 
 
@@ -110,7 +153,7 @@ class Cost:
     """Estimated cost of a plan."""
 
     cells: int
-    """Cells (agent, item) that paired trials touch."""
+    """Number of cells (agent, item) in paired trials."""
     calls: int
     """Number of calls."""
     tokens_in: int
@@ -120,41 +163,44 @@ class Cost:
     usd: float | None
     """Estimated cost in USD; None if a price is unknown."""
     tokenizer: str = "characters / 4"
-    """How tokens were estimated."""
+    """Method of the token estimate."""
     prices: str = ""
     """Source of the prices; empty if nothing is priced."""
     minutes: float | None = None
     """Expected duration; None if unknown."""
     pace: str = ""
-    """What the duration is based on."""
+    """Basis of the expected duration."""
     stored: int = 0
-    """Number of calls whose answers the store holds."""
+    """Number of calls whose answers are in the store."""
     usd_left: float | None = None
     """Estimated cost in USD of the calls that are not in the store; None if a price is unknown or no store was read."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was requested when a plan was first drawn; None for what was left to the design."""
+    """Settings that were requested when a plan was first drawn; None means the default of the design."""
 
     independent: str | None = None
     """Independent trials, such as `twin` or `pooled:100`."""
     holdout: float | None = None
     """Fraction of held-out cells."""
     budget: int | None = None
-    """Calls of both trial types that this resulted in; None for as many as the design takes."""
+    """Resulting number of calls of both trial types; None for the default number of the design."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All trials to be judged, and what was requested when they were drawn.
+    """Trials to be judged, with their pool and the settings from which they were drawn.
 
-    Raises: PlanError [plan-shape] if split or trials do not fit the agents and items, [plan-other-pool] if `source` is
-    another pool or no pool.
+    Raises
+    ------
+    PlanError
+        [plan-shape]: if the split or the trials do not fit the agents and items; [plan-other-pool]: if `source` is a pool
+        with another digest, or no pool.
     """
 
     trials: Trials
-    """Trials; those of the first plan come first."""
+    """Trials; those of the first plan precede those of rounds and extensions."""
     split: Split
     """Training and held-out cells."""
     design: str
@@ -162,7 +208,7 @@ class Plan:
     options: Mapping[str, Json]
     """Budget and options of the design."""
     independent: IndependentRule
-    """`twin` (an independent trial for every paired one) or `pooled` (a few, for one rate)."""
+    """`twin` (one independent trial per paired trial) or `pooled` (fewer, for one pooled false-positive rate)."""
     seed: int
     """Seed of all draws."""
     pool_digest: str
@@ -178,15 +224,13 @@ class Plan:
     extensions: Extensions | None = None
     """Extensions; None if there are none."""
     asked: Asked = Asked()
-    """What was requested."""
+    """Settings that were requested when the plan was first drawn."""
     characters: int = 0
-    """Length of all judged texts together."""
+    """Total length of the texts in all trials, in characters."""
     notes: tuple[str, ...] = field(default=())
-    """What a reader of the plan has to know, one sentence each."""
+    """Remarks that a reader of the plan should know, one sentence each."""
     source: Pool | Callable[[], Pool] | None = field(default=None, repr=False, compare=False)
-    """The pool that the plan was made from, or a function that reads it; None for a plan without texts. Use `pool` to read
-    it.
-    """
+    """Pool from which the plan was made, or a function that reads it; None for a plan without texts. Read it by `pool`."""
 
     def __post_init__(self) -> None:
         shape = (self.n_agents, self.n_items)
@@ -230,9 +274,12 @@ class Plan:
 
     @cached_property
     def pool(self) -> Pool:
-        """Pool that the plan was made from; a plan read from a run's folder loads it on first use.
+        """Pool from which the plan was made. A plan that was read from the folder of a run loads it on first access.
 
-        Raises: PlanError [plan-no-pool] if the plan holds no pool, [plan-other-pool] if its run's pool has changed.
+        Raises
+        ------
+        PlanError
+            [plan-no-pool]: if the plan has no pool; [plan-other-pool]: if the pool of the run has changed.
         """
         if self.source is None:
             raise PlanError(
@@ -246,13 +293,22 @@ class Plan:
         return pool
 
     def with_pool(self, pool: Pool) -> Plan:
-        """Return this plan with the pool it was made from.
+        """Return this plan with the given pool as its `source`.
 
-        Raises: PlanError [plan-other-pool] if the plan was made from another pool.
+        Parameters
+        ----------
+        pool : Pool
+            Pool from which the plan was made.
+
+        Raises
+        ------
+        PlanError
+            [plan-other-pool]: if the plan was made from another pool.
         """
         return self if self.source is pool else replace(self, source=pool)
 
     def _check(self, pool: Pool) -> None:
+        """Raise PlanError [plan-other-pool] unless the plan was made from this pool."""
         ids = tuple(agent.id for agent in pool.agents), tuple(item.id for item in pool.items)
         if pool.digest != self.pool_digest or ids != (self.agent_ids, self.item_ids):
             raise PlanError(
@@ -264,82 +320,92 @@ class Plan:
 
     @property
     def item(self) -> Ids:
+        """int32 (n_trials,), item of the first text, and of both texts of a paired trial."""
         return self.trials.item
 
     @property
     def first(self) -> Ids:
+        """int32 (n_trials,), agent whose text the judge reads first."""
         return self.trials.first
 
     @property
     def second(self) -> Ids:
+        """int32 (n_trials,), agent of the second text."""
         return self.trials.second
 
     @property
     def arm(self) -> Codes:
+        """int8 (n_trials,), trial type: PAIRED or INDEPENDENT."""
         return self.trials.arm
 
     @property
     def other_item(self) -> Ids:
+        """int32 (n_trials,), item of the second text of an independent trial; −1 for a paired one."""
         return self.trials.other_item
 
     @property
     def replicate(self) -> Ids:
+        """int32 (n_trials,), number of earlier trials with the same comparison."""
         return self.trials.replicate
 
     @property
     def slot(self) -> Ids:
+        """int32 (n_trials,), block of the trial; −1 if it has none."""
         return self.trials.slot
+
+    @property
+    def role(self) -> Codes:
+        """int8 (n_trials,), index into `youden.types.trials.ROLES`."""
+        return self.trials.role
 
     @cached_property
     def text_rows(self) -> tuple[Ids, Ids]:
-        """Where each trial's texts stand in the rows of `Pool.every`: int32[N] each."""
+        """int32 (n_trials,) each, rows of `Pool.every` that contain the first and the second text of each trial."""
         return self.trials.text_rows(self.n_agents)
 
     @property
     def teaches(self) -> Bools:
-        """Trials of either arm that abilities may be made of: those of training cells, but probes and follow-ups; bool[N]."""
-        train, (item, other) = self.split.train, self.trials.text_cells
-        return np.asarray(train[self.first, item] & train[self.second, other] & ~np.isin(self.role, (PROBE, FOLLOW_UP)))
+        """bool (n_trials,), trials that abilities may be estimated from: both texts of training cells, no probe or follow-up."""
+        first_item, second_item = self.trials.text_cells
+        train = self.split.train
+        is_training_cell = train[self.first, first_item] & train[self.second, second_item]
+        return np.asarray(is_training_cell & ~np.isin(self.role, (PROBE, FOLLOW_UP)))
 
     @property
     def said(self) -> dict[str, Json]:
-        """What was asked for beside the trials, as JSON: part of the signature of a run."""
-        said = dict(self.options)
+        """Settings of the plan as JSON: options of the design, independent trials, rounds and extensions."""
+        settings = dict(self.options)
         if self.n_independent is not None:
-            said["n_independent"] = self.n_independent
+            settings["n_independent"] = self.n_independent
         if self.rounds is not None:
-            said |= self.rounds.said
+            settings |= self.rounds.said
         if self.extensions is not None:
-            said["grown"] = self.extensions.said
-        return said
-
-    @property
-    def role(self) -> Codes:
-        return self.trials.role
+            settings["grown"] = self.extensions.said
+        return settings
 
     @property
     def n_follow_ups(self) -> int:
-        """The last trials, which ask suspected pairs more and which only links between agents read."""
+        """Number of follow-up trials, which query suspected pairs again and are the last trials of the plan."""
         return int((self.role == FOLLOW_UP).sum())
 
     @property
     def n_dense_calls(self) -> int:
-        """2K(K−1)J: both arms of every ordered pair on every item, the yardstick of all percentages."""
+        """Number of calls of the dense design, 2·K·(K − 1)·J, to which percentages refer."""
         return 2 * self.n_agents * (self.n_agents - 1) * self.n_items
 
     @cached_property
     def n_cells(self) -> int:
-        """Distinct agent–item cells that a paired trial touches."""
-        touched = np.zeros((self.n_items, self.n_agents), dtype=np.bool_)
+        """Number of distinct cells (agent, item) in paired trials."""
+        is_used = np.zeros((self.n_items, self.n_agents), dtype=np.bool_)
         paired = self.arm == PAIRED
         item = self.item[paired]
-        touched[item, self.first[paired]] = True
-        touched[item, self.second[paired]] = True
-        return int(touched.sum())
+        is_used[item, self.first[paired]] = True
+        is_used[item, self.second[paired]] = True
+        return int(is_used.sum())
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) over what the trials ask, the split and the pool they speak of."""
+        """SHA-256 (hexadecimal) of the comparisons, the split and the digest of the pool."""
         hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
         hasher.update(np.packbits(self.split.holdout).tobytes())
         columns = self.trials.columns()
@@ -349,23 +415,23 @@ class Plan:
         return hasher.hexdigest()
 
     def cost(self, judge: JudgeLike) -> Cost:
-        """Estimate what a judge will cost on the whole plan.
+        """Estimate the cost of judging the whole plan.
 
         Parameters
         ----------
         judge : str, path, mapping, JudgeConfig or callable
-            As `judge` of `youden.judge`.
+            Judge name, path of a judge YAML, judge keys, or ``f(text_a, text_b)`` returning a bool or a number in [0, 1].
 
         Returns
         -------
         Cost
-            Cells, calls, estimated tokens, USD and minutes; USD is None if a price is unknown. A judge that makes no
-            calls costs 0.
+            Cells, calls, estimated tokens, USD and minutes; USD is None if a price is unknown. A judge that makes no calls
+            costs 0.
 
         Raises
         ------
         ConfigError
-            If the judge cannot be found or its config is wrong.
+            If the judge cannot be found or its config is invalid.
 
         Examples
         --------
@@ -374,6 +440,6 @@ class Plan:
         >>> plan.cost("gpt-4o-mini").calls
         292
         """
-        from youden.judging.estimate import cost_of
+        from youden.judging.estimate import estimate_for_judge
 
-        return cost_of(self, judge)
+        return estimate_for_judge(self, judge)

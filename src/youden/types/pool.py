@@ -1,6 +1,7 @@
-"""A pool: agents, items and the text of each cell. Those of a large pool stay in a file and are read as they are looked at.
+"""A pool: agents, items and the response of each agent to each item.
 
-Names for arrays stand here too, the one way to make an array read-only, and NaN as files write it.
+Texts of a large pool stay in a file and are read on access. The module also defines the array types of the package, read-only
+dataclasses, and the conversion of values to JSON.
 """
 
 from __future__ import annotations
@@ -31,31 +32,31 @@ Objects = NDArray[np.object_]
 
 
 def freeze(arrays: Iterable[NDArray[np.generic] | None]) -> None:
-    """Set every array's write flag to false."""
+    """Make arrays read-only in place; None is skipped."""
     for array in arrays:
         if array is not None:
             array.setflags(write=False)
 
 
 class ReadOnly:
-    """A dataclass whose arrays nobody can write to: each is frozen once the object is made."""
+    """Base of dataclasses with read-only arrays: each array is frozen when the object is created."""
 
     def __post_init__(self) -> None:
         freeze(value for value in vars(self).values() if isinstance(value, np.ndarray))
 
 
 def or_none(value: float) -> float | None:
-    """NaN as None, which JSON has a word for."""
+    """Return the value as a float, or None for NaN, which JSON cannot represent."""
     return None if np.isnan(value) else float(value)
 
 
 def plain_fields(row: object) -> dict[str, Json]:
-    """Return an object's attributes by name, as `plain` has them."""
+    """Return the attributes of an object by name, converted to JSON values."""
     return {name: plain(value) for name, value in vars(row).items()}
 
 
 def plain(value: object) -> Json:
-    """Convert objects (to their attributes), mappings, lists and tuples to JSON values, NaN to None."""
+    """Convert a value to JSON: an object to its attributes, a tuple to a list, NaN to None, recursively."""
     if hasattr(value, "__dict__"):
         return plain_fields(value)
     if isinstance(value, Mapping):
@@ -66,15 +67,24 @@ def plain(value: object) -> Json:
 
 
 class TextsInFile:
-    """Stands where object[K, J] of `str` and None stands, and is looked at in the same way: by cell, by row, by any index.
+    """Read-only replacement for an object array (n_agents, n_items) of `str` and None, whose texts stay in a file.
 
-    What is looked at is in memory, and no more: a cell, a row, or all of it where it is made an array. Nobody can write to it.
-
-    file: the texts in UTF-8, SEPARATOR behind each, held open as long as this is; start, n_bytes: int64[K, J], where each stands
-    in it and how long it is, −1 and 0 for no text; lengths: int64[K, J], characters, 0 for no text.
+    It is indexed like the array. Only the selected texts are read into memory: a cell, a row, or all of them if it is converted
+    to an array.
     """
 
     def __init__(self, file: BinaryIO, *, start: Positions, n_bytes: Positions, lengths: Positions) -> None:
+        """Wrap an open file.
+
+        Parameters
+        ----------
+        file : binary file
+            Texts in UTF-8, each followed by `SEPARATOR`. The file stays open until this object is garbage-collected.
+        start, n_bytes : int64 array (n_agents, n_items)
+            Position of the first byte of each text, and number of its bytes; −1 and 0 for a missing text.
+        lengths : int64 array (n_agents, n_items)
+            Number of characters of each text; 0 if there is none.
+        """
         self._file = os.dup(file.fileno())
         finalize(self, os.close, self._file)
         self._start = start
@@ -92,30 +102,45 @@ class TextsInFile:
 
     @property
     def present(self) -> Bools:
+        """bool (n_agents, n_items), whether there is a text."""
         return np.asarray(self._start >= 0)
 
     def item(self, agent: int, item: int) -> str | None:
+        """Return the text of one cell; None if there is none."""
         start = self._start.item(agent, item)
         return None if start < 0 else os.pread(self._file, self._n_bytes.item(agent, item), start).decode()
 
     def rows(self, rows: slice) -> TextsInFile:
-        """Some rows, in the same file."""
+        """Return the selected rows, without reading them."""
         with os.fdopen(os.dup(self._file), "rb") as file:
             return TextsInFile(file, start=self._start[rows], n_bytes=self._n_bytes[rows], lengths=self.lengths[rows])
 
-    def with_rows(self, more: TextsInFile) -> TextsInFile:
-        """And behind them those of `more`, of the same file."""
-        columns = ((self._start, more._start), (self._n_bytes, more._n_bytes), (self.lengths, more.lengths))
-        start, n_bytes, lengths = (np.concatenate(column) for column in columns)
+    def with_rows(self, below: TextsInFile) -> TextsInFile:
+        """Return these rows, followed by the rows of `below`, which have to be in the same file."""
+        start = np.concatenate([self._start, below._start])
+        n_bytes = np.concatenate([self._n_bytes, below._n_bytes])
+        lengths = np.concatenate([self.lengths, below.lengths])
         with os.fdopen(os.dup(self._file), "rb") as file:
             return TextsInFile(file, start=start, n_bytes=n_bytes, lengths=lengths)
 
     def joined(self, agent: int) -> bytes | None:
-        """An agent's texts in UTF-8, SEPARATOR between them; None where one is missing, where they do not stand in the order of
-        items, and where they are too many to be looked at at once."""
+        """Read all texts of an agent at once.
+
+        Parameters
+        ----------
+        agent : int
+            Row of the agent.
+
+        Returns
+        -------
+        bytes or None
+            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not contiguous in
+            the order of the items, or if they exceed `MAX_JOINED_BYTES`.
+        """
         start, n_bytes = self._start[agent], self._n_bytes[agent]
         begin, end = int(start[0]), int(start[-1] + n_bytes[-1])
-        if begin < 0 or end - begin > MOST_JOINED or (start[1:] != start[:-1] + n_bytes[:-1] + len(SEPARATOR)).any():
+        is_contiguous = (start[1:] == start[:-1] + n_bytes[:-1] + len(SEPARATOR)).all()
+        if begin < 0 or end - begin > MAX_JOINED_BYTES or not is_contiguous:
             return None
         return os.pread(self._file, end - begin, begin)
 
@@ -126,9 +151,9 @@ class TextsInFile:
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, tuple) and len(index) == 2 and all(isinstance(one, int | np.integer) for one in index):
+        if isinstance(index, tuple) and len(index) == 2 and all(isinstance(axis, int | np.integer) for axis in index):
             return self.item(*index)
-        return self._of(self._start[index], self._n_bytes[index])
+        return self._read(self._start[index], self._n_bytes[index])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Objects:
         return self.copy()
@@ -137,55 +162,60 @@ class TextsInFile:
         return np.asarray, (np.asarray(self),)
 
     def transpose(self) -> Objects:
-        """object[J, K], in memory."""
+        """Read all texts into a new object array (n_items, n_agents)."""
         return self.copy().T
 
     T = property(transpose)
 
     @property
     def flat(self) -> Iterator[str | None]:
+        """Iterator over all texts, row by row."""
         return (text for row in self for text in row)
 
     def ravel(self) -> Objects:
-        """object[K·J], in memory."""
+        """Read all texts into a new object array (n_agents · n_items,)."""
         return self.copy().ravel()
 
     def copy(self) -> Objects:
-        """object[K, J], in memory, which can be written to."""
-        return self._of(self._start, self._n_bytes)
+        """Read all texts into a new, writable object array (n_agents, n_items)."""
+        return self._read(self._start, self._n_bytes)
 
-    def _of(self, start: Positions, n_bytes: Positions) -> Objects:
-        """The texts that stand there; what stands together is read at once."""
-        found: NDArray[np.object_] = np.full(start.size, None, dtype=object)
+    def _read(self, start: Positions, n_bytes: Positions) -> Objects:
+        """Read texts by position and size, both int64 of one shape, which the result has; adjacent texts are read together."""
+        array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
         order = np.argsort(start, axis=None, kind="stable")[np.count_nonzero(start < 0) :]
         begins, ends = start.ravel()[order], (start + n_bytes).ravel()[order]
-        gaps = begins[1:] - ends[:-1]
-        apart = np.flatnonzero((gaps != len(SEPARATOR)) | (begins[1:] // PIECE != begins[:-1] // PIECE)) + 1
+
+        # A new read starts where texts are not adjacent, and about every CHUNK_BYTES.
+        is_gap = begins[1:] - ends[:-1] != len(SEPARATOR)
+        is_next_chunk = begins[1:] // CHUNK_BYTES != begins[:-1] // CHUNK_BYTES
+        breaks = np.flatnonzero(is_gap | is_next_chunk) + 1
+
         begin, end = begins.tolist(), ends.tolist()
         texts: list[str] = []
-        for first, stop in pairwise([0, *apart.tolist(), len(begin)] if begin else []):
-            low = begin[first]
-            data = os.pread(self._file, end[stop - 1] - low, low)
+        for first, stop in pairwise([0, *breaks.tolist(), len(begin)] if begin else []):
+            offset = begin[first]
+            data = os.pread(self._file, end[stop - 1] - offset, offset)
             bounds = zip(begin[first:stop], end[first:stop], strict=True)
-            if data.isascii():
-                whole = data.decode("ascii")
-                texts += [whole[a - low : z - low] for a, z in bounds]
+            if data.isascii():  # one decoding for all texts
+                decoded = data.decode("ascii")
+                texts += [decoded[low - offset : high - offset] for low, high in bounds]
             else:
-                texts += [data[a - low : z - low].decode() for a, z in bounds]
-        found[order] = texts
-        return found.reshape(start.shape)
+                texts += [data[low - offset : high - offset].decode() for low, high in bounds]
+        array[order] = texts
+        return array.reshape(start.shape)
 
 
-def in_file(texts: object) -> TextsInFile | None:
-    """A pool's texts where they are in a file; None where they are in memory."""
+def find_file_texts(texts: object) -> TextsInFile | None:
+    """Return the texts of a pool if they are in a file; None if they are in memory."""
     return texts if isinstance(texts, TextsInFile) else None
 
 
 SEPARATOR = b"\x7f"
-"""Stands behind each text in a file, and orjson leaves it as it is. No text is told by it: one may hold it too."""
-PIECE = 2**24
-"""Bytes that are read at once, about."""
-MOST_JOINED = 2 * PIECE
+"""Byte after each text in a file. orjson does not escape it. A text may contain it, so it does not delimit texts."""
+CHUNK_BYTES = 2**24
+"""Approximate size of one read."""
+MAX_JOINED_BYTES = 2 * CHUNK_BYTES
 
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -193,33 +223,36 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent: who responds."""
+    """Agent: a system that responds to items."""
 
     id: str
     """Unique name."""
     group: str | None = None
-    """Group that it is displayed with; never used in a fit."""
+    """Group, for display; no estimate depends on it."""
     meta: Mapping[str, Json] = field(default_factory=dict)
-    """Anything else that is known about it."""
+    """Other properties."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """An item: what agents respond to."""
+    """Item: a task to which agents respond."""
 
     id: str
     """Unique name."""
     prompt: str | None = None
     """Prompt or source text; None if unknown."""
     meta: Mapping[str, Json] = field(default_factory=dict)
-    """Anything else that is known about it."""
+    """Other properties."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pool(ReadOnly):
     """Responses of agents to items.
 
-    Raises: PoolError [pool-shape] if the texts do not fit the agents and items.
+    Raises
+    ------
+    PoolError
+        [pool-shape]: if the texts do not fit the agents and items.
     """
 
     agents: tuple[Agent, ...]
@@ -233,8 +266,9 @@ class Pool(ReadOnly):
     name: str = "pool"
     """Name of its file or folder."""
     further: Objects | None = None
-    """object ((R − 1) · n_agents, n_items) if agents responded up to R times to an item: all second responses, agent by
-    agent, then all third ones, …; a cell has no later response without the earlier ones. None if no agent has several.
+    """object ((repeats − 1) · n_agents, n_items) if agents responded up to `repeats` times to an item: the second responses of
+    all agents, then the third responses, and so on. A cell has a later response only if it has all earlier ones. None if no
+    agent has several.
     """
 
     def __post_init__(self) -> None:
@@ -259,129 +293,157 @@ class Pool(ReadOnly):
 
     @property
     def n_agents(self) -> int:
+        """Number of agents."""
         return len(self.agents)
 
     @property
     def n_items(self) -> int:
+        """Number of items."""
         return len(self.items)
 
     @cached_property
     def present(self) -> Bools:
-        """bool[K, J]: whether the agent responded to the item."""
-        return _present(self.texts)
+        """bool (n_agents, n_items), whether the agent responded to the item."""
+        return _find_present(self.texts)
 
     @cached_property
     def lengths(self) -> Positions:
-        """int64[K, J]: characters of each response, 0 where there is none."""
-        return _lengths(self.texts)
+        """int64 (n_agents, n_items), number of characters of each first response; 0 if there is none."""
+        return _count_characters(self.texts)
 
     @property
     def repeats(self) -> int:
-        """R: the most responses of one agent to one item."""
+        """Maximum number of responses of one agent to one item."""
         return 1 if self.further is None else 1 + len(self.further) // self.n_agents
 
     @cached_property
     def n_repeats(self) -> Ids:
-        """int32[K, J]: how many responses the agent gave to the item."""
-        return np.asarray(self.every_present.reshape(self.repeats, *self.present.shape).sum(axis=0), dtype=np.int32)
+        """int32 (n_agents, n_items), number of responses of the agent to the item."""
+        by_repeat = self.every_present.reshape(self.repeats, *self.present.shape)
+        return np.asarray(by_repeat.sum(axis=0), dtype=np.int32)
 
     @cached_property
     def every(self) -> Objects:
-        """object[R·K, J]: first responses, agent by agent, then second ones, …; where nobody has several, `texts` itself."""
+        """object (repeats · n_agents, n_items), first responses of all agents, then second responses, and so on."""
         if self.further is None:
             return self.texts
-        one, more = in_file(self.texts), in_file(self.further)
-        return (
-            np.concatenate([self.texts, self.further])
-            if one is None or more is None
-            else cast(Any, one.with_rows(more))
-        )
+        first, later = find_file_texts(self.texts), find_file_texts(self.further)
+        if first is None or later is None:
+            return cast(Objects, np.concatenate([self.texts, self.further]))
+        return cast(Objects, first.with_rows(later))
 
     @property
     def blocks(self) -> list[Objects]:
-        """object[K, J] each: first responses, second ones, …; R of them."""
+        """One object array (n_agents, n_items) per repeat: first responses, second responses, and so on."""
         return [self.every[start : start + self.n_agents] for start in range(0, len(self.every), self.n_agents)]
 
     @classmethod
     def of_blocks(
         cls, agents: tuple[Agent, ...], items: tuple[Item, ...], blocks: Sequence[Objects], name: str
     ) -> Pool:
-        """A pool of first responses, second ones, …; object[K, J] each."""
+        """Create a pool from one array of texts per repeat.
+
+        Parameters
+        ----------
+        agents, items : tuple of Agent, tuple of Item
+            Agents, by row, and items, by column.
+        blocks : sequence of object array (n_agents, n_items)
+            First responses, second responses, and so on.
+        name : str
+            Name of the pool.
+        """
         return cls(agents, items, blocks[0], name, np.concatenate(blocks[1:]) if len(blocks) > 1 else None)
 
     def with_agents(self, agents: Sequence[Agent], blocks: Sequence[Objects]) -> Pool:
-        """And others behind its own. blocks: their first responses, second ones, …; object[k, J] each, in memory."""
-        none = [np.full((n, self.n_items), None, dtype=object) for n in (self.n_agents, len(agents))]
-        pairs = zip_longest(self.blocks, blocks)
-        both = [
-            np.concatenate([none[0] if own is None else own, none[1] if new is None else new]) for own, new in pairs
-        ]
-        return Pool.of_blocks((*self.agents, *agents), self.items, both, self.name)
+        """Return this pool with further agents after its own.
+
+        Parameters
+        ----------
+        agents : sequence of Agent
+            New agents.
+        blocks : sequence of object array (n_new_agents, n_items)
+            Their first responses, second responses, and so on, in memory.
+        """
+        missing = np.full((self.n_agents, self.n_items), None, dtype=object)
+        missing_new = np.full((len(agents), self.n_items), None, dtype=object)
+        texts = []
+        for old, new in zip_longest(self.blocks, blocks):
+            texts.append(np.concatenate([missing if old is None else old, missing_new if new is None else new]))
+        return Pool.of_blocks((*self.agents, *agents), self.items, texts, self.name)
 
     def with_items(self, items: Sequence[Item], blocks: Sequence[Objects]) -> Pool:
-        """And others behind its own. blocks: responses to them, as `with_agents` takes them; object[K, j] each."""
-        none = [np.full((self.n_agents, n), None, dtype=object) for n in (self.n_items, len(items))]
-        pairs = zip_longest(self.blocks, blocks)
-        both = [np.hstack([none[0] if own is None else own, none[1] if new is None else new]) for own, new in pairs]
-        return Pool.of_blocks(self.agents, (*self.items, *items), both, self.name)
+        """Return this pool with further items after its own.
+
+        Parameters
+        ----------
+        items : sequence of Item
+            New items.
+        blocks : sequence of object array (n_agents, n_new_items)
+            First responses of all agents to them, second responses, and so on, in memory.
+        """
+        missing = np.full((self.n_agents, self.n_items), None, dtype=object)
+        missing_new = np.full((self.n_agents, len(items)), None, dtype=object)
+        texts = []
+        for old, new in zip_longest(self.blocks, blocks):
+            texts.append(np.hstack([missing if old is None else old, missing_new if new is None else new]))
+        return Pool.of_blocks(self.agents, (*self.items, *items), texts, self.name)
 
     @cached_property
     def every_present(self) -> Bools:
-        """bool[R·K, J]: which of them there are."""
-        return self.present if self.further is None else np.concatenate([self.present, _present(self.further)])
+        """bool (repeats · n_agents, n_items), whether each text of `every` exists."""
+        return self.present if self.further is None else np.concatenate([self.present, _find_present(self.further)])
 
     @cached_property
     def every_length(self) -> Positions:
-        """int64[R·K, J]: their characters, 0 where there is none."""
-        return self.lengths if self.further is None else np.concatenate([self.lengths, _lengths(self.further)])
+        """int64 (repeats · n_agents, n_items), number of characters of each text of `every`; 0 if there is none."""
+        return self.lengths if self.further is None else np.concatenate([self.lengths, _count_characters(self.further)])
 
     @property
     def n_responses(self) -> int:
-        """How many responses there are, repeats among them."""
+        """Number of responses, repeats included."""
         return int(self.every_present.sum())
 
     @property
     def n_missing(self) -> int:
-        """How many of the K·J cells have no response."""
+        """Number of cells without a response."""
         return int(self.present.size - self.present.sum())
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) over ids, prompts and texts in their order, repeats behind the first ones; groups and metadata change no
-        number, so stay out."""
+        """SHA-256 (hexadecimal) of ids, prompts and texts. Groups and metadata change no number and are left out."""
+        headers = ([agent.id for agent in self.agents], [[item.id, item.prompt] for item in self.items])
+        rows = (self._encode_row(row) for row in range(self.repeats * self.n_agents))
         hasher = hashlib.sha256()
-        heads = ([agent.id for agent in self.agents], [[item.id, item.prompt] for item in self.items])
-        for line in chain(
-            map(_in_ascii, heads), (self._row_in_ascii(row) for row in range(self.repeats * self.n_agents))
-        ):
+        for line in chain(map(_to_ascii_json, headers), rows):
             hasher.update(line)
             hasher.update(b"\n")
         return hasher.hexdigest()
 
-    def _row_in_ascii(self, row: int) -> bytes:
-        """A row of `every` as `_in_ascii` has it: out of a file as one text, which is cut where texts end."""
-        kept = in_file(self.every)
-        joined = None if kept is None else kept.joined(row)
+    def _encode_row(self, row: int) -> bytes:
+        """Encode a row of `every` as ASCII JSON; ASCII texts in a file are read and encoded as one text."""
+        texts = find_file_texts(self.every)
+        joined = None if texts is None else texts.joined(row)
         if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
             return b"[" + orjson.dumps(joined.decode()).replace(SEPARATOR, b'","') + b"]"
-        return _in_ascii(self.every[row].tolist())
+        return _to_ascii_json(self.every[row].tolist())
 
 
-def _present(texts: Objects) -> Bools:
-    if (kept := in_file(texts)) is not None:
-        return kept.present
+def _find_present(texts: Objects) -> Bools:
+    if (lazy_texts := find_file_texts(texts)) is not None:
+        return lazy_texts.present
     return np.array([[text is not None for text in row] for row in texts], dtype=np.bool_).reshape(texts.shape)
 
 
-def _lengths(texts: Objects) -> Positions:
-    if (kept := in_file(texts)) is not None:
-        return kept.lengths
+def _count_characters(texts: Objects) -> Positions:
+    if (lazy_texts := find_file_texts(texts)) is not None:
+        return lazy_texts.lengths
     return np.array([[len(text or "") for text in row] for row in texts], dtype=np.int64).reshape(texts.shape)
 
 
-def _in_ascii(part: object) -> bytes:
-    """JSON without blanks in ASCII, its controls escaped; of texts of ASCII without DEL orjson makes the same sooner."""
-    with suppress(TypeError):  # half of a surrogate pair
-        if (quick := orjson.dumps(part)).isascii() and b"\x7f" not in quick:
-            return quick
-    return json.dumps(part, ensure_ascii=True, separators=(",", ":")).encode()
+def _to_ascii_json(value: object) -> bytes:
+    """Encode a value as compact ASCII JSON with escaped control characters, by orjson if its output is the same."""
+    with suppress(TypeError):  # orjson refuses half of a surrogate pair
+        encoded = orjson.dumps(value)
+        if encoded.isascii() and b"\x7f" not in encoded:  # json escapes all other characters and DEL
+            return encoded
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()

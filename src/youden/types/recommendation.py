@@ -1,6 +1,6 @@
-"""Define the recommendation of a run, and the evidence that its judge separates its agents.
+"""Define the recommendation of a run, and the evidence that its judge discriminates.
 
-`pipeline/recommendation.py` makes the recommendation once; every output prints its `text`.
+`pipeline/recommendation.py` makes the recommendation once, and every output prints its `text`.
 """
 
 from __future__ import annotations
@@ -45,39 +45,39 @@ class JudgeSignalFacts:
 
     @property
     def discriminates(self) -> bool:
-        """Return whether the interval of J lies above 0."""
+        """Whether the interval of J lies above 0."""
         return self.j_low is not None and self.j_low > 0
 
     @property
     def separates_agents(self) -> bool:
-        """Return whether the abilities vary by more than their sampling error."""
+        """Whether the abilities vary by more than their sampling error."""
         return self.p_equal_abilities is not None and self.p_equal_abilities <= self.alpha
 
     @property
     def j_text(self) -> str:
-        """Format J with its interval, such as `J = 0.02 [-0.03, 0.07]`."""
+        """J with its interval, such as `J = 0.02 [-0.03, 0.07]`."""
         if self.j is None or self.j_low is None or self.j_high is None:
             return "J is unknown"
         return f"J = {self.j:.2f} [{self.j_low:.2f}, {self.j_high:.2f}]"
 
     @property
     def judge_reason(self) -> str:
-        """Explain why the judge is no basis for a recommendation; empty if it discriminates."""
+        """Reason why the answers of the judge do not support a recommendation; empty if it discriminates."""
         if self.discriminates:
             return ""
         if not self.method:
-            why = "J is unknown, because an earlier version fitted the run"
+            reason = "J is unknown, because an earlier version fitted the run"
         elif self.j_high is None:
-            why = "J is unknown, because it needs answers to both trial types on two items or more"
+            reason = "J is unknown, because it needs answers to both trial types on two items or more"
         elif self.j_high < 0:
-            why = f"{self.j_text} lies below 0: it says yes more often to responses to different items"
+            reason = f"{self.j_text} lies below 0: it says yes more often to responses to different items"
         else:
-            why = f"the {self.level:.0%} interval of {self.j_text} includes 0"
-        return f"this judge does not separate these agents; {why}"
+            reason = f"the {self.level:.0%} interval of {self.j_text} includes 0"
+        return f"this judge does not separate these agents; {reason}"
 
     @property
     def judge_remedy(self) -> str:
-        """Format what to do if the judge does not discriminate."""
+        """Instruction for the case that the judge does not discriminate."""
         if not self.method:
             return "Run `youden fit RUN`."
         if self.j_high is None:
@@ -96,7 +96,7 @@ class Recommendation:
     form : {"recommended", "candidates", "none"}
         One selection that suffices, several agents that cannot be ruled out as the best, or no recommendation.
     agents : tuple of str
-        The recommended agents or all candidates, by ability; empty if there is no recommendation.
+        The recommended agents or all candidates, by ability; empty if `form` is "none".
     text : str
         The recommendation as a reader sees it. It begins with "Recommended: ", "Candidates: " or "No recommendation: ".
     reason : str

@@ -1,4 +1,7 @@
-"""What is made from verdicts: rates, scores, a fit, and the signature printed beside every number."""
+"""Results computed from verdicts: rates, scores, curl curves, variance components and the signature of a run.
+
+Cells without data are NaN, so that a missing answer never counts as 0.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,26 @@ from youden.types.planning import IndependentRule, Split
 from youden.types.pool import Floats, Ids, Json, ReadOnly, freeze
 
 ScoreKind = Literal["row", "symmetric"]
+"""Scores from one order of the two responses, or the mean over both orders."""
 ScoreRole = Literal["train", "holdout"]
+"""Scores to which an estimator is fitted, or scores of held-out cells."""
 ABOUT: dict[Target, str] = {
     "items-like-these": "more items like these",
-    "these-items": "these items alone, as if every comparison had been asked this judge once",
+    "these-items": "these items alone, if this judge answered every comparison once",
     "items-and-judges": "more items like these, by more judges like these",
 }
-"""What a target is about, to be put into a sentence."""
+"""Target → the population that intervals refer to, as part of a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class IndependentRates(ReadOnly):
-    """Independent trials of a plan: one row per (item, first, second, other_item)."""
+    """Answers to the independent trials of a plan, one row per (item, first, second, other_item).
+
+    Raises
+    ------
+    StatisticsError
+        [rates-length]: if the columns have different lengths.
+    """
 
     item: Ids
     """int32 (n_rows,), item of the first text."""
@@ -49,22 +60,25 @@ class IndependentRates(ReadOnly):
         super().__post_init__()
 
 
-def _check_lengths(columns: Mapping[str, object], noun: str) -> None:
+def _check_lengths(columns: Mapping[str, object], subject: str) -> None:
     """Raise StatisticsError [rates-length] unless all arrays have the same length."""
     lengths = {name: len(column) for name, column in columns.items() if isinstance(column, np.ndarray)}
     if len(set(lengths.values())) > 1:
         raise StatisticsError(
-            f"The columns of {noun} must have one length: got {lengths}. Pass one value per row in each column.",
+            f"The columns of {subject} must have one length: got {lengths}. Pass one value per row in each column.",
             slug="rates-length",
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Rates(ReadOnly):
-    """True- and false-positive rates of ordered pairs of agents on items: one row per pair that was compared on an item.
+    """True- and false-positive rates of ordered pairs of agents on items, one row per pair that was compared on an item.
 
-    Raises: StatisticsError [split-shape] if the split is missing or has another shape than agents × items; [rates-length],
-    [rates-ids].
+    Raises
+    ------
+    StatisticsError
+        [split-shape]: if the split is missing or its shape is not agents × items; [rates-length]: if the columns have
+        different lengths; [rates-ids]: if a position exceeds the ids.
     """
 
     item: Ids
@@ -78,21 +92,21 @@ class Rates(ReadOnly):
     fpr: Floats
     """float (n_rows,) in [0, 1], mean answer of the independent trials; NaN if none was answered."""
     n_paired: Ids
-    """int32 (n_rows,), answered paired trials."""
+    """int32 (n_rows,), number of answered paired trials."""
     n_independent: Ids
-    """int32 (n_rows,), answered independent trials."""
+    """int32 (n_rows,), number of answered independent trials."""
     n_missing: Ids
-    """int32 (n_rows,), trials of either type without an answer."""
+    """int32 (n_rows,), number of trials of either type without an answer."""
     independent: IndependentRule
-    """`twin`: D = TPR − FPR of the pair; `pooled`: D = TPR − one rate of all independent trials."""
+    """`twin`: D = TPR − FPR of the pair; `pooled`: D = TPR − FPR over all independent trials."""
     agent_ids: tuple[str, ...]
     """Ids of the agents, by position."""
     item_ids: tuple[str, ...]
     """Ids of the items, by position."""
     split: Split
-    """The held-out cells; training scores always leave them out."""
+    """Training and held-out cells; training scores always exclude the held-out cells."""
     detail: IndependentRates | None = None
-    """The independent trials by their other item; None if it was not recorded, as in imported data."""
+    """Independent trials by their other item; None if it was not recorded, as in imported data."""
 
     def __post_init__(self) -> None:
         shape = (self.n_agents, self.n_items)
@@ -100,7 +114,7 @@ class Rates(ReadOnly):
         if split_shape != shape:
             raise StatisticsError(
                 f"The split does not fit the rates: got {split_shape} for {shape[0]} agents × {shape[1]} items. "
-                "Pass the split of the plan that these rates come from; Split.whole(shape) holds nothing out.",
+                "Pass the split of the plan that these rates come from, or Split.without_holdout(shape).",
                 slug="split-shape",
             )
         _check_lengths(vars(self), "rates")
@@ -126,7 +140,7 @@ class Rates(ReadOnly):
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) over ids and rates, but not `detail`."""
+        """SHA-256 (hexadecimal) of ids and rates, without `detail`."""
         hasher = hashlib.sha256(json.dumps([self.agent_ids, self.item_ids, self.independent]).encode())
         for column in (self.item, self.first, self.second, self.tpr, self.fpr, self.n_paired, self.n_independent):
             hasher.update(np.ascontiguousarray(column).tobytes())
@@ -138,13 +152,13 @@ class Rates(ReadOnly):
         Parameters
         ----------
         kind : {"symmetric", "row"}, default "symmetric"
-            `row`: mean over partners k of D[j, i, k]; `symmetric`: mean over k of D[j, i, k] and D[j, k, i].
+            "row": mean over partners k of D[j, i, k]; "symmetric": mean over k of D[j, i, k] and D[j, k, i].
 
         Returns
         -------
         Scores
-            `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that was not seen or is held out; `weight`,
-            of the same shape, the number of answered paired trials behind each cell.
+            `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that is unobserved or held out; `weight`, of
+            the same shape, the number of answered paired trials of each cell.
 
         Raises
         ------
@@ -153,10 +167,9 @@ class Rates(ReadOnly):
 
         Notes
         -----
-        D[j, i, k] is TPR − FPR, or TPR − the pooled FPR, of the pair (i, k) on item j, where the judge reads the
-        response of i first. The rule `shared` excludes every trial, paired or independent,
-        that touches a held-out cell with either text; the rule `own` (the paper's) excludes only trials that are scored for a
-        held-out cell, that is, whose first text is that cell.
+        D[j, i, k] is TPR − FPR, or TPR − the pooled FPR, of the pair (i, k) on item j, where the judge reads the response of
+        i first. The rule `shared` excludes every trial, paired or independent, with a text of a held-out cell. The rule `own`
+        (the paper's) excludes only trials that are scored for a held-out cell, that is, whose first text belongs to it.
 
         References
         ----------
@@ -178,17 +191,19 @@ class Rates(ReadOnly):
     def holdout_scores(self, *, kind: ScoreKind = "symmetric") -> Scores:
         """Compute scores of the held-out cells from all their trials.
 
-        Every other cell is NaN. These scores are only for evaluation: no estimator may be fitted to them.
+        These scores are only for evaluation: estimators refuse them.
 
         Parameters
         ----------
         kind : {"symmetric", "row"}, default "symmetric"
-            As in `training_scores`.
+            "row": mean over partners k of D[j, i, k]; "symmetric": mean over k of D[j, i, k] and D[j, k, i]. D is defined in
+            the notes of `training_scores`.
 
         Returns
         -------
         Scores
-            As `training_scores` returns them, with the role "holdout".
+            `value`, float array (n_agents, n_items) in [−1, 1], NaN for every cell that is not held out; `weight`, of the
+            same shape, the number of answered paired trials of each cell.
 
         Raises
         ------
@@ -212,24 +227,29 @@ class Rates(ReadOnly):
 
 @dataclass(frozen=True, eq=False)
 class Scores(ReadOnly):
-    """Scores of agents on items, as columns of the cells that have one; `value` and `weight` are the same as matrices.
+    """Scores of agents on items.
 
-    Raises: StatisticsError [scores-ids] if cells and ids do not fit each other.
+    `cells` stores only the cells that have a score; `value` and `weight` are the same data as matrices.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-ids]: if the shape of the cells is not agents × items.
     """
 
     cells: ScoredCells
-    """Cells that have a score in [−1, 1], and the number of answered paired trials behind each."""
+    """Cells that have a score, with scores in [−1, 1] and the number of answered paired trials as weight."""
     role: ScoreRole
-    """`train` or `holdout`: estimators refuse scores of held-out cells."""
+    """`train` or `holdout`; estimators refuse scores of held-out cells."""
     kind: ScoreKind
-    """`row` or `symmetric`, see `Rates.training_scores`."""
+    """`row` (one order of the two responses) or `symmetric` (mean over both orders)."""
     agent_ids: tuple[str, ...]
     """Ids of the agents, by row."""
     item_ids: tuple[str, ...]
     """Ids of the items, by column."""
 
     def __post_init__(self) -> None:
-        shape = self.cells.at.n_agents, self.cells.at.n_items
+        shape = self.cells.cell_index.n_agents, self.cells.cell_index.n_items
         if shape != (len(self.agent_ids), len(self.item_ids)):
             raise StatisticsError(
                 f"The scores do not fit their ids: got the shape {shape} for {len(self.agent_ids)} agents and "
@@ -249,94 +269,126 @@ class Scores(ReadOnly):
         agent_ids: tuple[str, ...],
         item_ids: tuple[str, ...],
     ) -> Scores:
-        """Make scores from two matrices, float (n_agents, n_items); NaN in `value` is a cell without a score.
+        """Create scores from matrices.
 
-        Raises: StatisticsError [weights-shape], [scores-ids].
+        Parameters
+        ----------
+        value : float array (n_agents, n_items)
+            Scores in [−1, 1]; NaN for a cell without a score.
+        weight : float array (n_agents, n_items)
+            Number of answered paired trials of each cell.
+        role : {"train", "holdout"}
+            Use of the scores.
+        kind : {"row", "symmetric"}
+            One order of the two responses, or the mean over both orders.
+        agent_ids, item_ids : tuple of str
+            Ids of the agents, by row, and of the items, by column.
+
+        Returns
+        -------
+        Scores
+
+        Raises
+        ------
+        StatisticsError
+            [weights-shape]: if `weight` has another shape than `value`; [scores-ids]: if the ids do not fit the shape.
         """
         if weight.shape != value.shape:
             raise StatisticsError(
                 f"The weights do not fit the scores: got the shape {weight.shape} for {value.shape}. Pass one weight per score.",
                 slug="weights-shape",
             )
-        at = CellIndex.of(~np.isnan(value))
-        cells = ScoredCells(at, value[at.agent, at.item], weight[at.agent, at.item])
+        index = CellIndex.from_mask(~np.isnan(value))
+        cells = ScoredCells(index, value[index.agent, index.item], weight[index.agent, index.item])
         return cls(cells, role, kind, agent_ids, item_ids)
 
     @cached_property
     def value(self) -> Floats:
-        """float (n_agents, n_items) in [−1, 1]; NaN for a cell that was not seen or that the split excludes."""
+        """float (n_agents, n_items) in [−1, 1]; NaN for a cell that is unobserved or that the split excludes."""
         return self._matrix(self.cells.value, np.nan)
 
     @cached_property
     def weight(self) -> Floats:
-        """float (n_agents, n_items), answered paired trials of a cell; 0 if it was not seen."""
+        """float (n_agents, n_items), number of answered paired trials of a cell; 0 if it is unobserved."""
         return self._matrix(self.cells.weight, 0.0)
 
     def _matrix(self, column: Floats, empty: float) -> Floats:
-        matrix = self.cells.at.matrix(column, empty=empty)
+        matrix = self.cells.cell_index.to_matrix(column, empty=empty)
         freeze([matrix])
         return matrix
 
 
 @dataclass(frozen=True, eq=False)
 class CurlCurve(ReadOnly):
-    """Fraction of rectangles with |Δ| ≤ x, on one link."""
+    """Empirical distribution function of |Δ| over rectangles of scores, on one link."""
 
     link: str
     """Name of the link."""
     x: Floats
-    """float (n,), in the link's unit."""
+    """float (n_points,), values of |Δ|, in the unit of the link."""
     share: Floats
-    """float (n,), the fraction."""
+    """float (n_points,), fraction of rectangles with |Δ| ≤ x."""
     error: Floats
-    """float (n,), standard errors of the fraction; 0 if all rectangles were measured."""
+    """float (n_points,), standard errors of `share`; 0 if all rectangles were measured."""
     sd: float
-    """Standard deviation of the scores on the link's scale."""
+    """Standard deviation of the scores on the scale of the link."""
 
 
 class Part(NamedTuple):
-    """A variance, with its interval at 95 %; of an answer, or of what it comes to in an ability."""
+    """Variance component with its 95 % confidence interval."""
 
     value: float
+    """Estimate."""
     low: float
+    """Lower confidence bound."""
     high: float
+    """Upper confidence bound."""
 
     def times(self, factor: float) -> Part:
-        """The same in other units."""
+        """Return the component multiplied by `factor`, to convert its unit."""
         return Part(self.value * factor, self.low * factor, self.high * factor)
 
 
 @dataclass(frozen=True)
 class MovingPart:
-    """name, in words. of_ability: what it comes to in the variance of an agent's distance from the average; None: not measured,
-    then `measure` is the command that measures it. in_interval: whether the ranking's interval holds it. doubled: what twice of
-    it would make of the interval's width, as a share; None where nothing can be doubled."""
+    """Source of variance of an ability, and what doubling it would achieve."""
 
     name: str
+    """Name for display."""
     of_ability: Part | None
+    """Its component in the variance of an agent's distance from the average ability; None if it was not measured."""
     measure: str = ""
+    """Command that measures it, if it was not measured."""
     in_interval: bool = True
+    """Whether the intervals of the ranking include this component."""
     doubled: float | None = None
+    """Relative change of the width of an interval if twice as much were collected; None if nothing can be doubled."""
 
 
 @dataclass(frozen=True)
 class WhatMoves:
-    """The whole of `moves.json`: what moves a ranking. error: of an agent's distance from the average, by the parts that its
-    interval holds; of_difference: of two agents'. between: variance of abilities between agents, beyond error. sentence: what to
-    do."""
+    """Contents of `moves.json`: the variance components of abilities."""
 
     run: str
+    """Name of the run."""
     n_items: int
+    """Number of items."""
     parts: tuple[MovingPart, ...]
+    """Sources of variance."""
     error: float
+    """Standard error of an agent's distance from the average ability, from the components that the intervals include."""
     of_difference: float
+    """Standard error of the difference of two abilities."""
     between: float
+    """Variance of the abilities between agents, without estimation error."""
     sentence: str
+    """Sentence that names the most useful next step."""
     version: int = 1
+    """Version of the file format."""
 
     @property
     def unknown(self) -> list[str]:
-        """A line for each part that was not measured: what measures it."""
+        """One line per component that was not measured, with the command that measures it."""
         return [
             f"Unknown: {part.name}. To measure it: {part.measure}" for part in self.parts if part.of_ability is None
         ]
@@ -344,17 +396,20 @@ class WhatMoves:
 
 @dataclass(frozen=True)
 class Signature:
-    """Everything a number depends on. Two results with the same signature were made the same way from the same input."""
+    """All inputs of a result. Results with the same signature were computed in the same way from the same input."""
 
     parts: Mapping[str, Json]
+    """Name → value of each input."""
 
     @property
     def text(self) -> str:
-        """One line: `youden:0.2.0|pool:…|design:…|…|sha:…`."""
-        shown = [f"{name}:{value}" for name, value in self.parts.items() if isinstance(value, str | int | float | bool)]
-        return "|".join([*shown, f"sha:{self.digest[:10]}"])
+        """The signature as one line, such as `youden:0.2.0|pool:…|design:…|…|sha:…`."""
+        plain_parts = [
+            f"{name}:{value}" for name, value in self.parts.items() if isinstance(value, str | int | float | bool)
+        ]
+        return "|".join([*plain_parts, f"sha:{self.digest[:10]}"])
 
     @property
     def digest(self) -> str:
-        """sha256 (hex) of the canonical JSON."""
+        """SHA-256 (hexadecimal) of the canonical JSON of all parts."""
         return hashlib.sha256(json.dumps(self.parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,4 +1,7 @@
-"""Trials: the comparisons a judge is asked for, column by column, and what each of them is for."""
+"""Trials: the comparisons that a judge answers, stored as columns, with the purpose of each.
+
+The purpose is stored with the trial when it is planned, so that no later step has to infer it.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,24 @@ from youden.errors import PlanError
 from youden.types.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
 
 PAIRED = 0
+"""Trial type: both responses answer the same item."""
 INDEPENDENT = 1
+"""Trial type: the two responses answer different items."""
 ROLES = ("plan", "twin", "pooled", "probe", "placing", "follow-up")
-"""What trials are for. plan: paired, compares everybody. twin: the independent one of a paired trial; pooled: independent, for
-one rate. probe: independent, for the alarm alone. placing: places some agents on the scale of the first ones, in either arm.
-follow-up: asks a suspected pair more, for links alone."""
+"""Purposes of trials:
+
+- plan: paired trial that compares the agents of the plan
+- twin: independent trial matched to one paired trial
+- pooled: independent trial for one pooled false-positive rate
+- probe: independent trial that is used only for the false-positive alarm
+- placing: trial of either type that links new agents to the scale of the first agents
+- follow-up: additional trial of a suspected pair, which is used only to flag pairs
+"""
 PLAN, TWIN, POOLED, PROBE, PLACING, FOLLOW_UP = range(len(ROLES))
 
 
 _LEFT_OUT: NDArray[Any] = np.empty(0)
-"""Marks an optional column that was not given; compared by identity, because a plan may have no trials."""
+"""Default of an optional column; compared by identity, because a plan may have no trials."""
 
 
 def _left_out() -> NDArray[Any]:
@@ -56,8 +67,14 @@ def count_earlier(values: Ids | Positions) -> Positions:
 
 @dataclass(frozen=True, eq=False)
 class Trials(ReadOnly):
-    """Trials as columns: first what is compared, then what for. Indices are int32 (n_trials,), arm and role int8, weights
-    float.
+    """Trials as columns of length n_trials: first the comparison, then its purpose.
+
+    `arm` and `role` are int8, the weights are float, and all other columns are int32.
+
+    Raises
+    ------
+    PlanError
+        [trials-length]: if the columns have different lengths, or only one of `first_repeat` and `second_repeat` is set.
     """
 
     item: Ids
@@ -67,27 +84,27 @@ class Trials(ReadOnly):
     second: Ids
     """Agent of the second text."""
     arm: Codes
-    """PAIRED or INDEPENDENT."""
+    """Trial type: PAIRED or INDEPENDENT."""
     other_item: Ids
     """Item of the second text of an independent trial; −1 for a paired one."""
     replicate: Ids
-    """0 for the first time that a comparison is made, 1 for the second, …"""
+    """Number of earlier trials with the same comparison: 0 for the first, 1 for the second, …"""
     slot: Ids
-    """Slot that the trial belongs to; −1 if it has none."""
+    """Block of the trial; −1 if it has none."""
     role: Codes = field(default_factory=_left_out)
     """Index into `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones."""
     step: Ids = field(default_factory=_left_out)
     """Number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan."""
     weight_first: Floats = field(default_factory=_left_out)
-    """Weight of an answer for its first agent. Default 1; 0 if it does not count for that agent; in rounds that sample some
-    agents more, 1 divided by the probability of being sampled.
+    """Weight of the answer in the ability of the first agent. Default 1; 0 if the trial does not count for that agent; in
+    rounds that sample some agents more often, 1 divided by the sampling probability.
     """
     weight_second: Floats = field(default_factory=_left_out)
-    """The same for its second agent."""
+    """Weight of the answer in the ability of the second agent, defined in the same way."""
     first_repeat: Ids | None = None
-    """Response that the first agent shows, from 1; None if no agent has several."""
+    """Number, from 1, of the response of the first agent; None if no agent has several responses to an item."""
     second_repeat: Ids | None = None
-    """The same for the second agent."""
+    """Number, from 1, of the response of the second agent; None if no agent has several responses to an item."""
 
     def __post_init__(self) -> None:
         n = len(self.item)
@@ -118,97 +135,182 @@ class Trials(ReadOnly):
 
     @classmethod
     def paired(cls, item: Ids, first: Ids, second: Ids, *, slot: Ids | None = None) -> Trials:
-        """Paired trials, each asked once."""
-        n = len(item)
-        none, once = np.full(n, -1, dtype=np.int32), np.zeros(n, dtype=np.int32)
+        """Create paired trials with different comparisons.
+
+        Parameters
+        ----------
+        item : int32 array (n_trials,)
+            Item of both texts.
+        first, second : int32 array (n_trials,)
+            Agents, in the order in which the judge reads their texts.
+        slot : int32 array (n_trials,), optional
+            Block of each trial. Default: none.
+
+        Returns
+        -------
+        Trials
+        """
+        n_trials = len(item)
         return cls(
-            item, first, second, np.full(n, PAIRED, dtype=np.int8), none, once, none.copy() if slot is None else slot
+            item,
+            first,
+            second,
+            arm=np.full(n_trials, PAIRED, dtype=np.int8),
+            other_item=np.full(n_trials, -1, dtype=np.int32),
+            replicate=np.zeros(n_trials, dtype=np.int32),
+            slot=np.full(n_trials, -1, dtype=np.int32) if slot is None else slot,
         )
 
     @classmethod
     def independent(cls, item: Ids, first: Ids, second: Ids, other_item: Ids) -> Trials:
-        """Independent trials, each asked once: `first` on `item` against `second` on `other_item`."""
-        n = len(item)
-        arm, once = np.full(n, INDEPENDENT, dtype=np.int8), np.zeros(n, dtype=np.int32)
-        return cls(item, first, second, arm, other_item, once, np.full(n, -1, dtype=np.int32))
+        """Create independent trials with different comparisons.
+
+        Parameters
+        ----------
+        item, other_item : int32 array (n_trials,)
+            Item of the first and of the second text.
+        first, second : int32 array (n_trials,)
+            Agents, in the order in which the judge reads their texts.
+
+        Returns
+        -------
+        Trials
+        """
+        n_trials = len(item)
+        return cls(
+            item,
+            first,
+            second,
+            arm=np.full(n_trials, INDEPENDENT, dtype=np.int8),
+            other_item=other_item,
+            replicate=np.zeros(n_trials, dtype=np.int32),
+            slot=np.full(n_trials, -1, dtype=np.int32),
+        )
 
     def marked(self, role: int, *, first: Bools | float = 1.0, second: Bools | float = 1.0) -> Trials:
-        """For `role`. first, second: what they count for their agents, whether a trial does or how much all do."""
-        code, none = np.full(len(self), role, dtype=np.int8), np.zeros(len(self))
-        return replace(self, role=code, weight_first=none + first, weight_second=none + second)
+        """Return these trials with another role and other weights.
+
+        Parameters
+        ----------
+        role : int
+            Index into `ROLES`.
+        first, second : bool array (n_trials,) or float, default 1
+            Weights for the first and for the second agent: True for 1, False for 0, or one weight for all trials.
+
+        Returns
+        -------
+        Trials
+        """
+        roles, zeros = np.full(len(self), role, dtype=np.int8), np.zeros(len(self))
+        return replace(self, role=roles, weight_first=zeros + first, weight_second=zeros + second)
 
     def anew(self) -> Trials:
-        """The same comparisons, as the trials of a plan of their own."""
+        """Return the same comparisons as trials of a first plan, with default roles, steps and weights."""
         return Trials(**{name: column for name, column in self.columns().items() if name in ASKED})
 
     @classmethod
     def concat(cls, parts: Sequence[Trials]) -> Trials:
-        """One after the other, their columns as they are; none where there are no parts."""
+        """Concatenate trials in the given order; an empty sequence returns no trials."""
         if not parts:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
         if len(parts) == 1:
             return parts[0]
         if any(part.first_repeat is not None for part in parts):
             parts = [part if part.first_repeat is not None else part.of_first_repeats() for part in parts]
-        columns = [part.columns() for part in parts]
-        return cls(**{name: np.concatenate([column[name] for column in columns]) for name in columns[0]})
+        tables = [part.columns() for part in parts]
+        return cls(**{name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
 
     def take(self, rows: Bools | Positions | slice) -> Trials:
-        """Some of them. rows: bool[N], positions in order, or a slice."""
+        """Return the selected trials.
+
+        Parameters
+        ----------
+        rows : bool array (n_trials,), int array or slice
+            Mask, positions in the desired order, or slice.
+
+        Returns
+        -------
+        Trials
+        """
         return Trials(**{name: column[rows] for name, column in self.columns().items()})
 
     def turned(self) -> Trials:
-        """The same comparisons, in the other order in which the judge reads them; of one item each."""
-        of = self.columns()
-        sides = (("first", "second"), ("first_repeat", "second_repeat"))
-        return replace(self, **{to: of[name] for pair in sides if pair[0] in of for name, to in (pair, pair[::-1])})
+        """Return paired trials with both texts in the opposite order."""
+        table = self.columns()
+        swapped = {"first": table["second"], "second": table["first"]}
+        if "first_repeat" in table:
+            swapped |= {"first_repeat": table["second_repeat"], "second_repeat": table["first_repeat"]}
+        return replace(self, **swapped)
 
     def of_first_repeats(self) -> Trials:
-        """Everybody shows its first response, which is said."""
+        """Return these trials with `first_repeat` and `second_repeat` set to 1."""
         return replace(self, first_repeat=np.ones(len(self), np.int32), second_repeat=np.ones(len(self), np.int32))
 
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
-        """Where the texts stand in the rows of `Pool.every`, of so many agents: int32[N] each."""
+        """Compute the rows of `Pool.every` that contain the texts.
+
+        Parameters
+        ----------
+        n_agents : int
+            Number of agents of the pool.
+
+        Returns
+        -------
+        first_row, second_row : int32 array (n_trials,)
+            Rows of the first and of the second text of each trial.
+        """
         if self.first_repeat is None or self.second_repeat is None:
             return self.first, self.second
         return self.first + (self.first_repeat - 1) * n_agents, self.second + (self.second_repeat - 1) * n_agents
 
     def told(self, rows: Bools, n_agents: int) -> Floats:
-        """What some of them count for each agent together: float[K]. rows: bool[N]."""
-        sides = ((self.first, self.weight_first), (self.second, self.weight_second))
-        one, other = (np.bincount(agent[rows], weight[rows], n_agents) for agent, weight in sides)
-        return np.asarray(one + other)
+        """Sum the weights of selected trials by agent.
+
+        Parameters
+        ----------
+        rows : bool array (n_trials,)
+            Mask of the trials.
+        n_agents : int
+            Number of agents of the pool.
+
+        Returns
+        -------
+        float array (n_agents,)
+        """
+        as_first = np.bincount(self.first[rows], self.weight_first[rows], n_agents)
+        as_second = np.bincount(self.second[rows], self.weight_second[rows], n_agents)
+        return np.asarray(as_first + as_second)
 
     def counted(self) -> Trials:
-        """With `replicate` counted anew: 0 for the first time a comparison stands there, 1 for the second, …"""
-        compared = self._compared()
-        ordered = np.sort(compared)
-        again = ordered[1:][ordered[1:] == ordered[:-1]]
-        replicate = np.zeros(len(compared), dtype=np.int32)
-        if len(again):
-            rows = np.flatnonzero(np.isin(compared, again))
-            replicate[rows] = count_earlier(compared[rows])
+        """Return these trials with `replicate` recomputed: the number of earlier trials with the same comparison."""
+        codes = self._comparison_codes()
+        ordered = np.sort(codes)
+        duplicated = ordered[1:][ordered[1:] == ordered[:-1]]
+        replicate = np.zeros(len(codes), dtype=np.int32)
+        if len(duplicated):
+            rows = np.flatnonzero(np.isin(codes, duplicated))
+            replicate[rows] = count_earlier(codes[rows])
         return replace(self, replicate=replicate)
 
-    def _compared(self) -> Positions:
-        """int64[N] ≥ 0: what each trial compares, as one number; two cells of a pool of 200 million fit."""
-        found = np.zeros(len(self), dtype=np.int64)
+    def _comparison_codes(self) -> Positions:
+        """Encode the comparison of each trial as one number ≥ 0: int64 (n_trials,)."""
+        codes = np.zeros(len(self), dtype=np.int64)  # enough for two cells of a pool of 200 million
         for column in (self.item, self.first, self.second, self.other_item):
-            found *= int(column.max(initial=-1)) + 2
-            found += column
-            found += 1
-        return found
+            codes *= int(column.max(initial=-1)) + 2
+            codes += column
+            codes += 1
+        return codes
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Column by column, in the order of `plan.parquet`; which repeat was shown only where that is said."""
-        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: column for name, column in found.items() if column is not None}
+        """Return the columns by name, in the order of `plan.parquet`, without those that are None."""
+        table = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: column for name, column in table.items() if column is not None}
 
     @property
     def text_cells(self) -> tuple[Ids, Ids]:
-        """The items of the first and of the second text: int32[N] each."""
+        """int32 (n_trials,) each, items of the first and of the second text."""
         return self.item, np.where(self.other_item >= 0, self.other_item, self.item)
 
 
 ASKED = ("item", "first", "second", "arm", "other_item", "replicate", "slot", "first_repeat", "second_repeat")
-"""Columns that say what is asked; the others say what for, which follows from how the plan was drawn and extended."""
+"""Columns that define the comparison; the other columns follow from how the plan was drawn and extended."""

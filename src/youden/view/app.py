@@ -1,6 +1,6 @@
-"""The viewer: all runs, one run fitted or under way, two runs side by side, trials page by page.
+"""Serve the viewer: pages of runs, of comparisons of two runs, and of trials.
 
-It listens on this machine alone, answers who has the token, writes nothing, and opens only the runs it was given.
+The server listens on this machine only, requires a token, writes nothing, and opens only the selected runs.
 """
 
 from __future__ import annotations
@@ -27,19 +27,28 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, YoudenError
-from youden.report.data.comparison import Comparison, other_answers
+from youden.report.data.comparison import Comparison, match_answers
 from youden.report.data.evidence import Sources, read_result
-from youden.report.data.opened_trials import cells_of, judge_of_calls, raw_answers, text_of
-from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
+from youden.report.data.opened_trials import cells_of, find_calling_judge, read_raw_answers, text_of
+from youden.report.data.ranking_tables import RankedAgent, displayed_columns, format_cell, truncate
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import KINDS, Column, TrialBook, TrialFilter
-from youden.report.pages.embed import live_figures, names_in
+from youden.report.pages.embed import draw_live_figures, select_names
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
 from youden.types import Verdicts
 from youden.types.pool import Json
-from youden.view.shown import LiveRun, Runs, TrialParts, cells_with, named, names_like, stamp, state_of
+from youden.view.shown import (
+    LiveRun,
+    Runs,
+    TrialsOnDisk,
+    find_cells,
+    get_file_times,
+    get_state,
+    match_names,
+    suggest_names,
+)
 
 HOSTS = ("127.0.0.1", "localhost")
 _HEADERS = {
@@ -53,15 +62,16 @@ _HEADERS = {
 
 
 class Guard:
-    """Lets pass what reads, names this machine as its host and carries the token: in its address, or as the cookie set then.
+    """ASGI middleware that admits only requests that read, name this machine as host and carry the token.
 
-    once: stands for the token in one address, the first that has it: for words that other users of the machine can read.
+    A token in the address is moved to a cookie by a redirect. `one_time_token` replaces the token in the address of one request,
+    for commands whose arguments other users of the machine can read.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str, port: int, once: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, port: int, one_time_token: str | None = None) -> None:
         self._app = app
         self._token = token
-        self._once = once
+        self._one_time_token = one_time_token
         self._cookie = f"youden-{port}"
         self._hosts = {f"{host}:{port}" for host in HOSTS}
 
@@ -72,261 +82,290 @@ class Guard:
             return
         headers = Headers(scope=scope)
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        await self._answer(scope, headers)(scope, receive, guarded)
+        await self._choose_app(scope, headers)(scope, receive, send_with_headers)
 
-    def _answer(self, scope: Scope, headers: Headers) -> ASGIApp:
+    def _choose_app(self, scope: Scope, headers: Headers) -> ASGIApp:
+        """Return the application if the request is admitted, else a response that redirects or refuses it."""
         if headers.get("host", "") not in self._hosts:
             return PlainTextResponse("The viewer answers to 127.0.0.1 and localhost only.\n", 421)
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("The viewer only reads.\n", 405, headers={"Allow": "GET, HEAD"})
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        offered = [value for name, value in query if name == "token"]
-        if scope["method"] == "GET" and self._once is not None and self._once in offered:
-            offered, self._once = [self._token], None
-        if self._fits(offered):
-            rest = urlencode([(name, value) for name, value in query if name != "token"])
-            path = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else scope["path"]
-            # A path that begins with two slashes would lead to another host.
-            answer = RedirectResponse("/" + path.lstrip("/") + (f"?{rest}" if rest else ""), 303)
-            answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
-            return answer
-        # as browsers do: what other programs of this machine set stands beside it, in whatever form
-        cookies = cookie_parser(headers.get("cookie", ""))
-        if self._fits([cookies.get(self._cookie, "")]):
-            return self._app
-        return PlainTextResponse("Open the address that `youden view` printed: it carries the token.\n", 403)
 
-    def _fits(self, offered: Iterable[str]) -> bool:
-        return any(secrets.compare_digest(one.encode(), self._token.encode()) for one in offered)
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        tokens = [value for name, value in query if name == "token"]
+        if scope["method"] == "GET" and self._one_time_token is not None and self._one_time_token in tokens:
+            tokens, self._one_time_token = [self._token], None
+        if self._is_valid(tokens):
+            return self._redirect(scope, query)
+
+        # Other programs of this machine may have set cookies of any form; this parser is as tolerant as browsers are.
+        cookies = cookie_parser(headers.get("cookie", ""))
+        if self._is_valid([cookies.get(self._cookie, "")]):
+            return self._app
+        return PlainTextResponse("Open the address that `youden view` printed, which contains the token.\n", 403)
+
+    def _redirect(self, scope: Scope, query: list[tuple[str, str]]) -> RedirectResponse:
+        """Redirect to the same address without the token, and set the cookie."""
+        remaining_query = urlencode([(name, value) for name, value in query if name != "token"])
+        path = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else scope["path"]
+        # A path that begins with two slashes would lead to another host.
+        address = "/" + path.lstrip("/") + (f"?{remaining_query}" if remaining_query else "")
+        response = RedirectResponse(address, 303)
+        response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        return response
+
+    def _is_valid(self, tokens: Iterable[str]) -> bool:
+        return any(secrets.compare_digest(token.encode(), self._token.encode()) for token in tokens)
 
 
 PAGE_SIZE = 10
 TRIALS_IN_MEMORY = 4_000_000
-"""Maximum number of trials of a run that is held in memory; of a larger one, blocks are read."""
+"""Maximum number of trials of a run that is held in memory; a larger run is read in blocks."""
 MAX_TEXT = 1_000_000
+"""Maximum number of characters of a response that is shown."""
 LEVEL = 0.95
-"""Of the intervals that `youden.rank` draws."""
+"""Confidence level of the intervals of `youden.rank`."""
 
 _CHOICES = {"answer": ("yes", "no", "missing"), "arm": ("paired", "independent"), "kind": KINDS}
-"""What a filter of trials may be."""
+"""Allowed values of the filters of trials."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class _Opened:
-    """A judged run whose trials can be looked at."""
+class _OpenRun:
+    """Trials of a judged run, and the sources of their texts and answers."""
 
-    book: TrialBook | TrialParts
+    book: TrialBook | TrialsOnDisk
     sources: Sources
 
 
 class Viewer:
-    """Answers requests about `runs`; what was read is kept until the run's files change."""
+    """Answers requests about runs, with a cache that follows changes of files.
+
+    Parameters
+    ----------
+    runs : Runs
+    """
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._kept: dict[tuple[str, ...], tuple[object, object]] = {}
+        self._cache: dict[tuple[str, ...], tuple[object, object]] = {}
         self._lock = Lock()
 
     def routes(self) -> list[Route]:
+        """Routes of the pages and of the JSON that they load."""
         return [
-            Route("/", self._page(self._all)),
-            Route("/run/{name}", self._page(self._run)),
-            Route("/run/{name}/live", self._page(self._live)),
-            Route("/run/{name}/trials", self._page(self._trials)),
-            Route("/run/{name}/trials/{row:int}", self._page(self._trial)),
-            Route("/run/{name}/names", self._page(self._names)),
-            Route("/compare", self._page(self._compare)),
+            Route("/", self._make_endpoint(self._show_runs)),
+            Route("/run/{name}", self._make_endpoint(self._show_run)),
+            Route("/run/{name}/live", self._make_endpoint(self._get_live_state)),
+            Route("/run/{name}/trials", self._make_endpoint(self._get_trials)),
+            Route("/run/{name}/trials/{row:int}", self._make_endpoint(self._get_trial)),
+            Route("/run/{name}/names", self._make_endpoint(self._get_names)),
+            Route("/compare", self._make_endpoint(self._show_comparison)),
         ]
 
-    def _page(self, answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
-        async def page(request: Request) -> Response:
+    def _make_endpoint(self, handler: Callable[[Request], Response]) -> Callable[[Request], Any]:
+        """Return an endpoint that runs a handler in a thread and answers 409 to errors of this package."""
+
+        async def endpoint(request: Request) -> Response:
             try:
-                return await run_in_threadpool(self._one_at_a_time, answer, request)
+                return await run_in_threadpool(self._run_locked, handler, request)
             except YoudenError as error:
                 return PlainTextResponse(f"{error}\n", 409)
 
-        return page
+        return endpoint
 
-    def _one_at_a_time(self, answer: Callable[[Request], Response], request: Request) -> Response:
-        with self._lock:
-            return answer(request)
+    def _run_locked(self, handler: Callable[[Request], Response], request: Request) -> Response:
+        with self._lock:  # handlers share the cache and open files
+            return handler(request)
 
-    def _all(self, _request: Request) -> Response:
+    def _show_runs(self, _request: Request) -> Response:
         lines: list[RunLine] = []
-        for name, folder in self._runs.all().items():
-            state = state_of(folder)
+        for name, folder in self._runs.find_all().items():
+            state = get_state(folder)
+            path = quote(name, safe="")
+            summary = None
             try:
-                said = (
-                    self._keep(("head", name), stamp(folder), partial(Summary, folder)) if state == "fitted" else None
-                )
-                lines.append((name, quote(name, safe=""), state, said, None))
+                if state == "fitted":
+                    summary = self._cached(("head", name), get_file_times(folder), partial(Summary, folder))
+                lines.append((name, path, state, summary, None))
             except YoudenError as error:
-                lines.append((name, quote(name, safe=""), "unfinished", None, str(error)))
+                lines.append((name, path, "unfinished", None, str(error)))
         return HTMLResponse(render_runs(lines))
 
-    def _run(self, request: Request) -> Response:
-        name, folder = self._named(request.path_params["name"])
-        if state_of(folder) == "under way":
+    def _show_run(self, request: Request) -> Response:
+        name, folder = self._find_run(request.path_params["name"])
+        if get_state(folder) == "under way":
             return HTMLResponse(render_live(name, f"/run/{quote(name, safe='')}"))
-        return HTMLResponse(self._keep(("page", name), stamp(folder), partial(_drawn, name, folder)))
+        return HTMLResponse(self._cached(("page", name), get_file_times(folder), partial(_render_report, name, folder)))
 
-    def _live(self, request: Request) -> Response:
-        name, folder = self._named(request.path_params["name"])
-        if state_of(folder) != "under way":
-            return _json({"done": True})
-        live = self._keep(("live", name), folder.file("plan.parquet").stat().st_mtime, partial(LiveRun, folder))
-        state = live.look()
-        columns = shown_columns(state.ranking)
-        said = asdict(state) | {
-            "ranking": [
-                _shown(agent, [printable(shown(agent, column)) for column in columns]) for agent in state.ranking
-            ],
-            "headings": [column.heading.capitalize() for column in columns],
-        }
-        figures = live_figures(state.ranking, n_answered=state.n_answered, level=LEVEL)
-        return _json(said | {"done": False, "figures": figures})
+    def _get_live_state(self, request: Request) -> Response:
+        name, folder = self._find_run(request.path_params["name"])
+        if get_state(folder) != "under way":
+            return _to_json({"done": True})
 
-    def _trials(self, request: Request) -> Response:
-        opened = self._opened(request)
-        asked = request.query_params
-        by, page = asked.get("by", "kind"), _number(asked.get("page")) or 0
+        plan_time = folder.file("plan.parquet").stat().st_mtime
+        live = self._cached(("live", name), plan_time, partial(LiveRun, folder))
+        state = live.update()
+        columns = displayed_columns(state.ranking)
+        rows = []
+        for agent in state.ranking:
+            cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
+            rows.append(_agent_to_json(agent, cells))
+        headings = [column.heading.capitalize() for column in columns]
+        figures = draw_live_figures(state.ranking, n_answered=state.n_answered, level=LEVEL)
+        return _to_json(asdict(state) | {"ranking": rows, "headings": headings, "done": False, "figures": figures})
+
+    def _get_trials(self, request: Request) -> Response:
+        run = self._open_run(request)
+        query = request.query_params
+        by, page = query.get("by", "kind"), _parse_number(query.get("page")) or 0
         if by not in get_args(Column):
             raise HTTPException(400, f"There is no column {by!r}.")
-        for name, allowed in _CHOICES.items():
-            if asked.get(name, allowed[0]) not in allowed:
-                raise HTTPException(400, f"{name} is one of: {', '.join(allowed)}.")
-        plan, words = opened.book.plan, asked.get("text", "")
-        chosen = TrialFilter(
-            agents=named(plan.agent_ids, asked.get("agent", "")),
-            items=named(plan.item_ids, asked.get("item", "")),
-            arm=asked.get("arm"),
-            kind=asked.get("kind"),
-            answer=cast(Any, asked.get("answer")),
-            words=words,
-            cells=self._keep(
-                ("words", request.path_params["name"]),
-                (opened, words),
-                partial(cells_with, plan, opened.sources.pool, words),
-            ),
+        for name, choices in _CHOICES.items():
+            if query.get(name, choices[0]) not in choices:
+                raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
+
+        plan, search = run.book.plan, query.get("text", "")
+        cells = self._cached(
+            ("words", request.path_params["name"]),
+            (run, search),
+            partial(find_cells, plan, run.sources.pool, search),
         )
-        found = opened.book.page(
+        chosen = TrialFilter(
+            agents=match_names(plan.agent_ids, query.get("agent", "")),
+            items=match_names(plan.item_ids, query.get("item", "")),
+            arm=query.get("arm"),
+            kind=query.get("kind"),
+            answer=cast(Any, query.get("answer")),
+            words=search,
+            cells=cells,
+        )
+        trials = run.book.page(
             chosen,
             by=cast(Column, by),
-            descending=asked.get("descending") == "true",
+            descending=query.get("descending") == "true",
             start=page * PAGE_SIZE,
             stop=(page + 1) * PAGE_SIZE,
         )
-        lines = [asdict(line) for line in found.lines]
-        return _json({"total": found.total, "lines": lines, **names_in(found.lines, plan.agent_ids, plan.item_ids)})
+        lines = [asdict(line) for line in trials.lines]
+        return _to_json(
+            {"total": trials.total, "lines": lines, **select_names(trials.lines, plan.agent_ids, plan.item_ids)}
+        )
 
-    def _names(self, request: Request) -> Response:
-        plan, asked = self._opened(request).book.plan, request.query_params
-        if asked.get("of") not in ("agent", "item"):
+    def _get_names(self, request: Request) -> Response:
+        plan, query = self._open_run(request).book.plan, request.query_params
+        if query.get("of") not in ("agent", "item"):
             raise HTTPException(400, "of is one of: agent, item.")
-        names = plan.agent_ids if asked["of"] == "agent" else plan.item_ids
-        return _json(names_like(names, asked.get("like", "")))
+        names = plan.agent_ids if query["of"] == "agent" else plan.item_ids
+        return _to_json(suggest_names(names, query.get("like", "")))
 
-    def _trial(self, request: Request) -> Response:
-        opened = self._opened(request)
-        book, row = opened.book, request.path_params["row"]
+    def _get_trial(self, request: Request) -> Response:
+        run = self._open_run(request)
+        book, row = run.book, request.path_params["row"]
         if not 0 <= row < len(book):
             raise HTTPException(404, "There is no such trial.")
-        pool, line = opened.sources.pool, book.line(row)
+        pool, line = run.sources.pool, book.line(row)
         texts = [text_of(pool, cell) for cell in cells_of(line)]
-        first, second = (None if text is None else clipped(text, MAX_TEXT) for text in texts)
-        (raw,) = raw_answers(book.keys([row]), opened.sources.store)
-        return _json(
+        first, second = (None if text is None else truncate(text, MAX_TEXT) for text in texts)
+        (raw,) = read_raw_answers(book.keys([row]), run.sources.store)
+        return _to_json(
             {
                 "line": asdict(line),
-                **names_in([line], book.plan.agent_ids, book.plan.item_ids),
+                **select_names([line], book.plan.agent_ids, book.plan.item_ids),
                 "first": first,
                 "second": second,
                 "raw": raw,
-                "prompt": opened.sources.prompt,
+                "prompt": run.sources.prompt,
             }
         )
 
-    def _compare(self, request: Request) -> Response:
-        asked = request.query_params
-        one, folder_one = self._named(asked.get("one", ""))
-        two, folder_two = self._named(asked.get("two", ""))
-        stamps = stamp(folder_one), stamp(folder_two)
-        data: Comparison = self._keep(("pair", one, two), stamps, partial(Comparison, folder_one, folder_two))
-        live = f"/run/{quote(one, safe='')}/trials?against={quote(two, safe='')}" if data.trials else None
+    def _show_comparison(self, request: Request) -> Response:
+        query = request.query_params
+        name_a, folder_a = self._find_run(query.get("one", ""))
+        name_b, folder_b = self._find_run(query.get("two", ""))
+        file_times = get_file_times(folder_a), get_file_times(folder_b)
+        data: Comparison = self._cached(("pair", name_a, name_b), file_times, partial(Comparison, folder_a, folder_b))
+        live = None
+        if data.trials:
+            live = f"/run/{quote(name_a, safe='')}/trials?against={quote(name_b, safe='')}"
         return HTMLResponse(render_comparison(data, live=live, home="/"))
 
-    def _opened(self, request: Request) -> _Opened:
-        name, folder = self._named(request.path_params["name"])
-        opened = self._keep(("trials", name), stamp(folder), partial(_open, folder))
+    def _open_run(self, request: Request) -> _OpenRun:
+        """Open the run of a request, with the answers of another run if the query names one."""
+        name, folder = self._find_run(request.path_params["name"])
+        run = self._cached(("trials", name), get_file_times(folder), partial(_read_run, folder))
         if "against" not in request.query_params:
-            return opened
-        other, other_folder = self._named(request.query_params["against"])
-        stamps = stamp(folder), stamp(other_folder)
-        return self._keep(("against", name, other), stamps, partial(_against, opened, folder, other_folder))
+            return run
+        other_name, other_folder = self._find_run(request.query_params["against"])
+        file_times = get_file_times(folder), get_file_times(other_folder)
+        key = ("against", name, other_name)
+        return self._cached(key, file_times, partial(_with_other_answers, run, folder, other_folder))
 
-    def _named(self, name: str) -> tuple[str, RunFolder]:
-        runs = self._runs.all()
+    def _find_run(self, name: str) -> tuple[str, RunFolder]:
+        """Return the name and the folder of a run. Raises: HTTPException 404 if there is no such run."""
+        runs = self._runs.find_all()
         if name not in runs:
             raise HTTPException(404, "There is no such run.")
         return name, runs[name]
 
-    def _keep(self, key: tuple[str, ...], state: object, make: Callable[[], T]) -> T:
-        """What `make` made for this key in this state of its files."""
-        if key not in self._kept or self._kept[key][0] != state:
-            self._kept[key] = (state, make())
-        return cast(T, self._kept[key][1])
+    def _cached(self, key: tuple[str, ...], state: object, make: Callable[[], T]) -> T:
+        """Return the object of a key from the cache; make it if the state of its files has changed."""
+        if key not in self._cache or self._cache[key][0] != state:
+            self._cache[key] = (state, make())
+        return cast(T, self._cache[key][1])
 
 
-def make_app(runs: Runs, *, token: str, port: int, once: str | None = None) -> Guard:
-    """The viewer as an ASGI application that listens on `port`."""
-    return Guard(Starlette(routes=Viewer(runs).routes()), token=token, port=port, once=once)
+def make_app(runs: Runs, *, token: str, port: int, one_time_token: str | None = None) -> Guard:
+    """Make the viewer as an ASGI application; `one_time_token` replaces `token` in the address of one request."""
+    return Guard(Starlette(routes=Viewer(runs).routes()), token=token, port=port, one_time_token=one_time_token)
 
 
-def _drawn(name: str, folder: RunFolder) -> str:
+def _render_report(name: str, folder: RunFolder) -> str:
     data = ReportData(folder)
     return render_page(data, live=f"/run/{quote(name, safe='')}/trials" if data.trials else None, home="/")
 
 
-def _open(folder: RunFolder) -> _Opened:
-    if folder.has("plan.parquet") and len(folder.judged_files().verdicts) > TRIALS_IN_MEMORY:
-        parts = TrialParts(folder)
-        return _Opened(parts, Sources(folder, parts.judge))
-    result = _answers(folder)
-    return _Opened(TrialBook(result), Sources(folder, judge_of_calls(result)))
+def _read_run(folder: RunFolder) -> _OpenRun:
+    if folder.has("plan.parquet") and len(folder.open_judged_files().verdicts) > TRIALS_IN_MEMORY:
+        trials = TrialsOnDisk(folder)
+        return _OpenRun(trials, Sources(folder, trials.judge))
+    verdicts = _read_verdicts(folder)
+    return _OpenRun(TrialBook(verdicts), Sources(folder, find_calling_judge(verdicts)))
 
 
-def _against(opened: _Opened, mine: RunFolder, theirs: RunFolder) -> _Opened:
-    result = _answers(mine)
-    return replace(opened, book=TrialBook(result, other_answers(result, _answers(theirs))))
+def _with_other_answers(run: _OpenRun, folder: RunFolder, other_folder: RunFolder) -> _OpenRun:
+    """Return the run with the answers of another run to the same trials."""
+    verdicts = _read_verdicts(folder)
+    return replace(run, book=TrialBook(verdicts, match_answers(verdicts, _read_verdicts(other_folder))))
 
 
-def _answers(folder: RunFolder) -> Verdicts:
-    result = read_result(folder)
-    if result is None:
+def _read_verdicts(folder: RunFolder) -> Verdicts:
+    verdicts = read_result(folder)
+    if verdicts is None:
         raise HTTPException(404, "This run was imported: it has no trials.")
-    return result
+    return verdicts
 
 
-def _shown(agent: RankedAgent, beside: list[Json]) -> dict[str, Json]:
+def _agent_to_json(agent: RankedAgent, cells: list[Json]) -> dict[str, Json]:
     return {
         "agent": printable(agent.agent),
         "group": None if agent.group is None else printable(agent.group),
-        "places": agent.places,
+        "places": agent.ranks,
         "ability": agent.ability,
         "low": agent.low,
         "high": agent.high,
-        "shown": beside,
+        "shown": cells,
     }
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or len(text) > 9:
@@ -334,7 +373,7 @@ def _number(text: str | None) -> int | None:
     return int(text)
 
 
-def _json(value: object) -> Response:
+def _to_json(value: object) -> Response:
     return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
 
 
@@ -343,7 +382,15 @@ ADDRESS = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Serving:
-    """A viewer that is about to answer. url: with the token. url_once: good for one request, in its stead."""
+    """A viewer whose port is open, and that answers once `run` is called.
+
+    Attributes
+    ----------
+    url, url_once : str
+        Address with the token, and address with a token that is valid for one request.
+    server : uvicorn.Server
+    listener : socket
+    """
 
     url: str
     url_once: str
@@ -351,14 +398,30 @@ class Serving:
     listener: socket.socket
 
     def run(self) -> None:
-        """Answer until interrupted."""
+        """Answer requests until the process is interrupted."""
         self.server.run(sockets=[self.listener])
 
 
 def prepare(runs: Runs, *, port: int, token: str) -> Serving:
-    """A viewer on 127.0.0.1. port: 0 takes a free one.
+    """Open the port of a viewer on 127.0.0.1.
 
-    Raises: ConfigError [view-port] where the port is taken.
+    Parameters
+    ----------
+    runs : Runs
+        Runs to show.
+    port : int
+        Port; 0 selects a free one.
+    token : str
+        Token that each request must carry.
+
+    Returns
+    -------
+    Serving
+
+    Raises
+    ------
+    ConfigError
+        [view-port]: if the port is in use.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -367,12 +430,13 @@ def prepare(runs: Runs, *, port: int, token: str) -> Serving:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"Port {port} cannot be used ({error.strerror}). Give another --port, or leave it out.", slug="view-port"
+            f"Port {port} cannot be used ({error.strerror}). Set another --port, or remove the option.",
+            slug="view-port",
         ) from None
-    listener.listen()  # a browser that is quicker than the server waits
+    listener.listen()  # so that a browser that connects before the server runs has to wait
     port = listener.getsockname()[1]
-    once = secrets.token_urlsafe(24)
-    app = make_app(runs, token=token, port=port, once=once)
+    one_time_token = secrets.token_urlsafe(24)
+    app = make_app(runs, token=token, port=port, one_time_token=one_time_token)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     address = f"http://{ADDRESS}:{port}/?token="
-    return Serving(address + token, address + once, uvicorn.Server(config), listener)
+    return Serving(address + token, address + one_time_token, uvicorn.Server(config), listener)

@@ -1,6 +1,7 @@
-"""What the viewer shows: runs, found once by name; trials page by page; what a search finds; a run under way.
+"""Provide the data of the viewer: runs, pages of trials, searches, and runs in progress.
 
-A request names a run and never a path. A large run is counted once for a question, then the blocks of the page are read.
+A request names a run and never a path. The trials of a large run are counted once per filter; then only the blocks of a page are
+read.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 from starlette.exceptions import HTTPException
 
-from youden.data.folder.csv_tables import ranking_rows
+from youden.data.folder.csv_tables import to_ranking_rows
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
-from youden.judging.config.judge_files import load_judge_of_run, price
-from youden.judging.question.questions import keys
+from youden.judging.config.judge_files import call_cost, load_judge_of_run
+from youden.judging.question.questions import iter_keys
 from youden.judging.store.answers import open_store_of_folder
 from youden.judging.store.permission import check_store_allowed
 from youden.pipeline.ranking import rank
-from youden.report.data.answer_blocks import trials_on_disk
+from youden.report.data.answer_blocks import open_trials
 from youden.report.data.ranking_tables import RankedAgent, rank_agents
 from youden.report.data.trial_rows import Column, Page, TrialFilter, TrialLine, TrialRows
 from youden.text.printable import printable
@@ -29,153 +30,198 @@ from youden.types import MISSING_REASONS, Completion, Plan, Pool, Verdicts
 from youden.types.pool import Bools, Floats, Positions
 
 
-class _Counted(NamedTuple):
-    """How many fitting rows a block holds of a level of what is sorted by; one entry for each of both that has some."""
+class _SortCounts(NamedTuple):
+    """Number `n` of matching rows per `block` and `value` of the sort column; arrays (n_entries,)."""
 
     block: Positions
-    level: Floats
+    value: Floats
     n: Positions
 
 
-class TrialParts:
-    """All trials of a run that is too large for memory, read one row group at a time.
+class TrialsOnDisk:
+    """Trials of a run that is too large for memory; one block of rows is in memory at a time.
 
-    Answers are sorted as they are shown, to two decimals. That the same two texts got different answers is told by no block
-    alone, so those trials are of the kind that fits them next.
+    Answers are sorted by the two decimals that are shown. Whether the same two texts got different answers cannot be decided
+    within one block, so that such trials are of the next kind that applies.
+
+    Raises: RunFolderError if a file is missing or damaged.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        """Raises: RunFolderError."""
-        source = trials_on_disk(folder)
-        self.plan, self.judge, self._blocks = source.plan, source.asked, source.blocks
-        self._ends = np.cumsum([block.n_rows for block in self._blocks])
-        self._counted: tuple[object, _Counted] | None = None
-        self._open: tuple[int, TrialRows] | None = None
+        source = open_trials(folder)
+        self.plan, self.judge, self._blocks = source.plan, source.calling_judge, source.blocks
+        self._block_ends = np.cumsum([block.n_rows for block in self._blocks])
+        self._counts: tuple[object, _SortCounts] | None = None
+        self._open_block: tuple[int, TrialRows] | None = None
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return int(self._block_ends[-1])
 
     def page(self, chosen: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
-        """The trials from `start` to `stop` among those that fit, sorted by a column. Raises: HTTPException 400."""
+        """Return the trials from position `start` to `stop` among those that match a filter, sorted by a column.
+
+        Raises: HTTPException 400 if trials with different answers are chosen.
+        """
         if chosen.kind == "answers differ":
             raise HTTPException(
                 400,
-                "A run of more than 4 million comparisons is read in blocks, so trials whose answers differ are not gathered. "
-                "Choose an agent and an item instead.",
+                "Trials whose answers differ cannot be selected in a run of more than 4 million comparisons, which is read in "
+                "blocks. Select an agent and an item instead.",
             )
         if by == "row" and chosen == TrialFilter():
-            every = range(len(self))[::-1] if descending else range(len(self))
-            return Page(len(self), tuple(self.line(row) for row in every[start:stop]))
-        block, level, n = self._count(chosen, by)
-        order = np.lexsort((block, -level if descending else level))
+            rows = range(len(self))[::-1] if descending else range(len(self))
+            return Page(len(self), tuple(self.line(row) for row in rows[start:stop]))
+
+        # Entries in the order of the sorted rows: entry e holds the rows ends[e] − n[e] … ends[e].
+        block, value, n = self._count(chosen, by)
+        order = np.lexsort((block, -value if descending else value))
         block, n = block[order], n[order]
         ends = np.cumsum(n)
-        shown = np.flatnonzero((ends > start) & (ends - n < stop))
+        entries = np.flatnonzero((ends > start) & (ends - n < stop))
+
         lines: dict[int, list[TrialLine]] = {}
-        for number in np.unique(block[shown]).tolist():
-            rows = self._rows(number)
-            found = rows.find(chosen, by=by, descending=descending)
-            ends_here = np.cumsum(np.where(block == number, n, 0))
-            for at in shown[block[shown] == number].tolist():
-                mine = found[ends_here[at] - n[at] : ends_here[at]]
-                begin = int(ends[at] - n[at])
-                lines[at] = [rows.line(int(row)) for row in mine[max(start - begin, 0) : stop - begin]]
-        return Page(int(n.sum()), tuple(line for at in shown.tolist() for line in lines[at]))
+        for number in np.unique(block[entries]).tolist():
+            rows_of_block = self._read_block(number)
+            matching = rows_of_block.find(chosen, by=by, descending=descending)
+            ends_in_block = np.cumsum(np.where(block == number, n, 0))
+            for entry in entries[block[entries] == number].tolist():
+                entry_rows = matching[ends_in_block[entry] - n[entry] : ends_in_block[entry]]
+                first = int(ends[entry] - n[entry])
+                page_rows = entry_rows[max(start - first, 0) : stop - first]
+                lines[entry] = [rows_of_block.line(int(row)) for row in page_rows]
+        return Page(int(n.sum()), tuple(line for entry in entries.tolist() for line in lines[entry]))
 
     def line(self, row: int) -> TrialLine:
-        """One trial."""
-        return self._rows(self._block_of(row)).line(row)
+        """Return one trial by its position in the run."""
+        return self._read_block(self._find_block(row)).line(row)
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
-        """The trials' requests in the store; empty where they were not asked there."""
+        """Return the request hashes of trials; empty for a judge that makes no calls."""
         if self.judge is None:
             return [b""] * len(rows)
-        blocks = [self._blocks[self._block_of(row)] for row in rows]
-        return [block.keys_of(np.array([row - block.start]))[0] for block, row in zip(blocks, rows, strict=True)]
+        hashes = []
+        for row in rows:
+            block = self._blocks[self._find_block(row)]
+            hashes.append(block.read_request_hashes(np.array([row - block.start]))[0])
+        return hashes
 
-    def _count(self, chosen: TrialFilter, by: Column) -> _Counted:
-        if self._counted is None or self._counted[0] != (chosen, by):
-            found = [self._levels(number, chosen, by) for number in range(len(self._blocks))]
-            counted = _Counted(*(np.concatenate(column) for column in zip(*found, strict=True)))
-            self._counted = (chosen, by), counted
-        return self._counted[1]
+    def _count(self, chosen: TrialFilter, by: Column) -> _SortCounts:
+        """Count the rows of all blocks, or return the counts of the previous call for the same filter and column."""
+        if self._counts is None or self._counts[0] != (chosen, by):
+            blocks = [self._count_block(number, chosen, by) for number in range(len(self._blocks))]
+            counts = _SortCounts(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+            self._counts = (chosen, by), counts
+        return self._counts[1]
 
-    def _levels(self, number: int, chosen: TrialFilter, by: Column) -> _Counted:
-        value = self._rows(number).values(chosen, by=by)
+    def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
+        values = self._read_block(number).values(chosen, by=by)
         if by == "row":
-            value = np.full(len(value), float(number))
-        level, n = np.unique(value.round(2), return_counts=True)
-        return _Counted(np.full(len(level), number), level, n)
+            values = np.full(len(values), float(number))
+        value, n = np.unique(values.round(2), return_counts=True)
+        return _SortCounts(np.full(len(value), number), value, n)
 
-    def _rows(self, number: int) -> TrialRows:
-        """Those of one block; what was read of the one before is let go."""
-        if self._open is None or self._open[0] != number:
-            if self._open is not None:
-                self._blocks[self._open[0]].clear()
+    def _read_block(self, number: int) -> TrialRows:
+        """Return the rows of a block, and release the block that was read before."""
+        if self._open_block is None or self._open_block[0] != number:
+            if self._open_block is not None:
+                self._blocks[self._open_block[0]].clear()
             block = self._blocks[number]
-            self._open = number, TrialRows(block, self.plan, start=block.start)
-        return self._open[1]
+            self._open_block = number, TrialRows(block, self.plan, start=block.start)
+        return self._open_block[1]
 
-    def _block_of(self, row: int) -> int:
-        return int(np.searchsorted(self._ends, row, side="right"))
+    def _find_block(self, row: int) -> int:
+        return int(np.searchsorted(self._block_ends, row, side="right"))
 
 
-MAX_WORDS = 200
-"""Characters of a search."""
+MAX_SEARCH_LENGTH = 200
+"""Maximum number of characters of a search."""
 MAX_NAMES = 20
-"""Names that are offered at a time."""
+"""Maximum number of names that are suggested."""
 
 
-def named(names: Sequence[str], sought: str) -> frozenset[int] | None:
-    """Positions of the name that reads `sought`, else of all that hold it, in upper or lower case; None where nothing is sought.
+def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
+    """Find the names that equal a search or, if none does, contain it.
 
-    Raises: HTTPException 400 for a search too long.
+    Parameters
+    ----------
+    names : sequence of str
+    search : str
+        Text to search for; case is ignored.
 
-    >>> [sorted(named(("a1", "a10", "b"), sought)) for sought in ("a1", "A", "c")]
+    Returns
+    -------
+    frozenset of int, or None
+        Positions of the names; None if the search is empty.
+
+    Raises
+    ------
+    HTTPException
+        400 if the search is too long.
+
+    Examples
+    --------
+    >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]
     """
-    words = _checked(sought)
-    if not words:
+    text = _normalize_search(search)
+    if not text:
         return None
-    shown = [printable(name).lower() for name in names]
-    exact = frozenset(k for k, name in enumerate(shown) if name == words)
-    return exact or frozenset(k for k, name in enumerate(shown) if words in name)
+    displayed = [printable(name).lower() for name in names]
+    equal = frozenset(k for k, name in enumerate(displayed) if name == text)
+    return equal or frozenset(k for k, name in enumerate(displayed) if text in name)
 
 
-def names_like(names: Sequence[str], sought: str) -> list[str]:
-    """The first names that hold `sought`, as they are shown, those that begin with it ahead.
+def suggest_names(names: Sequence[str], search: str) -> list[str]:
+    """Return the first names that contain a search, as displayed; those that begin with it come first.
 
-    Raises: HTTPException 400 for a search too long.
+    Raises: HTTPException 400 if the search is too long.
 
-    >>> names_like(("ba", "ab", "b"), "b")
+    >>> suggest_names(("ba", "ab", "b"), "b")
     ['ba', 'b', 'ab']
     """
-    words = _checked(sought)
-    found = [name for name in map(printable, names) if words in name.lower()]
-    return sorted(found, key=lambda name: not name.lower().startswith(words))[:MAX_NAMES]
+    text = _normalize_search(search)
+    matching = [name for name in map(printable, names) if text in name.lower()]
+    return sorted(matching, key=lambda name: not name.lower().startswith(text))[:MAX_NAMES]
 
 
-def cells_with(plan: Plan, pool: Pool | None, words: str) -> Bools | None:
-    """bool[K, J]: the cells whose response, agent or item holds these words, in upper or lower case; None for no words.
+def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
+    """Find the cells whose response, agent or item contains a search.
 
-    pool: None where the texts cannot be read, then names alone are searched. Raises: HTTPException 400 for a search too long.
+    Parameters
+    ----------
+    plan : Plan
+    pool : Pool or None
+        If None, only names are searched.
+    search : str
+        Text to search for; case is ignored.
+
+    Returns
+    -------
+    bool array (n_agents, n_items), or None
+        None if the search is empty.
+
+    Raises
+    ------
+    HTTPException
+        400 if the search is too long.
     """
-    sought = _checked(words)
-    if not sought:
+    text = _normalize_search(search)
+    if not text:
         return None
-    agents, items = (np.array([sought in name.lower() for name in names]) for names in (plan.agent_ids, plan.item_ids))
-    held = agents[:, None] | items
+    agents = np.array([text in name.lower() for name in plan.agent_ids])
+    items = np.array([text in name.lower() for name in plan.item_ids])
+    matches = agents[:, None] | items
     if pool is not None:
-        found = np.array([[text is not None and sought in text.lower() for text in row] for row in pool.every])
-        held |= found.reshape(pool.repeats, *held.shape).any(axis=0)
-    return np.asarray(held, dtype=np.bool_)
+        responses = [[response is not None and text in response.lower() for response in row] for row in pool.every]
+        matches |= np.array(responses).reshape(pool.repeats, *matches.shape).any(axis=0)
+    return np.asarray(matches, dtype=np.bool_)
 
 
-def _checked(words: str) -> str:
-    sought = words.strip().lower()
-    if len(sought) > MAX_WORDS:
-        raise HTTPException(400, f"A search is at most {MAX_WORDS} characters long.")
-    return sought
+def _normalize_search(search: str) -> str:
+    text = search.strip().lower()
+    if len(text) > MAX_SEARCH_LENGTH:
+        raise HTTPException(400, f"A search is at most {MAX_SEARCH_LENGTH} characters long.")
+    return text
 
 
 State = Literal["fitted", "under way", "unfinished"]
@@ -183,51 +229,84 @@ State = Literal["fitted", "under way", "unfinished"]
 
 @dataclass(frozen=True)
 class Runs:
-    """Named runs. root: a folder whose subfolders are runs, looked through anew each time; given: runs named by the user."""
+    """Runs of the viewer.
+
+    Attributes
+    ----------
+    root : Path or None
+        Folder whose subfolders are runs; it is searched at each request.
+    paths : tuple of Path
+        Folders of runs that the user named.
+    """
 
     root: Path | None
-    given: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()
 
-    def all(self) -> dict[str, RunFolder]:
-        """Every run by name, in alphabetical order."""
-        paths = list(self.given)
+    def find_all(self) -> dict[str, RunFolder]:
+        """Return all runs by name, in alphabetical order; a duplicate name gets a number."""
+        paths = list(self.paths)
         if self.root is not None and self.root.is_dir():
             paths += [path for path in self.root.iterdir() if _is_run(path)]
-        found: dict[str, RunFolder] = {}
+        runs: dict[str, RunFolder] = {}
         for path in sorted(paths, key=lambda path: path.resolve().name):
             name = path.resolve().name
             number = 2
-            while name in found:
+            while name in runs:
                 name, number = f"{path.resolve().name} ({number})", number + 1
-            found[name] = RunFolder(path)
-        return found
+            runs[name] = RunFolder(path)
+        return runs
 
 
 def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
-    """The runs at `paths`, or all runs in `root` where none is named.
+    """Select the runs of the viewer.
 
-    Raises: RunFolderError [run-missing] for a path that is no run.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Folders of runs.
+    root : Path
+        Folder whose subfolders are used if `paths` is empty.
+
+    Returns
+    -------
+    Runs
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing]: if a path is not the folder of a run.
     """
     for path in paths:
         if not _is_run(path):
             raise RunFolderError(
-                f"There is no run's folder at {path}. Make one with `youden run CONFIG`, or correct the path.",
+                f"There is no run folder at {path}. Run `youden run CONFIG` to make one, or check the path.",
                 slug="run-missing",
             )
     return Runs(None, tuple(paths)) if paths else Runs(root)
 
 
-def state_of(folder: RunFolder) -> State:
-    """Fitted: it has a ranking of its answers; under way: it is planned and has a store to follow; else unfinished."""
-    if folder.has("fit.json") and folder.has("ranking.csv") and not _is_newer(folder, "verdicts.parquet", "fit.json"):
+def get_state(folder: RunFolder) -> State:
+    """Return the state of a run.
+
+    Parameters
+    ----------
+    folder : RunFolder
+
+    Returns
+    -------
+    {"fitted", "under way", "unfinished"}
+        "fitted" if there is a ranking of its answers, "under way" if it has a plan and a config, else "unfinished".
+    """
+    is_fitted = folder.has("fit.json") and folder.has("ranking.csv")
+    if is_fitted and not _is_newer(folder, "verdicts.parquet", "fit.json"):
         return "fitted"
     if folder.has("plan.parquet") and folder.has("config.yaml"):
         return "under way"
     return "unfinished"
 
 
-def stamp(folder: RunFolder) -> tuple[float, ...]:
-    """Changes when the files behind a report do."""
+def get_file_times(folder: RunFolder) -> tuple[float, ...]:
+    """Return the modification times of the files of a report; 0 for missing files."""
     names = ("fit.json", "ranking.csv", "signature.json", "verdicts.parquet", "labels.json", "moves.json")
     return tuple(folder.file(name).stat().st_mtime if folder.has(name) else 0.0 for name in names)
 
@@ -245,9 +324,18 @@ _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 
 @dataclass(frozen=True)
 class LiveState:
-    """A run so far.
+    """State of a run in progress.
 
-    usd: price of the answers that came, None where a price is unknown; why_no_ranking: None where there is one.
+    Attributes
+    ----------
+    n_trials, n_answered, n_missing, n_yes : int
+        Number of trials in all, with an answer, without an answer after a call, and with the answer yes.
+    usd : float or None
+        Price of the answers; None if a price is unknown.
+    ranking : tuple of RankedAgent
+        Ranking by the answers so far; empty if there is none.
+    why_no_ranking : str or None
+        Reason why there is no ranking.
     """
 
     n_trials: int
@@ -260,10 +348,21 @@ class LiveState:
 
 
 class LiveRun:
-    """Follows one run's store. Make it once, `look()` as often as wanted."""
+    """Follows a run in progress through its store.
+
+    Parameters
+    ----------
+    folder : RunFolder
+
+    Raises
+    ------
+    YoudenError
+        If plan, pool or judge cannot be read.
+    RunFolderError
+        [live-no-store]: if the judge makes no calls.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
-        """Raises: YoudenError where plan, pool or judge cannot be read; RunFolderError [live-no-store] for a judge without."""
         config = folder.read_config()
         judge = load_judge_of_run(config)
         if not judge.makes_calls:
@@ -271,60 +370,69 @@ class LiveRun:
                 f"The judge '{judge.name}' makes no calls, so there is nothing to follow. Wait for the run to end.",
                 slug="live-no-store",
             )
-        check_store_allowed(config.store_place)
+        check_store_allowed(config.store_location)
         self._judge = judge
         self._questions = judge.questions()
-        self._store = config.store_place
+        self._store = config.store_location
         self._plan = folder.read_plan()
         self._pool = folder.read_pool()
-        self._rows: dict[str, list[int]] = {}
-        for row, key in keys(self._questions, self._plan):
-            self._rows.setdefault(key, []).append(row)
-        n = len(self._plan)
-        self._answer, self._hard = np.full(n, np.nan), np.full(n, np.nan)
-        self._missing = np.full(n, _CODES["not_asked"], dtype=np.int8)
-        self._usd = np.zeros(n)
+        self._rows_by_key: dict[str, list[int]] = {}
+        for row, key in iter_keys(self._questions, self._plan):
+            self._rows_by_key.setdefault(key, []).append(row)
+        n_trials = len(self._plan)
+        self._answer, self._hard = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
+        self._missing = np.full(n_trials, _CODES["not_asked"], dtype=np.int8)
+        self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
 
-    def look(self) -> LiveState:
-        """The run now. Raises: JudgeError where the store is damaged."""
+    def update(self) -> LiveState:
+        """Read new answers from the store and return the state of the run.
+
+        Raises
+        ------
+        JudgeError
+            If the store is damaged.
+        """
+        unanswered = [key for key, rows in self._rows_by_key.items() if self._missing[rows[0]] != 0]
         try:
             with open_store_of_folder(self._store) as store:
-                outcomes = store.known([key for key, rows in self._rows.items() if self._missing[rows[0]] != 0])
+                outcomes = store.get_outcomes(unanswered)
         except ConfigError:
-            outcomes = {}  # nothing was asked yet, so there is no store
-        before = self._missing.copy()
+            outcomes = {}  # the store is created with the first request
+
+        previous = self._missing.copy()
         for key, outcome in outcomes.items():
-            rows = self._rows[key]
+            rows = self._rows_by_key[key]
             if isinstance(outcome, Completion):
                 reading = self._questions.read(outcome)
                 self._answer[rows], self._hard[rows] = reading.answer, reading.hard
                 self._missing[rows] = _CODES[reading.missing]
-                self._usd[rows[0]] = price(self._judge, outcome.tokens_in, outcome.tokens_out)
+                self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
             else:
                 self._missing[rows] = _CODES["failed"]
-        if self._state is None or (before != self._missing).any():
-            self._state = self._summed_up()
+        if self._state is None or (previous != self._missing).any():
+            self._state = self._compute_state()
         return self._state
 
-    def _summed_up(self) -> LiveState:
-        came = self._missing != _CODES["not_asked"]
-        answered = self._missing == 0
-        ranking, why_not = self._rank()
+    def _compute_state(self) -> LiveState:
+        is_done = self._missing != _CODES["not_asked"]
+        is_answered = self._missing == 0
+        ranking, reason = self._rank()
         return LiveState(
             n_trials=len(self._plan),
-            n_answered=int(answered.sum()),
-            n_missing=int((came & ~answered).sum()),
+            n_answered=int(is_answered.sum()),
+            n_missing=int((is_done & ~is_answered).sum()),
             n_yes=int((self._hard == 1).sum()),
             usd=None if np.isnan(self._usd).any() else float(self._usd.sum()),
             ranking=ranking,
-            why_no_ranking=why_not,
+            why_no_ranking=reason,
         )
 
     def _rank(self) -> tuple[tuple[RankedAgent, ...], str | None]:
+        """Return the ranking, and the reason if there is none."""
         if not (self._missing == 0).any():
-            return (), "No answer has come yet."
-        result = Verdicts(
+            return (), "No trial has an answer yet."
+        verdicts = Verdicts(
             self._plan,
             self._answer.copy(),
             self._hard.copy(),
@@ -332,7 +440,7 @@ class LiveRun:
             judge={"name": self._judge.name},
         )
         try:
-            table = rank(result)
+            table = rank(verdicts)
         except YoudenError as error:
             return (), str(error)
-        return rank_agents(ranking_rows(table), self._pool), None
+        return rank_agents(to_ranking_rows(table), self._pool), None

@@ -1,14 +1,13 @@
-"""What answers to trials of known truth say of a judge, and whether it is worth its calls: the measures, the rule and
-its bounds.
+"""Measure a judge on trials with known answers, and decide whether it is worth its calls.
 
-A judge passes on this pool, or it does not: nothing is said of other pools, and a judge that agrees with no one never
+A judge passes on one pool; nothing follows for other pools. It passes if every confidence interval is on the right side of its
+bound, and fails if an estimate is on the wrong side; otherwise the outcome is "not sure". A judge that always answers no never
 passes.
 
-It passes where every interval lies wholly on the right side of its bound. It fails where an estimate is on the wrong
-side. In between it is not sure. The bounds lie between what useless judges reach and what real ones do. A constant, a
-coin and a judge by length have J near 0 (by length at most .07 on SAMSum), most of them with FPR .3 to 1.
-GPT-4o-mini's graded answers on SAMSum, only full grades as yes, have J .39, whose interval at 150 calls begins at .21
-in the median, and FPR near 0; `lexical` has J .8 to .9, FPR .04 to .13.
+The bounds are between the values of useless and of real judges. A constant judge, a coin and a judge by length have J near 0 (by
+length at most .07 on SAMSum), and most of them have an FPR of .3 to 1. GPT-4o-mini's graded answers on SAMSum, with only full
+grades as yes, have J .39, whose interval at 150 calls has a median lower bound of .21, and an FPR near 0; `lexical` has J .8 to
+.9 and FPR .04 to .13.
 """
 
 from __future__ import annotations
@@ -22,22 +21,43 @@ from typing import Literal
 import numpy as np
 
 from youden.stats.base.metrics import Metric
-from youden.stats.base.proportions import Proportion, difference, paired_difference, proportion
+from youden.stats.base.proportions import Proportion, independent_difference, paired_difference, proportion
 from youden.types import MISSING_REASONS, Finding, Verdicts
 from youden.types.finding import Severity
 from youden.types.pool import Bools, Floats, Ids, Positions
-from youden.workflows.calibration_trials import ARMS, KINDS, Kind, KnownTruth
+from youden.workflows.calibration_trials import GROUPS, KINDS, CalibrationTrials, Kind
 
 
 @dataclass(frozen=True)
 class Measures:
-    """A judge's yes-or-no answers against what is known. Intervals are at 95 %; NaN where nothing was answered.
+    """Measures of a judge's yes-or-no answers to trials with known answers.
 
-    tpr, fpr, j: yeses on random paired and independent trials of the run, and their difference, Youden's J.
-    yes: share of yeses by kind of trial. length_j: J on the trials in which length speaks against the truth.
-    changed: pairs whose answer changed with the order of the texts; changed_again: trials whose answer changed when asked again;
-    beyond: the one less the other. longer_first: share of yeses with the longer text first less with the shorter one first.
-    missing: arm → reason → how many. no_answer: trials without an answer, of all.
+    Intervals are at 95 %; values are NaN if no trial was answered.
+
+    Attributes
+    ----------
+    tpr, fpr : Proportion
+        Yes rates on random paired and on random independent trials of the run.
+    j : Metric
+        Youden's J, TPR − FPR.
+    yes : mapping of str to Proportion
+        Yes rate by kind of trial.
+    copies : Proportion
+        Yes rate on responses against themselves or their clones.
+    length_j : Metric
+        J on trials in which the lengths of the texts suggest the wrong answer.
+    changed : Proportion
+        Share of pairs of texts whose answer changes with their order.
+    changed_again : Proportion
+        Share of trials whose answer changes if the same request is sent again.
+    beyond : Metric
+        `changed` minus `changed_again`.
+    longer_first : Metric
+        Yes rate with the longer text first minus yes rate with the shorter text first.
+    missing : mapping of str to mapping of str to int
+        Number of missing answers by group of trials and reason.
+    no_answer : Proportion
+        Share of all trials without an answer.
     """
 
     tpr: Proportion
@@ -56,8 +76,17 @@ class Measures:
 
 @dataclass(frozen=True)
 class Bill:
-    """seconds_median, seconds_p95: of a call, when it was made; None where none was timed. usd: spent now; usd_per_1000: what a
-    thousand such calls cost; both None where a price is unknown."""
+    """Time and cost of the calls of a judge.
+
+    Attributes
+    ----------
+    seconds_median, seconds_p95 : float or None
+        Seconds per call, when it was made; None if no call was timed.
+    usd : float or None
+        USD spent in this process.
+    usd_per_1000 : float or None
+        USD per thousand such calls; None if a price is unknown.
+    """
 
     seconds_median: float | None
     seconds_p95: float | None
@@ -65,73 +94,97 @@ class Bill:
     usd_per_1000: float | None
 
 
-def measure(known: KnownTruth, result: Verdicts) -> Measures:
-    """What the answers to `known.plan` say of who gave them."""
-    yes = {kind: _share(result.hard[known.rows(kind)]) for kind in KINDS}
-    reversed_, again = known.rows("reversed"), known.rows("again")
-    changed = _changes(result.hard, known.of[reversed_], reversed_)
-    changed_again = _changes(result.hard, known.of[again], again)
+def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
+    """Measure a judge by its answers to trials with known answers.
+
+    Parameters
+    ----------
+    trials : CalibrationTrials
+        The trials.
+    result : Verdicts
+        The judge's answers to `trials.plan`.
+
+    Returns
+    -------
+    Measures
+        Rates with 95 % intervals.
+    """
+    hard = result.hard
+    yes = {kind: _compute_yes_rate(hard[trials.rows(kind)]) for kind in KINDS}
+    reversed_rows, again_rows = trials.rows("reversed"), trials.rows("again")
+    order_flips = _compute_flip_rate(hard, trials.original[reversed_rows], reversed_rows)
+    retest_flips = _compute_flip_rate(hard, trials.original[again_rows], again_rows)
+    n_missing = int((~result.answered).sum())
     return Measures(
         tpr=yes["paired"],
         fpr=yes["independent"],
-        j=difference(yes["paired"], yes["independent"]),
+        j=independent_difference(yes["paired"], yes["independent"]),
         yes=yes,
-        copies=_share(result.hard[known.rows("itself", "clone")]),
-        length_j=difference(yes["uneven"], yes["even"]),
-        changed=changed,
-        changed_again=changed_again,
-        beyond=difference(changed, changed_again),
-        longer_first=_longer_first(known, result.hard, reversed_),
-        missing={arm: _reasons(result, known.rows_of_arm(arm)) for arm in ARMS},
-        no_answer=proportion(int((~result.answered).sum()), len(result)),
+        copies=_compute_yes_rate(hard[trials.rows("itself", "clone")]),
+        length_j=independent_difference(yes["uneven"], yes["even"]),
+        changed=order_flips,
+        changed_again=retest_flips,
+        beyond=independent_difference(order_flips, retest_flips),
+        longer_first=_compare_longer_first(trials, hard, reversed_rows),
+        missing={group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS},
+        no_answer=proportion(n_missing, len(result)),
     )
 
 
-def _share(hard: Floats) -> Proportion:
+def _compute_yes_rate(hard: Floats) -> Proportion:
+    """Compute the share of yes among 0/1 answers, float array (n,), NaN if missing."""
     answered = hard[~np.isnan(hard)]
     return proportion(int((answered == 1).sum()), len(answered))
 
 
-def _changes(hard: Floats, before: Ids, after: Positions) -> Proportion:
-    both = ~np.isnan(hard[before]) & ~np.isnan(hard[after])
-    return proportion(int((hard[before] != hard[after])[both].sum()), int(both.sum()))
+def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Proportion:
+    """Compute the share of repeated trials whose answer differs from that of the original; rows as int arrays (n,)."""
+    is_answered = ~np.isnan(hard[originals]) & ~np.isnan(hard[repeats])
+    is_flipped = (hard[originals] != hard[repeats])[is_answered]
+    return proportion(int(is_flipped.sum()), int(is_answered.sum()))
 
 
-def _longer_first(known: KnownTruth, hard: Floats, after: Positions) -> Metric:
-    """Pairs of texts that are equally long say nothing of it and are left out."""
-    before, texts, plan = known.of[after], known.pool.texts, known.plan
-    one, two = (
-        np.array([len(text) for text in texts[agent[before], plan.item[before]]], dtype=np.int64)
-        for agent in (plan.first, plan.second)
-    )
-    longer = np.where(one > two, hard[before], hard[after])
-    shorter = np.where(one > two, hard[after], hard[before])
-    said: Bools = (one != two) & ~np.isnan(longer) & ~np.isnan(shorter)
-    return paired_difference(int((longer > shorter)[said].sum()), int((longer < shorter)[said].sum()), int(said.sum()))
+def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows: Positions) -> Metric:
+    """Compare yes rates with the longer and with the shorter text first, over pairs of texts of different length."""
+    plan, texts = trials.plan, trials.pool.texts
+    original_rows = trials.original[reversed_rows]
+    item = plan.item[original_rows]
+    first_length = np.array([len(text) for text in texts[plan.first[original_rows], item]], dtype=np.int64)
+    second_length = np.array([len(text) for text in texts[plan.second[original_rows], item]], dtype=np.int64)
+
+    is_first_longer = first_length > second_length
+    longer = np.where(is_first_longer, hard[original_rows], hard[reversed_rows])
+    shorter = np.where(is_first_longer, hard[reversed_rows], hard[original_rows])
+    is_used: Bools = (first_length != second_length) & ~np.isnan(longer) & ~np.isnan(shorter)
+    n_longer_only = int((longer > shorter)[is_used].sum())
+    n_shorter_only = int((longer < shorter)[is_used].sum())
+    return paired_difference(n_longer_only, n_shorter_only, int(is_used.sum()))
 
 
-def _reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
+def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
+    """Count the missing answers of some rows by reason."""
     counts = np.bincount(result.missing[rows], minlength=len(MISSING_REASONS)).tolist()
     return {reason: n for reason, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
 
 
-LEAST_J = 0.1
-MOST_FPR = 0.3
-LEAST_COPIES = 0.5
-MOST_TEMPLATES = 0.5
-MOST_MISSING = 0.05
+MIN_J = 0.1
+MAX_FPR = 0.3
+MIN_COPY_YES_RATE = 0.5
+MAX_TEMPLATE_YES_RATE = 0.5
+MAX_MISSING_RATE = 0.05
 
 RULE = (
-    f"go where 95 % intervals lie wholly on the right side: J above {LEAST_J:g}, FPR below {MOST_FPR:g}, yes to copies (a "
-    f"response against itself or its clone) above {LEAST_COPIES:g}, yes to a template below {MOST_TEMPLATES:g}, missing answers "
-    f"below {MOST_MISSING:g}; and J does not lie below 0 where length speaks against the truth"
+    f"go if every 95 % interval is entirely on the right side of its bound: J above {MIN_J:g}, FPR below {MAX_FPR:g}, yes rate "
+    f"on copies (a response against itself or its clone) above {MIN_COPY_YES_RATE:g}, yes rate on a template below "
+    f"{MAX_TEMPLATE_YES_RATE:g}, missing answers below {MAX_MISSING_RATE:g}; and J is not significantly below 0 on trials whose "
+    "lengths suggest the wrong answer"
 )
 
-MOST_TIMES = 10.0
-"""Where even so many times the calls would settle nothing, a rate is too near to its bound, and no number is named."""
+MAX_CALLS_FACTOR = 10.0
+"""Maximum factor on the number of calls; if more are needed, a rate is too close to its bound to recommend a number."""
 
-_POWER = ((1.9599640 + 0.8416212) / 1.9599640) ** 2
-"""How many times the calls that would settle a rule at the measured rates settle it four times in five."""
+_POWER_FACTOR = ((1.9599640 + 0.8416212) / 1.9599640) ** 2
+"""((z₀.₉₇₅ + z₀.₈) / z₀.₉₇₅)²: factor from the calls that decide at the measured rates to those with a power of 80 %."""
 
 Outcome = Literal["go", "not sure", "no-go"]
 
@@ -141,9 +194,18 @@ _OUTCOMES: dict[Severity, Outcome] = {"failed": "no-go", "warning": "not sure", 
 
 @dataclass(frozen=True)
 class Verdict:
-    """rules: what each part of the rule found, of the severity failed, warning (it is not sure) or ok. outcome: the worst of
-    them. calls: how many in all would settle it four times in five at the measured rates, where it is not sure; None where no
-    reasonable number would."""
+    """Decision on a judge.
+
+    Attributes
+    ----------
+    outcome : {"go", "not sure", "no-go"}
+        The decision, which follows from the most severe finding.
+    rules : tuple of Finding
+        Result of each criterion; its severity is "failed", "warning" (undecided) or "ok".
+    calls : int or None
+        If the outcome is "not sure": the number of calls in all that decides with a power of 80 % at the measured rates; None if
+        it would be unreasonably large.
+    """
 
     outcome: Outcome
     rules: tuple[Finding, ...]
@@ -151,72 +213,102 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Bound:
-    """A share or difference that has to lie above a bound, or below it. at: with so many times the calls at the same rates."""
+class _Criterion:
+    """A measure and the bound that it must exceed (`is_minimum`) or stay below.
+
+    `estimate_at(factor)` is the estimate with `factor` times as many calls at the same rates.
+    """
 
     slug: str
-    what: str
+    name: str
     bound: float
-    above: bool
-    at: Callable[[float], Metric | Proportion]
+    is_minimum: bool
+    estimate_at: Callable[[float], Metric | Proportion]
 
-    def clears(self, times: float) -> bool:
-        found = self.at(times)
-        return found.low > self.bound if self.above else found.high < self.bound
+    def is_met(self, factor: float) -> bool:
+        estimate = self.estimate_at(factor)
+        return estimate.low > self.bound if self.is_minimum else estimate.high < self.bound
 
-    def times(self) -> float:
-        """How many times the calls would clear the bound at the same rates; infinite beyond MOST_TIMES."""
-        times = 1.0
-        while not self.clears(times):
-            times *= 1.05
-            if times > MOST_TIMES:
+    def find_factor(self) -> float:
+        """Find the factor on the number of calls that meets the criterion at the same rates; infinite if above the maximum."""
+        factor = 1.0
+        while not self.is_met(factor):
+            factor *= 1.05
+            if factor > MAX_CALLS_FACTOR:
                 return math.inf
-        return times
+        return factor
 
-    def found(self) -> Finding:
-        now, asked = self.at(1.0), f"{'above' if self.above else 'below'} {self.bound:g}"
-        if math.isnan(now.value):
-            said = f"{self.what} is unknown, for nothing was answered (has to be {asked})"
-            return Finding(self.slug, said, severity="failed")
-        right = now.value > self.bound if self.above else now.value < self.bound
+    def evaluate(self) -> Finding:
+        estimate, target = self.estimate_at(1.0), f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
+        if math.isnan(estimate.value):
+            message = f"{self.name} is unknown, because no trial was answered (must be {target})"
+            return Finding(self.slug, message, severity="failed")
+
+        is_right_side = estimate.value > self.bound if self.is_minimum else estimate.value < self.bound
+        severity: Severity = "failed"
+        if is_right_side:
+            severity = "ok" if self.is_met(1.0) else "warning"
         return Finding(
             self.slug,
-            f"{self.what} {now.value:.2f} [{now.low:.2f}, {now.high:.2f}] (has to be {asked})",
-            severity="failed" if not right else "ok" if self.clears(1.0) else "warning",
-            facts={"value": now.value, "low": now.low, "high": now.high, "bound": self.bound},
+            f"{self.name} {estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}] (must be {target})",
+            severity=severity,
+            facts={"value": estimate.value, "low": estimate.low, "high": estimate.high, "bound": self.bound},
         )
 
 
 def decide(measures: Measures, *, n_calls: int) -> Verdict:
-    """The rule applied to a judge that was asked `n_calls` times."""
+    """Decide whether a judge passes the calibration.
+
+    Parameters
+    ----------
+    measures : Measures
+        Measures of the judge.
+    n_calls : int
+        Number of calls that they rest on.
+
+    Returns
+    -------
+    Verdict
+        The outcome, the result of each criterion, and the number of calls to make if the outcome is "not sure".
+    """
     tpr, fpr = measures.tpr, measures.fpr
-    shares = (
-        ("fpr", "FPR", MOST_FPR, False, fpr),
-        ("copies", "yes to copies", LEAST_COPIES, True, measures.copies),
-        ("template", "yes to a template", MOST_TEMPLATES, False, measures.yes["template"]),
-        ("missing", "missing answers", MOST_MISSING, False, measures.no_answer),
+    rates = (
+        ("fpr", "FPR", MAX_FPR, False, fpr),
+        ("copies", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copies),
+        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
+        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
     )
-    bounds = [
-        _Bound("j", "J", LEAST_J, True, lambda times: difference(_times(tpr, times), _times(fpr, times))),
-        *(_Bound(slug, what, bound, above, partial(_times, share)) for slug, what, bound, above, share in shares),
-    ]
-    rules = (*(bound.found() for bound in bounds), _by_length(measures.length_j))
-    outcome = next(_OUTCOMES[worst] for worst in _OUTCOMES if any(rule.severity == worst for rule in rules))
+
+    def estimate_j(factor: float) -> Metric:
+        return independent_difference(_scale_counts(tpr, factor), _scale_counts(fpr, factor))
+
+    criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
+    for slug, name, bound, is_minimum, rate in rates:
+        criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
+
+    rules = (*(criterion.evaluate() for criterion in criteria), _evaluate_length(measures.length_j))
+    severities = {rule.severity for rule in rules}
+    outcome = next(_OUTCOMES[severity] for severity in _OUTCOMES if severity in severities)
     if outcome != "not sure":
         return Verdict(outcome, rules)
-    times = max(bound.times() for bound in bounds) * _POWER
-    return Verdict(outcome, rules, math.ceil(n_calls * times) if times < math.inf else None)
+    factor = max(criterion.find_factor() for criterion in criteria) * _POWER_FACTOR
+    return Verdict(outcome, rules, math.ceil(n_calls * factor) if factor < math.inf else None)
 
 
-def _by_length(found: Metric) -> Finding:
-    """One-sided: 10 and 10 trials can show a judge by length, whose J is near −1 there, and not that another is free of it."""
+def _evaluate_length(length_j: Metric) -> Finding:
+    """Evaluate J on trials in which length suggests the wrong answer; it fails only if J is significantly below 0.
+
+    At 150 calls, 10 trials of each kind can reveal a judge by length, whose J is near −1, but cannot clear another judge.
+    """
     return Finding(
         "length",
-        f"J {found.value:.2f} [{found.low:.2f}, {found.high:.2f}] where length speaks against the truth (may not lie below 0)",
-        severity="failed" if found.high < 0 else "ok",
-        facts={"value": found.value, "low": found.low, "high": found.high},
+        f"J {length_j.value:.2f} [{length_j.low:.2f}, {length_j.high:.2f}] on trials whose lengths suggest the "
+        "wrong answer (must not be significantly below 0)",
+        severity="failed" if length_j.high < 0 else "ok",
+        facts={"value": length_j.value, "low": length_j.low, "high": length_j.high},
     )
 
 
-def _times(share: Proportion, times: float) -> Proportion:
-    return proportion(share.n_yes * times, share.n * times, level=share.level)
+def _scale_counts(rate: Proportion, factor: float) -> Proportion:
+    """Estimate the same rate from `factor` times as many trials."""
+    return proportion(rate.n_yes * factor, rate.n * factor, level=rate.level)

@@ -1,4 +1,7 @@
-"""Trials whose truth is known by construction, from a run's own plan and beside it."""
+"""Draw trials whose correct answer is known, to calibrate a judge.
+
+Most of them are trials of the run's own plan, so that the run finds their answers in the store.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.independent import characters, pooled
-from youden.streams import own_stream, stream
+from youden.protocol.independent import count_characters, draw_pooled_trials
+from youden.streams import standalone_stream, stream
 from youden.text.transforms import Step, apply_steps
 from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Pool, Trials
 from youden.types.planning import Asked, Split
@@ -20,194 +23,251 @@ from youden.types.trials import ASKED, PROBE
 Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
 
 
-class KnownAnswer(NamedTuple):
-    """of_150: how many of 150 calls are of a kind, of more or fewer in proportion; says: what is asked, and the true answer."""
+class KindDetails(NamedTuple):
+    """Number of trials of a kind per 150 calls, the group in which missing answers are counted, and a description."""
 
-    of_150: int
-    arm: str
-    says: str
+    per_150_calls: int
+    group: str
+    description: str
 
 
-MEANS: dict[Kind, KnownAnswer] = {
-    "paired": KnownAnswer(36, "paired", "two agents on one item, at random from the run's plan: yes"),
-    "reversed": KnownAnswer(36, "paired", "the same, the other text first: yes"),
-    "again": KnownAnswer(10, "paired", "the same, asked once more: yes"),
-    "independent": KnownAnswer(30, "independent", "two agents on two items: no"),
-    "uneven": KnownAnswer(10, "paired", "two agents on one item, of most unlike length: yes"),
-    "even": KnownAnswer(10, "independent", "two agents on two items, long and of most alike length: no"),
-    "itself": KnownAnswer(6, "planted", "a response against itself: yes"),
-    "clone": KnownAnswer(6, "planted", "a response against its sentences in another order, as a list: yes"),
-    "template": KnownAnswer(6, "planted", "a response against a text that says nothing of any item: no"),
+KIND_DETAILS: dict[Kind, KindDetails] = {
+    "paired": KindDetails(36, "paired", "two agents on one item, at random from the run's plan: yes"),
+    "reversed": KindDetails(36, "paired", "the same, the other text first: yes"),
+    "again": KindDetails(10, "paired", "the same request once more: yes"),
+    "independent": KindDetails(30, "independent", "two agents on two items: no"),
+    "uneven": KindDetails(10, "paired", "two agents on one item, with the most different lengths: yes"),
+    "even": KindDetails(10, "independent", "two agents on two items, long texts with the most similar lengths: no"),
+    "itself": KindDetails(6, "planted", "a response against itself: yes"),
+    "clone": KindDetails(6, "planted", "a response against its sentences in another order, as a list: yes"),
+    "template": KindDetails(6, "planted", "a response against a text that is about no item: no"),
 }
-KINDS = tuple(MEANS)
-ARMS = tuple(dict.fromkeys(one.arm for one in MEANS.values()))
+KINDS = tuple(KIND_DETAILS)
+GROUPS = tuple(dict.fromkeys(details.group for details in KIND_DETAILS.values()))
 
-LEAST = 10
-"""Paired and independent trials without which nothing can be said of a judge."""
+MIN_TRIALS = 10
+"""Minimum number of paired, and of independent, trials for a calibration."""
 
-_MORE = 400
-"""Independent trials drawn beside a run's own, for where it has too few."""
-_CHOICE = 30
-"""Trials by length are chosen among the run's own alone where it has at least so many, else among those drawn beside it too."""
-_CLONE = (Step("reorder"), Step("bullets"))
+_N_EXTRA_INDEPENDENT = 400
+"""Independent trials that are drawn in addition to those of the run, which may have too few."""
+_MIN_BALANCED_POOL = 30
+"""Number of trials of the run from which on "even" trials are selected from these alone, without the additional ones."""
+_CLONE_STEPS = (Step("reorder"), Step("bullets"))
 
 
 @dataclass(frozen=True, eq=False)
-class KnownTruth(ReadOnly):
-    """A calibration's trials.
+class CalibrationTrials(ReadOnly):
+    """Trials with known answers.
 
-    plan: all of them; pool: the run's, with two planted agents after its own where they are asked about.
-    kind: int8[N], index into KINDS. of: int32[N], the row that a reversed trial or one asked again repeats, −1 elsewhere.
-    in_run: bool[N], whether the run's plan asks the same. most: calls that could be made of this plan.
+    Attributes
+    ----------
+    plan : Plan
+        The trials. Its pool is that of the run and two planted agents, which have texts only on the items of their trials.
+    kind : int8 array (n_trials,)
+        Index of the kind of each trial in `KINDS`.
+    original : int32 array (n_trials,)
+        Row of the paired trial that a "reversed" or "again" trial repeats; −1 for other kinds.
+    in_run : bool array (n_trials,)
+        Whether the run's plan has the same trial.
+    max_calls : int
+        Largest calibration that this run's plan allows.
     """
 
     plan: Plan
     kind: Codes
-    of: Ids
+    original: Ids
     in_run: Bools
-    most: int
+    max_calls: int
 
     @property
     def pool(self) -> Pool:
+        """Pool of the run, with the planted agents."""
         return self.plan.pool
 
     def rows(self, *kinds: Kind) -> Positions:
-        """Positions of the trials of these kinds, ascending."""
+        """Return the positions of the trials of these kinds, ascending."""
         return np.flatnonzero(np.isin(self.kind, [KINDS.index(kind) for kind in kinds]))
 
-    def rows_of_arm(self, arm: str) -> Positions:
-        """Positions of the trials of an arm, planted ones being one by themselves."""
-        return self.rows(*(kind for kind in KINDS if MEANS[kind].arm == arm))
+    def rows_in_group(self, group: str) -> Positions:
+        """Return the positions of the trials of a group ("paired", "independent" or "planted"), ascending."""
+        return self.rows(*(kind for kind in KINDS if KIND_DETAILS[kind].group == group))
 
 
-def draw_known_truth(plan: Plan, *, calls: int, seed: int) -> KnownTruth:
-    """About `calls` trials in the proportions of MEANS, drawn from `plan` where it has them; fewer where the pool is small.
+def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> CalibrationTrials:
+    """Draw trials with known answers, from the run's own trials as far as possible.
 
-    Paired and independent trials are simple random samples of the plan's, no pair of agents twice on an item and no probe among
-    them; more calls contain the trials of fewer. Planted texts are made of responses at least as long as the median one.
+    Parameters
+    ----------
+    plan : Plan
+        Plan of the run.
+    calls : int
+        Number of trials, divided as in `KIND_DETAILS`; fewer are drawn from a small pool.
+    seed : int
+        Seed of the draws. A larger calibration contains the trials of a smaller one with the same seed.
 
-    Raises: PlanError [calibrate-small] under 10 paired or independent trials.
+    Returns
+    -------
+    CalibrationTrials
+        "paired" and "independent" trials are random samples of those of the plan, without probes and without a second
+        comparison of two agents on an item. Planted texts are made of responses of at least median length.
+
+    Raises
+    ------
+    PlanError
+        [calibrate-small] if there are fewer than 10 paired or 10 independent trials.
     """
     rng, pool = stream("known truth", seed), plan.pool
-    n = {kind: round(calls * means.of_150 / 150) for kind, means in MEANS.items()}
+    n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
-    shortest, middle = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
-    paired, uneven = _parted(_distinct_pairs(plan, rng.permutation(np.flatnonzero(plan.arm == PAIRED))))
-    independent, even = _parted(rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & (plan.role != PROBE))))
-    drawn_from = _with_more_independent(plan, stream("known independent trials", seed))
-    more = np.arange(len(plan), len(drawn_from))
-    independent = np.append(independent, more[0::2])
-    if len(even) < _CHOICE:
-        even = np.append(even, more[1::2])
-    # texts under the lower quartile may say too little for anybody; long ones of two items are what a judge by length mistakes
-    uneven = _by_length(drawn_from, uneven, length, least=shortest, unlike=True)
-    even = _by_length(drawn_from, even, length, least=middle, unlike=False)
-    drawn = plan.trials.take(paired[: n["paired"]])
-    turned, again = (drawn.take(slice(n[kind])) for kind in ("reversed", "again"))
-    parts: dict[Kind, Trials] = {
+    lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
+
+    all_paired = rng.permutation(np.flatnonzero(plan.arm == PAIRED))
+    paired, uneven = _split_in_two(_drop_repeated_pairs(plan, all_paired))
+    all_independent = rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & (plan.role != PROBE)))
+    independent, even = _split_in_two(all_independent)
+    extended = _add_independent(plan, stream("known independent trials", seed))
+    extra = np.arange(len(plan), len(extended))
+    independent = np.append(independent, extra[0::2])
+    if len(even) < _MIN_BALANCED_POOL:
+        even = np.append(even, extra[1::2])
+
+    # a text below the lower quartile may be too short to recognize; a judge by length takes two long texts for one item
+    uneven = _sort_by_length_ratio(extended, uneven, length, min_length=lower_quartile, largest_first=True)
+    even = _sort_by_length_ratio(extended, even, length, min_length=median, largest_first=False)
+    drawn = plan.trials.take(paired[: n_wanted["paired"]])
+    trials_by_kind: dict[Kind, Trials] = {
         "paired": drawn,
-        "reversed": turned.turned(),
-        "again": again,
-        "independent": drawn_from.trials.take(independent[: n["independent"]]),
-        "uneven": plan.trials.take(uneven[: n["uneven"]]),
-        "even": drawn_from.trials.take(even[: n["even"]]),
-        **_planted(pool, length >= max(1.0, middle), n, stream("planted texts", seed)),
+        "reversed": drawn.take(slice(n_wanted["reversed"])).turned(),
+        "again": drawn.take(slice(n_wanted["again"])),
+        "independent": extended.trials.take(independent[: n_wanted["independent"]]),
+        "uneven": plan.trials.take(uneven[: n_wanted["uneven"]]),
+        "even": extended.trials.take(even[: n_wanted["even"]]),
+        **_draw_planted(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
-    kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(parts[name]) for name in KINDS])
-    n_paired, n_independent = (int((kind == KINDS.index(name)).sum()) for name in ("paired", "independent"))
-    if min(n_paired, n_independent) < LEAST:
+
+    n_paired, n_independent = len(drawn), len(trials_by_kind["independent"])
+    if min(n_paired, n_independent) < MIN_TRIALS:
         raise PlanError(
-            f"The pool '{pool.name}' is too small to calibrate a judge on: its run has {n_paired} paired and {n_independent} "
-            f"independent trials to draw from, and {LEAST} of each are the least. "
-            "Add agents or items, raise the run's calls, or calibrate on a larger pool of the same kind.",
+            f"The pool '{pool.name}' is too small to calibrate a judge: got {n_paired} paired and {n_independent} independent "
+            f"trials, at least {MIN_TRIALS} of each are needed. "
+            "Add agents or items, set more calls for the run, or calibrate on a larger pool of the same kind.",
             slug="calibrate-small",
         )
-    augmented = _with_planted(pool, parts["clone"], parts["template"])
-    asked = _as_plan(plan, augmented, [parts[name] for name in KINDS], kind)
-    return KnownTruth(
-        plan=asked,
+    kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(trials_by_kind[name]) for name in KINDS])
+    extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
+    trials = [trials_by_kind[name] for name in KINDS]
+    calibration_plan = _make_plan(plan, extended_pool, trials, kind)
+    max_paired = len(paired) // KIND_DETAILS["paired"].per_150_calls
+    max_independent = len(independent) // KIND_DETAILS["independent"].per_150_calls
+    return CalibrationTrials(
+        plan=calibration_plan,
         kind=kind,
-        of=_repeats(kind),
-        in_run=_also_in(plan, asked),
-        most=150 * min(len(paired) // MEANS["paired"].of_150, len(independent) // MEANS["independent"].of_150),
+        original=_find_originals(kind),
+        in_run=_is_in_plan(plan, calibration_plan),
+        max_calls=150 * min(max_paired, max_independent),
     )
 
 
-def _parted(rows: Positions) -> tuple[Positions, Positions]:
-    """One half for random trials, the other to choose from by length, so that the random ones stay random."""
-    return rows[: -(-len(rows) // 2)], rows[-(-len(rows) // 2) :]
+def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
+    """Split rows into one half for random trials and one to select from by length, so that the random ones stay random."""
+    n_first = -(-len(rows) // 2)
+    return rows[:n_first], rows[n_first:]
 
 
-def _with_more_independent(plan: Plan, rng: np.random.Generator) -> Plan:
-    """The plan with independent trials after its own, for where it has too few."""
-    return replace(plan, trials=Trials.concat([plan.trials, pooled(plan.pool.present, _MORE, rng)]))
+def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
+    extra = draw_pooled_trials(plan.pool.present, _N_EXTRA_INDEPENDENT, rng)
+    return replace(plan, trials=Trials.concat([plan.trials, extra]))
 
 
-def _distinct_pairs(plan: Plan, rows: Positions) -> Positions:
-    """`rows` in their order without those that compare two agents a second time on an item."""
-    low, high = np.minimum(plan.first, plan.second)[rows], np.maximum(plan.first, plan.second)[rows]
-    _, kept = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)
-    return rows[np.sort(kept)]
+def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
+    """Drop rows that compare two agents a second time on an item. rows : int array (n_rows,); the order stays"""
+    low = np.minimum(plan.first, plan.second)[rows]
+    high = np.maximum(plan.first, plan.second)[rows]
+    _, first_rows = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)
+    return rows[np.sort(first_rows)]
 
 
-def _repeats(kind: Codes) -> Ids:
-    """int32[N]: the paired trial, which stand at the plan's start, that a reversed one or one asked again repeats; else −1."""
-    of = np.full(len(kind), -1, dtype=np.int32)
+def _find_originals(kind: Codes) -> Ids:
+    """Return the row of the paired trial that each trial repeats, int32 array (n_trials,), −1 if none.
+
+    The paired trials are the first rows, and both kinds of repetition repeat them in this order.
+    """
+    original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "again"):
         rows = np.flatnonzero(kind == KINDS.index(name))
-        of[rows] = np.arange(len(rows))
-    return of
+        original[rows] = np.arange(len(rows))
+    return original
 
 
-def _by_length(plan: Plan, rows: Positions, length: Floats, *, least: float, unlike: bool) -> Positions:
-    """`rows` whose texts are most unlike, or most alike, in length first; those with a text under `least` characters last."""
-    other = np.where(plan.other_item[rows] >= 0, plan.other_item[rows], plan.item[rows])
-    one, two = length[plan.first[rows], plan.item[rows]], length[plan.second[rows], other]
-    ratio = np.abs(np.log((one + 1) / (two + 1)))
-    return rows[np.lexsort([-ratio if unlike else ratio, np.minimum(one, two) < least])]
+def _sort_by_length_ratio(
+    plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
+) -> Positions:
+    """Sort rows of a plan by the ratio of the lengths of their texts; those with a text below `min_length` come last.
+
+    rows : int array (n_rows,)
+    length : float array (n_agents, n_items), in characters
+    """
+    second_item = np.where(plan.other_item[rows] >= 0, plan.other_item[rows], plan.item[rows])
+    first_length = length[plan.first[rows], plan.item[rows]]
+    second_length = length[plan.second[rows], second_item]
+    ratio = np.abs(np.log((first_length + 1) / (second_length + 1)))
+    is_short = np.minimum(first_length, second_length) < min_length
+    return rows[np.lexsort([-ratio if largest_first else ratio, is_short])]
 
 
-def _planted(pool: Pool, telling: Bools, n: Mapping[Kind, int], rng: np.random.Generator) -> dict[Kind, Trials]:
-    """Responses against themselves, against their clones (each on an item of its own) and against the template."""
-    agent, item = (index.astype(np.int32) for index in np.nonzero(pool.present & telling))
+def _draw_planted(
+    pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
+) -> dict[Kind, Trials]:
+    """Draw trials of responses against themselves, against their clones (one per item) and against the template.
+
+    is_long : bool array (n_agents, n_items), responses that are long enough
+    """
+    agent, item = (index.astype(np.int32) for index in np.nonzero(pool.present & is_long))
     order = rng.permutation(len(item))
-    clones = order[np.sort(np.unique(item[order], return_index=True)[1])]
-    rest = order[~np.isin(order, clones)]
-    itself, clone, template = rest[0::2][: n["itself"]], clones[: n["clone"]], rest[1::2][: n["template"]]
-    planted = [np.full(len(cells), pool.n_agents + k, dtype=np.int32) for k, cells in enumerate((clone, template))]
+    first_of_item = np.sort(np.unique(item[order], return_index=True)[1])
+    clone_cells = order[first_of_item]
+    other_cells = order[~np.isin(order, clone_cells)]
+    itself = other_cells[0::2][: n_wanted["itself"]]
+    clone = clone_cells[: n_wanted["clone"]]
+    template = other_cells[1::2][: n_wanted["template"]]
+
+    clone_agent = np.full(len(clone), pool.n_agents, dtype=np.int32)
+    template_agent = np.full(len(template), pool.n_agents + 1, dtype=np.int32)
     return {
         "itself": Trials.paired(item[itself], agent[itself], agent[itself]),
-        "clone": Trials.paired(item[clone], agent[clone], planted[0]),
-        "template": Trials.paired(item[template], agent[template], planted[1]),
+        "clone": Trials.paired(item[clone], agent[clone], clone_agent),
+        "template": Trials.paired(item[template], agent[template], template_agent),
     }
 
 
-def _with_planted(pool: Pool, clones: Trials, templates: Trials) -> Pool:
-    """The pool with the agents that are planted, who respond where they are asked about only."""
+def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
+    """Add two agents to a copy of the pool, which have texts only on the items of these trials."""
     texts = np.full((2, pool.n_items), None, dtype=object)
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
-        texts[0, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, own_stream(item))
-    texts[1, templates.item] = apply_steps("", [Step("template")], own_stream(0))
+        texts[0, item] = apply_steps(str(pool.texts[agent, item]), _CLONE_STEPS, standalone_stream(item))
+    texts[1, templates.item] = apply_steps("", [Step("template")], standalone_stream(0))
     return pool.with_agents([Agent("planted clone"), Agent("planted template")], [texts])
 
 
-def _also_in(plan: Plan, asked: Plan) -> Bools:
-    """bool[N]: which trials of `asked` stand in `plan`."""
-    there = np.isin(plan.item, asked.item)
-    planned = set(_trials(plan, there))
-    return np.array([trial in planned for trial in _trials(asked, np.ones(len(asked), dtype=np.bool_))])
+def _is_in_plan(plan: Plan, calibration_plan: Plan) -> Bools:
+    """Return which trials of a calibration the run's plan has too, bool array (n_trials,)."""
+    is_candidate = np.isin(plan.item, calibration_plan.item)
+    planned = set(_iter_trials(plan, is_candidate))
+    all_rows = np.ones(len(calibration_plan), dtype=np.bool_)
+    return np.array([trial in planned for trial in _iter_trials(calibration_plan, all_rows)])
 
 
-def _trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
+def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
     columns = [trials.columns()[name] for name in ASKED if name not in ("arm", "slot")]
     return zip(*(column[rows].tolist() for column in columns), strict=True)
 
 
-def _as_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
-    """Without slots; asked once, or a second time where the kind is `again`."""
-    again = (kind == KINDS.index("again")).astype(np.int32)
-    trials = replace(Trials.concat(parts).anew(), replicate=again, slot=np.full(len(kind), -1, dtype=np.int32))
+def _make_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
+    """Make the plan of a calibration, without blocks; trials of the kind "again" are the second replicate."""
+    replicate = (kind == KINDS.index("again")).astype(np.int32)
+    no_slot = np.full(len(kind), -1, dtype=np.int32)
+    trials = replace(Trials.concat(parts).anew(), replicate=replicate, slot=no_slot)
     return replace(
         plan,
         trials=trials,
@@ -220,7 +280,7 @@ def _as_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Pl
         asked=Asked(),
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
-        characters=characters(pool, trials),
+        characters=count_characters(pool, trials),
         notes=(),
         source=pool,
     )

@@ -1,6 +1,6 @@
-"""One experiment: a plan is made, its cost is known, it is asked under a cap that others share, measured and decided on.
+"""Plan and run experiments: trials for a judge outside a run folder, with a cost cap that several experiments share.
 
-Calibrate and stress differ in how the plan is made, in what is measured, and in what is decided; asking is here.
+Calibration and stress tests make different plans and measure different things; they share how the judge is queried.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.data.folder.run_config import RunConfig, with_usual_store
+from youden.data.folder.run_config import RunConfig, with_default_store
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import Asking, check_cap
+from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.judging.scheduler.shutdown import run_until_stopped
-from youden.pipeline.verdicts import ask
-from youden.protocol.independent import plan_rows
+from youden.pipeline.verdicts import query_judge
+from youden.protocol.independent import select_trials
 from youden.types import Plan, Pool, Verdicts
 from youden.types.planning import Cost
 from youden.types.pool import Json
@@ -28,8 +28,21 @@ from youden.types.pool import Json
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Trials to be asked of a judge: nothing has been asked. store: where answers are kept; cost: of the trials that no other
-    experiment asks."""
+    """Trials for a judge, before any request is sent.
+
+    Attributes
+    ----------
+    name : str
+        Name for display.
+    plan : Plan
+        The trials.
+    judge : JudgeConfig
+        The judge.
+    store : str
+        Store of the answers (path or database URL).
+    cost : Cost
+        Expected cost of the trials that no other experiment needs.
+    """
 
     name: str
     plan: Plan
@@ -39,55 +52,64 @@ class Experiment:
 
     @property
     def pool(self) -> Pool:
+        """Pool of the plan."""
         return self.plan.pool
 
     @property
     def n_new(self) -> int:
-        """Calls that no store answers yet."""
+        """Number of calls whose answers are not stored yet."""
         return self.cost.calls - self.cost.stored
 
     @property
     def usd_new(self) -> float | None:
-        """What these cost; None where a price is unknown."""
+        """Expected cost of these calls in USD; None if a price is unknown."""
         return self.cost.usd if self.cost.usd_left is None else self.cost.usd_left
 
 
 def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0) -> Experiment:
-    """first_new: the plan's first trial that no other experiment asks."""
-    new = plan_rows(plan, np.arange(first_new, len(plan))) if first_new else plan
-    return Experiment(name, plan, judge, store, estimate(new, judge, store=store))
+    """Make an experiment of a plan. Its cost covers the trials from position `first_new` on."""
+    new_trials = select_trials(plan, np.arange(first_new, len(plan))) if first_new else plan
+    return Experiment(name, plan, judge, store, estimate(new_trials, judge, store=store))
 
 
-def config_of_pool(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
-    """The run of a pool, called like its file or folder. changes: to it, by key; usual_store: where they name no other."""
+def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
+    """Make the config of a run of a pool, named like the pool's file or folder.
+
+    `changes` has other config keys; `usual_store` is the store if they name none.
+    """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})
-    return with_usual_store(config, usual_store)
+    return with_default_store(config, usual_store)
 
 
-class Answered(NamedTuple):
-    """What an experiment was answered. usd: spent on it now."""
+class ExperimentResult(NamedTuple):
+    """Answers to an experiment, and the USD spent on it in this process."""
 
     result: Verdicts
     usd: float
 
 
-def asked_under(
-    max_cost: float | None, experiments: Sequence[Experiment], asking: Asking | None = None
-) -> Callable[[Experiment], Answered]:
-    """Asks each of `experiments` what its store does not hold, under one cap for all.
+def make_experiment_runner(
+    max_cost: float | None, experiments: Sequence[Experiment], asking: JudgingOptions | None = None
+) -> Callable[[Experiment], ExperimentResult]:
+    """Return a function that queries the judge of an experiment, with one cost cap (USD) for all `experiments` together.
 
-    asking: the terms. Missing answers stop nothing here: they are what is looked for.
+    Only answers that are not stored yet are requested. Missing answers do not stop an experiment, because their number is one of
+    its results.
 
-    Raises: ConfigError before any call where the cap does not fit; then as `judge_async`; answers that came are kept.
+    Raises: ConfigError if the cap does not fit the judges (before any call). The function raises the errors of `judge_async`;
+    answers received before an error are stored.
     """
-    check_cap([one.judge for one in experiments], max_cost)
-    terms, budget = replace(asking or Asking(), max_cost=max_cost, max_missing=1.0), Budget(max_cost)
+    check_cap([experiment.judge for experiment in experiments], max_cost)
+    terms = replace(asking or JudgingOptions(), max_cost=max_cost, max_missing=1.0)
+    budget = Budget(max_cost)
 
-    def answered(one: Experiment) -> Answered:
-        before = budget.spent
-        asked = ask(one.plan, judge=one.judge, store=one.store, asking=terms, budget=budget)
-        result = run_until_stopped(asked)
-        return Answered(result, budget.spent - before)
+    def run_experiment(experiment: Experiment) -> ExperimentResult:
+        spent_before = budget.spent
+        request = query_judge(
+            experiment.plan, judge=experiment.judge, store=experiment.store, asking=terms, budget=budget
+        )
+        verdicts = run_until_stopped(request)
+        return ExperimentResult(verdicts, budget.spent - spent_before)
 
-    return answered
+    return run_experiment

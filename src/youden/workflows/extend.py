@@ -18,14 +18,14 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, PlanError, RunFolderError, YoudenError
 from youden.judging.estimate import estimate
-from youden.judging.scheduler.options import Asking
-from youden.pipeline.fit_tables import Analysis
+from youden.judging.scheduler.options import JudgingOptions
+from youden.pipeline.fit_tables import FitResult
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
 from youden.run_keys import CallBudget
-from youden.text.sentences import counted
-from youden.text.yaml_text import misfit
+from youden.text.sentences import format_count
+from youden.text.yaml_text import format_validation_error
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
 from youden.workflows.planned_extension import PlannedExtension, plan_step, resume_extension
@@ -43,7 +43,9 @@ def plan_extension(
     top: int | None = None,
     within: float | None = None,
 ) -> PlannedExtension | str:
-    """Plan an extension of a judged run, or resume one that was stopped; the run's folder stays as it is.
+    """Plan an extension of a judged run, or resume one that was stopped.
+
+    The run's folder does not change.
 
     Parameters
     ----------
@@ -52,36 +54,40 @@ def plan_extension(
     agents, items, repeats : str, optional
         Path of the pool with the agents, items or further responses to add. At most one of them.
     calls : int or str, optional
-        Number of calls of both trial types; of a search, the maximum. Without a pool and `focus` also a percentage of the dense
-        calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many for each new agent, item or repeat as one of
-        the run has.
+        Number of calls of both trial types; in a search, the maximum. Without a pool and `focus` also a percentage of the dense
+        calls ("1%") or trials per agent ("50/agent"). Default with a pool: for each new agent, item or repeat, as many as an
+        existing one has.
     focus : sequence of str, optional
         Agents on which `calls` are spent.
     width : float, optional
-        Half-width of the 95 % intervals, in place of `calls`: of the agents that join or, alone, of nine in ten of the run's
-        agents.
+        Half-width of the 95 % intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise, for 90 % of
+        the run's agents.
     top : int, optional
-        Search for so many of the best agents: spend `calls` in rounds on fewer and fewer of them.
+        Number of best agents to search for: `calls` are spent in rounds on fewer and fewer contenders.
     within : float, optional
-        Search until the regret of those selected is at most this.
+        Maximum regret: search until the upper bound on the regret of the selected agents is at most this.
 
     Returns
     -------
     PlannedExtension or str
-        The first step, or the reason why a search has nothing to ask.
+        The first step, or the reason why a search needs no further calls.
 
     Raises
     ------
     ConfigError
-        [extend-options] if the options do not go together, [calls-invalid], [extend-width], [extend-search], [extend-part].
+        [extend-options] if the options cannot be combined; [calls-invalid] if `calls` is text and a pool or `focus` is set;
+        [extend-width] if no number of calls reaches `width`; [extend-search] if a search is not possible; [extend-part] if the
+        run is part of another run.
     RunFolderError
-        [run-unjudged], [extend-unfinished]; other errors as `plan_run`.
+        [run-unjudged] if the run has no answers; [extend-unfinished] if another extension is unfinished.
+    PoolError, PlanError
+        If a pool cannot be read, or the calls cannot be planned.
     """
     folder = RunFolder(config.folder)
-    folder.refuse_unjudged()
+    folder.check_judged()
     if config.trials_of is not None:
         raise ConfigError(
-            f"{folder.path} asks a part of the trials of {config.trials_of}. Extend that run, and judge a part of it again.",
+            f"{folder.path} has only part of the trials of {config.trials_of}. Extend that run, and judge part of it again.",
             slug="extend-part",
         )
     pools = {"agents": agents, "items": items, "repeats": repeats}
@@ -91,22 +97,27 @@ def plan_extension(
                 f"calls: got '{calls}' with a pool or with agents to focus on. Set a number of calls.",
                 slug="calls-invalid",
             )
-        plan = folder.read_plan_alone()
-        size = PlanSize(plan.n_agents, plan.n_items, twins=plan.independent == "twin", n_apart=0)
+        plan = folder.read_plan_without_trials()
+        size = PlanSize(plan.n_agents, plan.n_items, is_matched=plan.independent == "twin", n_independent=0)
         calls = size.count_calls(CallBudget.parse(calls))
     try:
         request = ExtensionRequest.model_validate(
             {**pools, "calls": calls, "focus": [*focus], "width": width, "top": top, "within": within}
         )
     except ValidationError as error:
-        raise ConfigError(f"The options do not fit: {misfit(error)}. Correct them.", slug="extend-options") from None
+        raise ConfigError(
+            f"The options do not fit: {format_validation_error(error)}. Correct them.", slug="extend-options"
+        ) from None
     if config.unfinished is not None:
         return resume_extension(config, config.unfinished, request)
     return _plan_next(config, request, first=len(config.extensions))
 
 
 def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_spent: int = 0) -> PlannedExtension | str:
-    """Plan the next step of a request. first: extensions before the command; n_spent: calls of the search so far."""
+    """Plan the next step of a request, or return the reason why a search ends.
+
+    `first` is the number of extensions before this command, `n_spent` the number of calls of the search so far.
+    """
     width, half_width = request.width, None
     if request.is_search:
         step = plan_search_round(config, request, number=len(config.extensions) - first, spent=n_spent)
@@ -122,12 +133,12 @@ def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_sp
     except PlanError as error:
         if not request.is_search or error.slug != "grow-all":
             raise
-        return "those who may be the best were asked everything there is"
+        return "all comparisons of the candidates have been made"
     if width is None or not planned.joined or planned.half_width is None:
         return planned
     n_calls = calls_for_joining(
         planned.run,
-        planned.asked,
+        planned.new_trials,
         width,
         n_joined=len(planned.joined),
         n_paired_each=planned.n_paired_each,
@@ -136,8 +147,10 @@ def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_sp
     return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=first)
 
 
-def extend_run(planned: PlannedExtension, asking: Asking | None = None) -> tuple[Analysis, str]:
-    """Query the judge on an extension and fit the extended run; in a search, round after round.
+def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) -> tuple[FitResult, str]:
+    """Query the judge on an extension and fit the extended run.
+
+    A search repeats this round after round.
 
     Parameters
     ----------
@@ -155,13 +168,15 @@ def extend_run(planned: PlannedExtension, asking: Asking | None = None) -> tuple
 
     Raises
     ------
-    YoudenError
-        As `judge_run`. The rounds before stay in the folder.
+    BudgetError, JudgeError, TooManyMissingError
+        If the cost cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds stay in the folder.
+    RunFolderError
+        [run-grown] if another process has extended the run since the extension was planned.
 
     Notes
     -----
-    config.yaml records the extension as unfinished from before the first request until `finish_extension`. If a new
-    extension fails before anything of it was answered, the record is removed.
+    config.yaml records the extension as unfinished until `finish_extension` is called. If a new extension fails before it has an
+    answer, the record is removed.
     """
     request, config = planned.unfinished, planned.run.config
     fitted = _extend_by_step(planned, asking)
@@ -169,39 +184,41 @@ def extend_run(planned: PlannedExtension, asking: Asking | None = None) -> tuple
         return fitted, ""
     steps = planned.run.plan.trials.step
     spent = int((steps > request.first).sum())
-    usd = _usd_of(planned)
+    usd = _read_cost(planned)
     while True:
-        left = None if config.max_cost is None else max(config.max_cost - usd, 0.0)
+        remaining_cost = None if config.max_cost is None else max(config.max_cost - usd, 0.0)
         extensions = planned.run.config.extensions
-        extended = config.model_copy(update={"extensions": extensions, "max_cost": left, "unfinished": None})
-        more = _plan_next(extended, request, first=request.first, n_spent=spent)
-        if isinstance(more, str):
-            return fitted, f"{counted(len(extensions) - request.first, 'round')}, {spent:,} calls; {more}"
-        planned = more
+        extended = config.model_copy(update={"extensions": extensions, "max_cost": remaining_cost, "unfinished": None})
+        next_step = _plan_next(extended, request, first=request.first, n_spent=spent)
+        if isinstance(next_step, str):
+            n_rounds = format_count(len(extensions) - request.first, "round")
+            return fitted, f"{n_rounds}, {spent:,} calls; {next_step}"
+        planned = next_step
         fitted = _extend_by_step(planned, asking)
-        spent, usd = spent + len(planned.asked), usd + _usd_of(planned)
+        spent += len(planned.new_trials)
+        usd += _read_cost(planned)
 
 
-def _usd_of(planned: PlannedExtension) -> float:
-    """Return the cost of the answers to a step."""
+def _read_cost(planned: PlannedExtension) -> float:
+    """Return the cost of the answers to a step in USD."""
     folder = planned.run.folder
     usd = folder.read_verdicts(folder.read_plan()).usd
-    return 0.0 if usd is None else float(np.nansum(usd[-len(planned.asked) :]))
+    return 0.0 if usd is None else float(np.nansum(usd[-len(planned.new_trials) :]))
 
 
-def _extend_by_step(planned: PlannedExtension, asking: Asking | None) -> Analysis:
+def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) -> FitResult:
     run, unfinished = planned.run, planned.unfinished
-    recorded = run.folder.read_config()  # without what holds for this command alone, such as a cost cap
+    recorded = run.folder.read_config()  # without options of this command alone, such as a cost cap
     try:
-        judge_run(run, asking, begin=partial(_record_unfinished, planned))
+        judge_run(run, asking, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
         is_new = not planned.resumed and unfinished.first == unfinished.number
-        if is_new and error.slug not in ("run-busy", "run-grown") and not _any_answered(planned):
+        if is_new and error.slug not in ("run-busy", "run-grown") and not _has_stored_answers(planned):
             with suppress(OSError):
                 finish_extension(run.folder)
         raise
-    kept = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
-    run.folder.write_config(recorded.model_copy(update=kept))
+    changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
+    run.folder.write_config(recorded.model_copy(update=changes))
     return fit_run(run.folder)
 
 
@@ -215,26 +232,48 @@ def _record_unfinished(planned: PlannedExtension) -> None:
     is_same = recorded.unfinished is not None and recorded.unfinished.is_same_request(unfinished)
     if len(recorded.extensions) > unfinished.number + is_same or (recorded.unfinished is not None and not is_same):
         raise RunFolderError(
-            f"{folder.path} has grown since this extension was planned. Run the same command again.", slug="run-grown"
+            f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
+            slug="run-grown",
         )
     folder.write_config(recorded.model_copy(update={"unfinished": unfinished}))
 
 
-def _any_answered(planned: PlannedExtension) -> bool:
+def _has_stored_answers(planned: PlannedExtension) -> bool:
     run = planned.run
-    return estimate(planned.asked, run.judge, store=run.config.store_place).stored > 0
+    return estimate(planned.new_trials, run.judge, store=run.config.store_location).stored > 0
 
 
 def finish_extension(folder: RunFolder) -> None:
-    """Remove the record of an unfinished extension, so that the same command makes a further one."""
+    """Remove the record of an unfinished extension from config.yaml.
+
+    Afterwards, the same command makes a new extension.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    """
     folder.write_config(folder.read_config().model_copy(update={"unfinished": None}))
 
 
-def too_wide(planned: PlannedExtension, fitted: Analysis) -> tuple[str, ...]:
-    """Return the agents that joined whose intervals are more than a tenth wider than the half-width asked for."""
+def find_too_wide(planned: PlannedExtension, fitted: FitResult) -> tuple[str, ...]:
+    """Find the new agents whose interval is wider than requested.
+
+    Parameters
+    ----------
+    planned : PlannedExtension
+        The extension.
+    fitted : Analysis
+        Fit of the extended run.
+
+    Returns
+    -------
+    tuple of str
+        Ids of the new agents whose half-width exceeds the requested one by more than 10 %; empty if none was requested.
+    """
     width = planned.unfinished.width
     if width is None:
         return ()
     ranking = fitted.ranking.set_index("agent")
-    half = (ranking["high"] - ranking["low"]) / 2
-    return tuple(agent for agent in planned.joined if not half[agent] <= 1.1 * width)
+    half_width = (ranking["high"] - ranking["low"]) / 2
+    return tuple(agent for agent in planned.joined if not half_width[agent] <= 1.1 * width)

@@ -1,4 +1,4 @@
-"""Plan the rounds of a search in a judged run: further calls on the agents that may be the best.
+"""Plan the rounds of a search for the best agents of a judged run.
 
 Each round is a step of an extension, so that the folder is complete after each, and the same command resumes the search.
 """
@@ -13,21 +13,21 @@ from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.pipeline.abilities import LEVEL, choice_among
-from youden.pipeline.interim_analyses import first_look
-from youden.pipeline.ranking import standing_of
-from youden.pipeline.recommendation import no_signal
-from youden.protocol.designs.adaptive import ROUNDS, contenders
-from youden.stats.trials.best_selection import choice, comparable, wanting
-from youden.stats.trials.comparisons import differences
+from youden.pipeline.abilities import LEVEL, select_best_agents
+from youden.pipeline.interim_analyses import initial_analysis
+from youden.pipeline.ranking import estimate_abilities
+from youden.pipeline.recommendation import explain_missing_signal
+from youden.protocol.designs.adaptive import DEFAULT_ROUNDS, select_contenders
+from youden.stats.trials.best_selection import are_comparable, next_allocation, select_best
+from youden.stats.trials.comparisons import pairwise_differences
 
 
 def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: int, spent: int) -> ExtensionStep | str:
     """Plan the next round of a search.
 
-    Without a bound on the regret, calls are spread over `ROUNDS` on fewer and fewer contenders. With one, a round spends on the
-    agents that keep the bound from being reached as many calls as they seem to need; if the run meets the bound before its
-    search, there is no round.
+    Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer and fewer contenders. With one, a round spends
+    the estimated number of calls on the agents whose uncertainty keeps the regret bound above it; if the bound is met
+    already, no round is planned.
 
     Parameters
     ----------
@@ -46,38 +46,50 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     Raises
     ------
     ConfigError
-        [extend-search].
+        [extend-search] if the search would select all agents, or some agents cannot be compared with the leader.
     """
     folder = RunFolder(config.folder)
-    result = folder.read_verdicts(folder.read_plan())
-    plan, top, within = result.plan, request.top or 1, request.within
+    verdicts = folder.read_verdicts(folder.read_plan())
+    plan, top, max_regret = verdicts.plan, request.top or 1, request.within
     if top >= plan.n_agents:
         raise ConfigError(
             f"A search for the {top} best of {plan.n_agents} agents selects all of them: got top = {top}. Set a smaller number.",
             slug="extend-search",
         )
-    found = standing_of(result, target=config.target)
-    if reason := no_signal(result, found):
+    ranked = estimate_abilities(verdicts, target=config.target)
+    if reason := explain_missing_signal(verdicts, ranked):
         return reason
-    told = differences(found.ability, found.covariance, level=LEVEL)
-    if not comparable(told):
-        raise ConfigError(
-            "Some agents cannot be compared with the leader. Extend the run by calls first.", slug="extend-search"
-        )
-    arms = 2 if plan.independent == "twin" else 1
-    left = np.inf if request.calls is None else request.calls - spent
-    if within is None:
-        active, asked = contenders(found.ability, top, (number + 1) / ROUNDS), left / max(ROUNDS - number, 1)
+    pairwise = pairwise_differences(ranked.ability, ranked.covariance, level=LEVEL)
+    if not are_comparable(pairwise):
+        raise ConfigError("Some agents cannot be compared with the leader. Add calls first.", slug="extend-search")
+
+    calls_per_trial = 2 if plan.independent == "twin" else 1
+    remaining = np.inf if request.calls is None else request.calls - spent
+    if max_regret is None:
+        if number == DEFAULT_ROUNDS:
+            return "the calls are spent"
+        is_active = select_contenders(ranked.ability, top, (number + 1) / DEFAULT_ROUNDS)
+        n_calls = remaining / max(DEFAULT_ROUNDS - number, 1)
     else:
-        search = found.search if found.search is not None and found.search.top == top else None
-        look = first_look(found, top=top, within=within) if search is None else search.looks[-1]
-        said = choice(found.ability, found.covariance, told, top=top) if search is None else choice_among(found, told)
-        if said is not None and said.within <= within:
-            return "those named are near enough to the best"
-        active, more, _ = wanting(told, look.end, top=top, share=look.hoped_share, goal=within)
-        asked = min(left, active.sum() * ceil(more * float(found.n_trials[active].max())) * arms)
-    over = within is None and number == ROUNDS
-    if over or asked < 2 * active.sum() * arms:
+        if ranked.search is not None and ranked.search.top == top:
+            analysis = ranked.search.analyses[-1]
+            selection = select_best_agents(ranked, pairwise)
+        else:
+            analysis = initial_analysis(ranked, top=top, max_regret=max_regret)
+            selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
+        if selection is not None and selection.within <= max_regret:
+            return "the regret bound is met"
+        is_active, trial_fraction, _ = next_allocation(
+            pairwise,
+            analysis.upper_bounds,
+            top=top,
+            alpha_fraction=analysis.final_alpha_fraction,
+            max_regret=max_regret,
+        )
+        trials_per_agent = ceil(trial_fraction * float(ranked.n_trials[is_active].max()))
+        n_calls = min(remaining, is_active.sum() * trials_per_agent * calls_per_trial)
+
+    if n_calls < 2 * is_active.sum() * calls_per_trial:
         return "the calls are spent"
-    focus = [plan.agent_ids[k] for k in np.flatnonzero(active)]
-    return ExtensionStep(calls=int(asked), focus=focus, top=top, within=within)
+    focus = [plan.agent_ids[k] for k in np.flatnonzero(is_active)]
+    return ExtensionStep(calls=int(n_calls), focus=focus, top=top, within=max_regret)

@@ -1,7 +1,7 @@
-"""How many calls an extension takes to give intervals of a half-width, and what half-width its calls give.
+"""Compute the calls with which an extension reaches a half-width, and the half-width that a number of calls gives.
 
-Items that are asked again and again do not narrow an interval as more items would; if the run's answers do not tell how far, the
-half-width is taken to be proportional to 1/√trials.
+Repeated trials on the same items narrow an interval less than new items do. The variance components of the run's answers show by
+how much; if they are unknown, the half-width is assumed to be proportional to 1/√trials.
 """
 
 from __future__ import annotations
@@ -11,88 +11,88 @@ from math import ceil, sqrt
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.pipeline.judged_run import PlannedRun
-from youden.pipeline.precision import known_parts
-from youden.protocol.designs.adaptive import SHARE
-from youden.protocol.extension import LEAST_SLOTS
-from youden.stats.forecast import OwnVariances, at_share, half_widths, items_for, slots_for
+from youden.pipeline.precision import read_variance_components
+from youden.protocol.designs.adaptive import HALF_WIDTH_FRACTION
+from youden.protocol.extension import MIN_BLOCKS_PER_AGENT
+from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items, half_width_quantile, half_widths
 from youden.types import PAIRED, Plan
 
 
 def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
-    """Return the further calls that give nine in ten agents of a run ± `width`, and the half-width that they give.
+    """Compute the additional calls with which 90 % of a run's agents reach a half-width.
 
-    Raises: ConfigError [extend-width].
+    Returns the number of calls and the half-width that they give. Raises: ConfigError [extend-width] if it is unknown, cannot be
+    reached on the present items, or is reached already.
     """
-    parts, plan = known_parts(folder), folder.read_plan()
+    parts, plan = read_variance_components(folder), folder.read_plan()
     if parts is None or plan.rounds is not None:
-        remedy = (
-            "Write `width:` into its config and run it again." if plan.rounds is not None else "Give a number of calls."
-        )
+        remedy = "Set a number of calls."
+        if plan.rounds is not None:
+            remedy = "Set `width:` in its config and run it again."
         raise ConfigError(
-            f"How many calls ± {width:g} takes can be told of a cyclic run that was not extended. {remedy}",
+            f"The calls for ± {width:g} can be computed only for a cyclic run that was not extended: got {folder.path}. {remedy}",
             slug="extend-width",
         )
-    K, J, now = plan.n_agents, plan.n_items, int(plan.slot.max()) + 1
-    need = slots_for(parts, width, share=SHARE, n_items=J, most=(K - 1) * J)
-    if need is None:
-        raise _out_of_reach(parts, width, share=SHARE, plan=plan)
-    if need <= now:
-        have = at_share(half_widths(parts, now, J), SHARE)
+    n_agents, n_items = plan.n_agents, plan.n_items
+    n_blocks = int(plan.slot.max()) + 1
+    required_blocks = find_min_blocks(
+        parts, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=(n_agents - 1) * n_items
+    )
+    if required_blocks is None:
+        raise _not_attainable_error(parts, width, share=HALF_WIDTH_FRACTION, plan=plan)
+    if required_blocks <= n_blocks:
+        present_width = half_width_quantile(half_widths(parts, n_blocks, n_items), HALF_WIDTH_FRACTION)
         raise ConfigError(
-            f"Nine in ten agents have ± {have:.3f} already. Give a width below that.", slug="extend-width"
+            f"90 % of the agents have ± {present_width:.3f} already. Set a smaller half-width.", slug="extend-width"
         )
-    return (need - now) * K, at_share(half_widths(parts, need, J), SHARE)
+    expected_width = half_width_quantile(half_widths(parts, required_blocks, n_items), HALF_WIDTH_FRACTION)
+    return (required_blocks - n_blocks) * n_agents, expected_width
 
 
 def calls_for_joining(
-    run: PlannedRun, asked: Plan, width: float, *, n_joined: int, n_paired_each: float, expected: float
+    run: PlannedRun, new_trials: Plan, width: float, *, n_joined: int, n_paired_each: float, expected: float
 ) -> int:
-    """Return the calls that give agents that join ± `width`.
+    """Compute the calls with which new agents reach a half-width.
 
-    Parameters
-    ----------
-    run, asked : PlannedRun, Plan
-        The run with these agents at the usual number of calls, and these calls alone.
-    width : float
-        Half-width wanted.
-    n_joined, n_paired_each, expected : int, float, float
-        Agents that join, paired trials that score each, and the half-width that these give.
+    run, new_trials : the run with the new agents at the default number of calls, and the trials of these calls alone
+    width : half-width to reach
+    n_joined, n_paired_each, expected : number of new agents, paired trials that score each, and the half-width that these give
 
-    Raises
-    ------
-    ConfigError
-        [extend-width] if no number of calls on these items gives it.
+    Raises: ConfigError [extend-width] if no number of calls on the present items reaches it.
     """
-    parts, plan = known_parts(run.folder), run.plan
+    parts, plan = read_variance_components(run.folder), run.plan
     ratio = (expected / width) ** 2
     if parts is not None:
-        need = slots_for(parts, width, share=1.0, n_items=plan.n_items, most=(plan.n_agents - 1) * plan.n_items)
-        if need is None:
-            raise _out_of_reach(parts, width, share=1.0, plan=plan)
-        ratio = need / max(1, round(n_paired_each / 2))
-    n_paired = int((asked.arm == PAIRED).sum())
-    paired = max(ceil(ratio * n_paired), LEAST_SLOTS * 2 * n_joined)
-    return 2 * paired if asked.independent == "twin" else paired + len(asked) - n_paired
+        max_blocks = (plan.n_agents - 1) * plan.n_items
+        required_blocks = find_min_blocks(parts, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
+        if required_blocks is None:
+            raise _not_attainable_error(parts, width, share=1.0, plan=plan)
+        ratio = required_blocks / max(1, round(n_paired_each / 2))
+
+    n_paired = int((new_trials.arm == PAIRED).sum())
+    n_independent = len(new_trials) - n_paired
+    required_paired = max(ceil(ratio * n_paired), MIN_BLOCKS_PER_AGENT * 2 * n_joined)
+    return 2 * required_paired if new_trials.independent == "twin" else required_paired + n_independent
 
 
-def _out_of_reach(parts: OwnVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
-    n_items = items_for(parts, width, share=share, n_agents=plan.n_agents)
-    items = "" if n_items is None else f": it takes about {n_items:,} items like them"
+def _not_attainable_error(parts: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
+    n_items = find_min_items(parts, width, fraction=share, n_agents=plan.n_agents)
+    items = "" if n_items is None else f": about {n_items:,} such items are needed"
     return ConfigError(
-        f"± {width:g} cannot be had on {plan.n_items:,} items, whatever is asked{items}. "
-        "Extend the run by items first, or give a wider width.",
+        f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls{items}. "
+        "Add items first, or set a larger half-width.",
         slug="extend-width",
     )
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Return the widest half-width of the agents that are ranked already, had they `n_trials` paired trials each."""
-    parts = known_parts(run.folder)
+    """Estimate the largest half-width among the run's ranked agents if each had `n_trials` paired trials; None if unknown."""
+    parts = read_variance_components(run.folder)
     if parts is not None:
         return float(half_widths(parts, max(1, round(n_trials / 2)), run.plan.n_items).max())
-    known = [
+    widths_of_one_trial = [
         (row.high - row.low) / 2 * sqrt(row.n_trials)
         for row in run.folder.read_ranking()
         if row.low is not None and row.high is not None
     ]
-    return max(known) / sqrt(n_trials) if known else None
+    return max(widths_of_one_trial) / sqrt(n_trials) if widths_of_one_trial else None

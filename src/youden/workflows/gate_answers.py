@@ -1,4 +1,7 @@
-"""What a run's answers say of the difference of two agents, and how much surer more calls would be."""
+"""Estimate the difference between two agents of a run, and forecast how more calls would narrow its interval.
+
+The same estimates serve the gate and the A/A test.
+"""
 
 from __future__ import annotations
 
@@ -13,44 +16,62 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.judging.backend_records import JURY, REPLAY
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.estimate import cost_by_characters
+from youden.judging.estimate import estimate_by_characters
 from youden.pipeline.abilities import Abilities
-from youden.pipeline.additive_abilities import answers_of, fitted_abilities
-from youden.pipeline.multi_judge import learned
-from youden.pipeline.ranking import abilities_of
-from youden.protocol.blocks import extensions_of, first_in_slots
+from youden.pipeline.additive_abilities import fit_abilities, pair_answers
+from youden.pipeline.multi_judge import is_training_answer
+from youden.pipeline.ranking import trial_abilities_from_verdicts
+from youden.protocol.blocks import get_extensions, has_slots_in_first_plan
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.trial_fit import trial_fit
-from youden.stats.base.clusters import Blocks
-from youden.stats.trials.noninferiority import QuietDifference, quiet_difference
-from youden.stats.trials.trial_errors import ItemContributions, VarianceLeft, item_contributions, variance_left
-from youden.study.replaying import usd_per_call
+from youden.stats.additive.trial_fit import fit_additive_trials
+from youden.stats.base.clusters import ChunkSource
+from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
+from youden.stats.trials.trial_errors import (
+    InfluenceTable,
+    RemainingVariance,
+    compute_item_influence,
+    remaining_variance,
+)
+from youden.study.replaying import read_usd_per_call
 from youden.types import PAIRED, Plan, Scores, Verdicts
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.results import Rates
 
 BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
 BY_FIT = "abilities fitted to trials, residuals summed by item, events not seen yet allowed for, Student t"
-UNLINKED = QuietDifference(math.nan, math.nan, 0, math.nan, math.nan)
-_STEPS = 4000
+UNLINKED = ConservativeDifference(math.nan, math.nan, 0, math.nan, math.nan)
+"""Difference of two agents that cannot be compared."""
+_MAX_FORECASTS = 4000
 
 
 class DifferenceForecast(NamedTuple):
-    """A difference of abilities now, its variance NaN where nothing says how two agents compare.
+    """Difference of two abilities, and what is left of its variance after more calls.
 
-    calls: int64[n], calls more, up to all there are; left: what they leave of the items' own part of the variance and of the
-    noise; items_then: int64[n].
+    Attributes
+    ----------
+    difference : ConservativeDifference
+        Current estimate; its variance is NaN if the answers do not allow a comparison.
+    calls : int array (n_forecasts,)
+        Numbers of additional calls, ascending, up to all that are possible.
+    remaining : RemainingVariance
+        Shares of the item variance and of the noise that remain after these calls, float arrays (n_forecasts,).
+    n_items : int array (n_forecasts,)
+        Number of items that the two agents have then been compared on.
     """
 
-    now: QuietDifference
+    difference: ConservativeDifference
     calls: Positions
-    left: VarianceLeft
-    items_then: Positions
+    remaining: RemainingVariance
+    n_items: Positions
+
+
+Forecaster = Callable[[int, int], DifferenceForecast]
+"""Forecasts the difference new − old from the positions of two agents."""
 
 
 class QualityDifference(NamedTuple):
-    """One agent's quality less another's, in the labels' units, with its interval; n_labels: labelled answers of both."""
+    """Difference of the qualities of two agents with its interval, in the labels' units, and the number of labels of both."""
 
     value: float
     low: float
@@ -60,186 +81,253 @@ class QualityDifference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GateAnswers:
-    """A run as a gate sees it. judged: bool[K]; digest: sha256 (hex) of the answers; n_calls: None where it was imported.
+    """Answers of a run, as a gate uses them.
 
-    extends: whether its design goes on from where it is, as slots do. quality: of (agent, baseline, level), where labels decide.
+    Attributes
+    ----------
+    agent_ids : tuple of str
+        Ids of the agents.
+    n_items : int
+        Number of items.
+    is_judged : bool array (n_agents,)
+        Whether a comparison of the agent has an answer.
+    forecast : callable
+        Forecasts the difference new − old from the positions of two agents.
+    method : str
+        Method of the estimates, for display.
+    digest : str
+        SHA-256 (hex) of the answers.
+    signature : str
+        Signature of the run.
+    n_calls : int or None
+        Calls of the run; None if it was imported.
+    is_extendable : bool
+        Whether more calls are an extension of the run, not a new run with a larger budget.
+    usd_per_call : float or None
+        Price of a call in USD; None if it is unknown.
+    quality : callable, optional
+        Compares the qualities of (agent, baseline, level), if the gate compares quality instead of ability.
     """
 
     agent_ids: tuple[str, ...]
     n_items: int
-    judged: Bools
-    outlook: Callable[[int, int], DifferenceForecast]
+    is_judged: Bools
+    forecast: Forecaster
     method: str
     digest: str
     signature: str
     n_calls: int | None
-    extends: bool
-    usd_a_call: float | None
+    is_extendable: bool
+    usd_per_call: float | None
     quality: Callable[[str, str, float], QualityDifference] | None = None
 
 
 def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
-    """The answers in `folder`. target: what a difference is about. Raises: RunFolderError where it is not judged and fitted."""
+    """Read the answers of a run for a gate.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        A judged and fitted run, or an imported one.
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
+        Population that differences refer to.
+
+    Returns
+    -------
+    GateAnswers
+        The answers, with a function that compares two agents.
+
+    Raises
+    ------
+    RunFolderError
+        If the run is not judged and fitted.
+    """
+    plan: Plan | None = None
     if not (folder.has("plan.parquet") or folder.has("verdicts.parquet")):
-        rates, plan = folder.read_rates(), None
+        rates = folder.read_rates()
         first, second, digest = rates.first, rates.second, rates.digest
         agent_ids, n_items = rates.agent_ids, rates.n_items
-        fitted, outlook = True, _by_fit(rates, None, target)
+        is_fitted, forecast = True, _forecast_by_fit(rates, None, target)
     else:
         plan = folder.read_plan()
-        result = folder.read_verdicts(plan)
-        used = (plan.arm == PAIRED) & result.answered
-        first, second = plan.first[used], plan.second[used]
-        answers = np.ascontiguousarray(result.answer).tobytes()
-        digest = hashlib.sha256(plan.digest.encode() + answers).hexdigest()
+        verdicts = folder.read_verdicts(plan)
+        is_used = (plan.arm == PAIRED) & verdicts.answered
+        first, second = plan.first[is_used], plan.second[is_used]
+        answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
+        digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
         agent_ids, n_items = plan.agent_ids, plan.n_items
-        found = abilities_of(result, target=target)
-        fitted, outlook = found is None, outlooks(result, found, target=target)
+        abilities = trial_abilities_from_verdicts(verdicts, target=target)
+        is_fitted, forecast = abilities is None, make_forecaster(verdicts, abilities, target=target)
     return GateAnswers(
         agent_ids=agent_ids,
         n_items=n_items,
-        judged=np.bincount(np.append(first, second), minlength=len(agent_ids)) > 0,
-        outlook=outlook,
-        method=_method(fitted=fitted, target=target),
+        is_judged=np.bincount(np.append(first, second), minlength=len(agent_ids)) > 0,
+        forecast=forecast,
+        method=_describe_method(is_fitted=is_fitted, target=target),
         digest=digest,
         signature=folder.read_signature().text,
         n_calls=None if plan is None else len(plan),
-        extends=plan is not None and plan.rounds is None and (first_in_slots(plan) or bool(extensions_of(plan).steps)),
-        usd_a_call=None if plan is None else _usd_a_call(folder, plan),
+        is_extendable=plan is not None and _is_extendable(plan),
+        usd_per_call=None if plan is None else _estimate_usd_per_call(folder, plan),
     )
 
 
-def outlooks(
-    result: Verdicts, found: Abilities | None, *, target: Target = "items-like-these"
-) -> Callable[[int, int], DifferenceForecast]:
-    """The outlook on (new, old), positions of two agents. found: what `abilities_of` gives of the same answers."""
-    if found is None:
-        return _by_fit(result.rates(), result.plan, target)
-    outlook = _by_trials(result, found.ability)
-    return outlook if target == "items-like-these" else _on_these(found, outlook)
+def _is_extendable(plan: Plan) -> bool:
+    return plan.rounds is None and (has_slots_in_first_plan(plan) or bool(get_extensions(plan).steps))
 
 
-def _method(*, fitted: bool, target: Target) -> str:
-    method = BY_FIT if fitted else BY_TRIALS
-    return method if target == "items-like-these" else f"{method.split(',')[0]}, errors as in the ranking, Student t"
+def make_forecaster(
+    verdicts: Verdicts, abilities: Abilities | None, *, target: Target = "items-like-these"
+) -> Forecaster:
+    """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
+
+    `abilities` are the result of `abilities_of` for the same answers; None if the additive model is fitted instead.
+    """
+    if abilities is None:
+        return _forecast_by_fit(verdicts.rates(), verdicts.plan, target)
+    forecast = _forecast_by_trials(verdicts, abilities.ability)
+    return forecast if target == "items-like-these" else _restrict_to_these_items(abilities, forecast)
 
 
-def _on_these(
-    found: Abilities, kind: Callable[[int, int], DifferenceForecast]
-) -> Callable[[int, int], DifferenceForecast]:
-    """The same outlook, with the variance that the ranking has on these items: more calls on them take it all away.
+def _describe_method(*, is_fitted: bool, target: Target) -> str:
+    method = BY_FIT if is_fitted else BY_TRIALS
+    if target == "items-like-these":
+        return method
+    return f"{method.split(',')[0]}, errors as in the ranking, Student t"
 
-    It is forecast to go as one over the calls, and does so at least.
+
+def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
+    """Replace the variances of a forecaster by those of the ranking, which refer to these items only.
+
+    More calls on the same items remove all of this variance. It is forecast as proportional to 1 / calls, an upper bound.
     """
 
-    def outlook(new: int, old: int) -> DifferenceForecast:
-        than, C = kind(new, old), found.covariance.covariance
+    def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
+        superpopulation, C = forecast(new, old), abilities.covariance.covariance
+        # Var(θ_new − θ_old)
         variance = max(float(C[new, new] + C[old, old] - 2 * C[new, old]), 0.0)
-        now = than.now._replace(variance=variance, noise=variance, hidden=0.0)
-        return DifferenceForecast(now, than.calls, VarianceLeft(than.left.noise, than.left.noise), than.items_then)
+        difference = superpopulation.difference._replace(
+            variance=variance, residual_variance=variance, unseen_effect_square=0.0
+        )
+        noise_share = superpopulation.remaining.residual
+        return DifferenceForecast(
+            difference, superpopulation.calls, RemainingVariance(noise_share, noise_share), superpopulation.n_items
+        )
 
-    return outlook
+    return forecast_on_these_items
 
 
-def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], DifferenceForecast]:
-    plan = result.plan
-    used = learned(result) if extensions_of(plan).steps else (plan.slot >= 0) & result.answered
-    found = item_contributions(
-        plan.first[used],
-        plan.second[used],
-        plan.item[used],
-        result.answer[used],
+def _forecast_by_trials(verdicts: Verdicts, ability: Floats) -> Forecaster:
+    """Make a forecaster from means of trials. ability : float array (n_agents,)"""
+    plan = verdicts.plan
+    is_used = is_training_answer(verdicts) if get_extensions(plan).steps else (plan.slot >= 0) & verdicts.answered
+    contributions = compute_item_influence(
+        plan.first[is_used],
+        plan.second[is_used],
+        plan.item[is_used],
+        verdicts.answer[is_used],
         ability=ability,
-        first_weight=plan.trials.weight_first[used],
-        second_weight=plan.trials.weight_second[used],
+        first_weight=plan.trials.weight_first[is_used],
+        second_weight=plan.trials.weight_second[is_used],
         n_items=plan.n_items,
     )
-    n_slots = found.n_trials.sum(axis=1) / 2
-    ways = 2 if plan.options.get("pairs") == "unordered" else 1
-    most = plan.n_items * (extensions_of(plan).anchors - 1) // ways
+    blocks_per_agent = contributions.n_trials.sum(axis=1) / 2
+    n_orders = 2 if plan.options.get("pairs") == "unordered" else 1
+    max_blocks = plan.n_items * (get_extensions(plan).anchors - 1) // n_orders
 
-    def outlook(new: int, old: int) -> DifferenceForecast:
-        now = max(1, round(float(n_slots[[new, old]].mean())))
-        slots = _steps(now, most)
-        calls = (slots - now) * calls_a_slot(plan, n_agents=2)
-        left = variance_left(slots, now=now, n_items=plan.n_items)
-        return DifferenceForecast(quiet_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
+    def forecast(new: int, old: int) -> DifferenceForecast:
+        n_blocks = max(1, round(float(blocks_per_agent[[new, old]].mean())))
+        later_blocks = _list_larger_numbers(n_blocks, max_blocks)
+        calls = (later_blocks - n_blocks) * count_calls_per_block(plan, n_agents=2)
+        remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=plan.n_items)
+        difference = estimate_difference(contributions, new, old)
+        return DifferenceForecast(difference, calls, remaining, np.minimum(later_blocks, plan.n_items))
 
-    return outlook
-
-
-def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
-    """Calls of both arms that a slot takes which counts for some agents alone, each once first and once second."""
-    return 2 * n_agents * (2 if plan.independent == "twin" else 1)
+    return forecast
 
 
-def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, int], DifferenceForecast]:
-    """Variances go as one over the paired calls: on the two agents alone where the plan has slots, else on everybody."""
+def count_calls_per_block(plan: Plan, *, n_agents: int) -> int:
+    """Count the calls of both trial types in a block that counts for `n_agents` agents, each once first and once second."""
+    calls_per_trial = 2 if plan.independent == "twin" else 1
+    return 2 * n_agents * calls_per_trial
+
+
+def _forecast_by_fit(rates: Rates, plan: Plan | None, target: Target) -> Forecaster:
+    """Make a forecaster from the additive fit, with variances proportional to 1 / paired calls.
+
+    In a plan with blocks, more calls go to the two agents alone, otherwise to all agents. Without a plan, none are possible.
+    """
     scores = rates.training_scores(kind="symmetric")
     model = ClippedLinear().fit(scores)
-    more: Positions = np.empty(0, dtype=np.int64)
-    ratio: Floats = np.empty(0)
+    calls: Positions = np.empty(0, dtype=np.int64)
+    remaining_share: Floats = np.empty(0)
     if plan is not None:
-        now, each = int((plan.arm == PAIRED).sum()), 2 if plan.independent == "twin" else 1
-        on_item = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
-        most = int((on_item * (on_item - 1)).sum())
-        if first_in_slots(plan):
-            now, each = max(1, round(now / plan.n_agents)), calls_a_slot(plan, n_agents=2)
-            most = plan.n_items * (plan.n_agents - 1)
-        then = _steps(now, most)
-        more, ratio = (then - now) * each, now / then
-    answers = answers_of(rates)
-    groups = contributions_of_fit(answers, n_agents=rates.n_agents, n_items=rates.n_items) or cell_contributions(
-        model, scores
-    )
+        if has_slots_in_first_plan(plan):
+            n_paired = int((plan.arm == PAIRED).sum())
+            n_units, calls_per_unit = max(1, round(n_paired / plan.n_agents)), count_calls_per_block(plan, n_agents=2)
+            max_units = plan.n_items * (plan.n_agents - 1)
+        else:
+            n_units, calls_per_unit = int((plan.arm == PAIRED).sum()), 2 if plan.independent == "twin" else 1
+            n_responses = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
+            max_units = int((n_responses * (n_responses - 1)).sum())
+        later_units = _list_larger_numbers(n_units, max_units)
+        calls, remaining_share = (later_units - n_units) * calls_per_unit, n_units / later_units
 
-    def outlook(new: int, old: int) -> DifferenceForecast:
-        both = (of for of in groups if not np.isnan(of.ability[[new, old]]).any())
-        of = next(both, None)
-        now = UNLINKED if of is None else quiet_difference(of, new, old)
-        return DifferenceForecast(now, more, VarianceLeft(ratio, ratio), np.full(len(more), now.n_items))
+    answers = pair_answers(rates)
+    groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
+    groups = groups or compute_cell_contributions(model, scores)
+
+    def forecast(new: int, old: int) -> DifferenceForecast:
+        linking = (group for group in groups if not np.isnan(group.ability[[new, old]]).any())
+        contributions = next(linking, None)
+        difference = UNLINKED if contributions is None else estimate_difference(contributions, new, old)
+        remaining = RemainingVariance(remaining_share, remaining_share)
+        return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
 
     if target == "these-items":
-        return _on_these(fitted_abilities(model, scores, answers, fpr=None, target=target), outlook)
-    return outlook
+        abilities = fit_abilities(model, scores, answers, fpr=None, target=target)
+        return _restrict_to_these_items(abilities, forecast)
+    return forecast
 
 
-def contributions_of_fit(answers: Blocks, *, n_agents: int, n_items: int) -> tuple[ItemContributions, ...]:
-    """What items contribute to abilities that were fitted to trials; empty where trials do not link all agents."""
-    found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
-    if found is None:
+def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
+    """Compute what items contribute to abilities that are fitted to trials; empty if the trials do not link all agents."""
+    fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
+    if fit is None:
         return ()
-    by_item, _, weight = (np.concatenate(table, axis=1) for table in zip(*found.moves(), strict=True))
-    share = weight / np.maximum(found.weight, np.finfo(np.float64).tiny)[:, None]
-    return (ItemContributions(found.ability, by_item, share, weight, np.full(n_agents, np.nan)),)
+    by_item, _, weight = (np.concatenate(table, axis=1) for table in zip(*fit.influence_chunks(), strict=True))
+    share = weight / np.maximum(fit.weight, np.finfo(np.float64).tiny)[:, None]
+    within_item_variance = np.full(n_agents, np.nan)
+    return (InfluenceTable(fit.ability, by_item, share, weight, within_item_variance),)
 
 
-def cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[ItemContributions, ...]:
-    """What items contribute to fitted abilities, once for each set of agents that more than one cell links."""
+def compute_cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[InfluenceTable, ...]:
+    """Compute what items contribute to abilities that are fitted to scores, once per set of linked agents."""
     shape = len(scores.agent_ids), len(scores.item_ids)
-    found = []
-    for moves in model.item_moves():
+    groups = []
+    for moves in model.item_influence():
         ability: Floats = np.full(shape[0], np.nan)
         ability[moves.agents] = model.ability_[moves.agents]
         by_item, share, n_trials = np.zeros((3, *shape))
-        by_item[moves.agents], share[moves.agents] = moves.by_item, moves.share
+        by_item[moves.agents], share[moves.agents] = moves.influence, moves.share
         n_trials[moves.agents] = np.where(moves.share > 0, scores.weight[moves.agents], 0.0)
-        found.append(ItemContributions(ability, by_item, share, n_trials, np.full(shape[0], np.nan)))
-    return tuple(found)
+        within_item_variance = np.full(shape[0], np.nan)
+        groups.append(InfluenceTable(ability, by_item, share, n_trials, within_item_variance))
+    return tuple(groups)
 
 
-def _steps(now: int, most: int) -> Positions:
-    """Numbers above `now` up to `most`, all of them or some thousands: int64[n]."""
-    if most <= now:
+def _list_larger_numbers(n: int, maximum: int) -> Positions:
+    """List whole numbers above `n` up to `maximum`, ascending; all of them, or about 4,000 in geometric steps."""
+    if maximum <= n:
         return np.empty(0, dtype=np.int64)
-    return np.unique(np.geomspace(now + 1, most, _STEPS).round().astype(np.int64))
+    return np.unique(np.geomspace(n + 1, maximum, _MAX_FORECASTS).round().astype(np.int64))
 
 
-def _usd_a_call(folder: RunFolder, plan: Plan) -> float | None:
-    """What a call of the run cost, or else would cost by its judge's prices; None where neither is known."""
-    paid = usd_per_call(folder)
+def _estimate_usd_per_call(folder: RunFolder, plan: Plan) -> float | None:
+    """Return the average cost of the run's calls in USD, else their expected cost by the judge's prices, else None."""
+    paid = read_usd_per_call(folder)
     if paid is not None or not folder.has("config.yaml"):
         return paid
     judge = load_judge_config(folder.read_config().judge)
-    usd = None if judge.backend in (JURY, REPLAY) else cost_by_characters(plan, judge).usd
+    usd = None if judge.backend in (JURY, REPLAY) else estimate_by_characters(plan, judge).usd
     return None if usd is None else usd / len(plan)

@@ -1,4 +1,7 @@
-"""An A/A test: each agent's repeats in two halves, ranked as if they were agents. How often is a half told from the other?"""
+"""Run an A/A test: split each agent's repeats into two halves, and count how often the halves are ranked differently.
+
+The halves of an agent do not differ, so every significant difference is a false positive.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from youden.errors import InputError
-from youden.pipeline.ranking import differences_of
-from youden.stats.trials.noninferiority import decide, look_error
+from youden.pipeline.ranking import differences_from_verdicts
+from youden.stats.trials.noninferiority import alpha_at_analysis, decide
 from youden.streams import stream
 from youden.types import Trials, Verdicts
 from youden.types.pool import Ids
-from youden.workflows.gate_answers import outlooks
+from youden.workflows.gate_answers import make_forecaster
 
 
 @dataclass(frozen=True)
 class Halves:
-    """Over `n_splits` splits of the repeats of `n_agents` agents: how often the halves were told apart, and how often a gate
-    called the second worse than the first. Both are the program's own errors: .05 and .025 are what it allows itself."""
+    """Result of an A/A test.
+
+    Attributes
+    ----------
+    n_agents, n_splits : int
+        Number of agents, and of random splits of their repeats.
+    told_apart : float
+        Share of pairs of halves that are significantly different; .05 is expected at most.
+    gated_worse : float
+        Share of pairs in which a gate calls the second half worse; .025 is expected at most.
+    """
 
     n_agents: int
     n_splits: int
@@ -27,60 +39,93 @@ class Halves:
 
     @property
     def words(self) -> str:
-        n = self.n_agents * self.n_splits
+        """The result as a sentence."""
+        n_pairs = self.n_agents * self.n_splits
         return (
-            f"Of {n:,} pairs of halves ({self.n_agents} agents, {self.n_splits} splits of their repeats) {self.told_apart:.1%} "
-            f"were told apart (5% may), and a gate called {self.gated_worse:.1%} worse (2.5% may). No call was made."
+            f"Of {n_pairs:,} pairs of halves ({self.n_agents} agents, {self.n_splits} splits of their repeats), "
+            f"{self.told_apart:.1%} are significantly different (expected: at most 5%), and a gate calls {self.gated_worse:.1%} "
+            "worse (expected: at most 2.5%). No call was made."
         )
 
 
-def halves_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halves:
-    """The answers there are, read as those of 2K agents; halves of one agent never met.
+def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halves:
+    """Compare the two halves of each agent's repeats as if they were two agents.
 
-    Raises: InputError [aa-repeats] where no agent showed several responses to an item.
+    The test uses the answers of a run and makes no calls.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Answers of a run whose agents have several responses per item.
+    n_splits : int, default 20
+        Number of random splits.
+    seed : int, default 0
+        Seed of the splits.
+
+    Returns
+    -------
+    Halves
+        Rates of false positives. Pairs of halves whose difference has no interval are left out.
+
+    Raises
+    ------
+    InputError
+        [aa-repeats] if no agent has several responses to an item.
     """
     plan = result.plan
-    if plan.trials.first_repeat is None or max(int(side.max()) for side in _shown(plan.trials)) < 2:
+    if plan.trials.first_repeat is None or _count_repeats(plan.trials) < 2:
         raise InputError(
-            "The run's agents gave one response to each item, so there are no halves. Import logs with epochs, or a table with a "
-            "column `repeat`, and run that pool.",
+            "An A/A test needs agents with several responses to an item: got one response to each. Import logs with epochs, or a "
+            "table with a column `repeat`, and run that pool.",
             slug="aa-repeats",
         )
-    apart: list[float] = []
-    worse: list[float] = []
+    is_significant: list[float] = []
+    is_gated_worse: list[float] = []
     for split in range(n_splits):
-        of_halves = in_halves(result, stream("halves", seed, split))
-        found = differences_of(of_halves, target="items-like-these")
-        outlook = outlooks(of_halves, None)
+        halved = split_into_halves(result, stream("halves", seed, split))
+        differences = differences_from_verdicts(halved, target="items-like-these")
+        forecast = make_forecaster(halved, None)
         for agent in range(plan.n_agents):
-            other = agent + plan.n_agents
-            if np.isnan(found.half_width[agent, other]):
+            second_half = agent + plan.n_agents
+            if np.isnan(differences.half_width[agent, second_half]):
                 continue
-            apart.append(bool(found.apart[agent, other]))
-            now = outlook(other, agent).now
-            worse.append(decide(now.value, now.half_width(look_error(1)), margin=0.0).verdict == "worse")
-    return Halves(plan.n_agents, n_splits, float(np.mean(apart or [0])), float(np.mean(worse or [0])))
+            is_significant.append(bool(differences.significant[agent, second_half]))
+            difference = forecast(second_half, agent).difference
+            decision = decide(difference.value, difference.half_width(alpha_at_analysis(1)), margin=0.0)
+            is_gated_worse.append(decision.outcome == "worse")
+    significant_rate = float(np.mean(is_significant or [0]))
+    worse_rate = float(np.mean(is_gated_worse or [0]))
+    return Halves(plan.n_agents, n_splits, significant_rate, worse_rate)
 
 
-def _shown(trials: Trials) -> tuple[Ids, Ids]:
-    of = trials.columns()
-    return of["first_repeat"], of["second_repeat"]
+def _get_repeat_numbers(trials: Trials) -> tuple[Ids, Ids]:
+    """Return the number of the response that each trial shows, first and second side, int arrays (n_trials,) from 1."""
+    columns = trials.columns()
+    return columns["first_repeat"], columns["second_repeat"]
 
 
-def in_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
-    """The same answers, given to halves of agents: agent i is i where it shows a response of its first half, else K + i.
+def _count_repeats(trials: Trials) -> int:
+    return max(int(side.max()) for side in _get_repeat_numbers(trials))
 
-    Each cell's responses are split at random, as evenly as they can be. Halves do not meet the same items and agents, so no
-    trial keeps its slot: plain means would not be fair to them.
+
+def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
+    """Assign answers to halves of agents: agent i keeps its number in trials of its first half, and gets n_agents + i otherwise.
+
+    The responses of each cell are split at random, as evenly as possible. Trials lose their blocks, because the halves of an
+    agent meet different items and agents, so that plain means would be biased.
     """
     plan = result.plan
-    K, J = plan.n_agents, plan.n_items
-    shown = _shown(plan.trials)
-    R = max(int(side.max()) for side in shown)
-    half = (rng.random((K, J, R)).argsort(axis=2) + rng.integers(0, 2, (K, J, 1), dtype=np.int64)) % 2
-    item, other = plan.trials.text_cells
-    first = plan.first + K * half[plan.first, item, shown[0] - 1]
-    second = plan.second + K * half[plan.second, other, shown[1] - 1]
+    n_agents, n_items = plan.n_agents, plan.n_items
+    first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
+    n_repeats = _count_repeats(plan.trials)
+
+    # half of each response: random ranks alternate between 0 and 1, from a random start in each cell
+    ranks = rng.random((n_agents, n_items, n_repeats)).argsort(axis=2)
+    half = (ranks + rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)) % 2
+    first_item, second_item = plan.trials.text_cells
+    first = plan.first + n_agents * half[plan.first, first_item, first_repeat - 1]
+    second = plan.second + n_agents * half[plan.second, second_item, second_repeat - 1]
+
     trials = replace(
         plan.trials,
         first=first.astype(np.int32),

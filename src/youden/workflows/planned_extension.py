@@ -1,6 +1,6 @@
-"""Plan one step of an extension: what it asks, what that costs, and the record that lets the same command finish it.
+"""Plan one step of an extension: its trials, their cost, and a record with which the same command can resume it.
 
-The run's folder stays as it is.
+The run's folder does not change.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.judging.estimate import estimate
 from youden.pipeline.judged_run import PlannedRun, plan_run
-from youden.protocol.blocks import extensions_of
-from youden.protocol.independent import plan_rows
+from youden.protocol.blocks import get_extensions
+from youden.protocol.independent import select_trials
 from youden.types import PAIRED, Plan
 from youden.types.planning import Cost
 from youden.workflows.extension_width import expected_half_width
@@ -24,21 +24,21 @@ from youden.workflows.extension_width import expected_half_width
 
 @dataclass(frozen=True, eq=False)
 class PlannedExtension:
-    """One step of an extension, before anything is asked.
+    """One step of an extension, before any request is sent.
 
     Attributes
     ----------
     run : PlannedRun
         The run with the step.
-    asked : Plan
-        The new calls alone.
+    new_trials : Plan
+        The new trials alone.
     cost : Cost
-        Of `asked`.
+        Cost of the new trials.
     joined : tuple of str
-        Agents that join.
+        Ids of the new agents.
     half_width : float or None
-        Expected half-width of the 95 % intervals of the agents that join, if their answers vary as those of the agent that varies
-        most; of nine in ten of the run's agents, if a width was asked for without agents.
+        Expected half-width of the 95 % intervals of the new agents, if their answers vary as much as those of the most variable
+        agent; of 90 % of the run's agents, if a half-width was requested without new agents.
     unfinished : UnfinishedExtension
         Record of the command in config.yaml until its report is written.
     resumed : bool
@@ -46,7 +46,7 @@ class PlannedExtension:
     """
 
     run: PlannedRun
-    asked: Plan
+    new_trials: Plan
     cost: Cost
     joined: tuple[str, ...]
     half_width: float | None
@@ -55,10 +55,11 @@ class PlannedExtension:
 
     @property
     def n_paired_each(self) -> float:
-        """Median number of paired trials that score an agent that joins."""
+        """Median number of paired trials that score a new agent."""
         plan, trials = self.run.plan, self.run.plan.trials
-        paired = plan.arm == PAIRED
-        first, second = plan.first[paired & (trials.weight_first > 0)], plan.second[paired & (trials.weight_second > 0)]
+        is_paired = plan.arm == PAIRED
+        first = plan.first[is_paired & (trials.weight_first > 0)]
+        second = plan.second[is_paired & (trials.weight_second > 0)]
         counts = np.bincount(np.append(first, second), minlength=plan.n_agents)
         return float(np.median(counts[plan.n_agents - len(self.joined) :]))
 
@@ -71,11 +72,11 @@ def plan_step(
     Parameters
     ----------
     config : RunConfig
-        Config of the run, with the steps before.
+        Config of the run, with the earlier steps.
     step : ExtensionStep
         The step.
     request : ExtensionRequest
-        What the command asks for.
+        Options of the command.
     first : int
         Number of extensions that the run had before the command.
     half_width : float, optional
@@ -84,24 +85,28 @@ def plan_step(
     Returns
     -------
     PlannedExtension
+        The step. No request has been sent.
 
     Raises
     ------
-    YoudenError
-        As `plan_run`.
+    ConfigError, PoolError, PlanError
+        If the judge, a pool or the number of calls does not fit.
+    RunFolderError
+        If a file of the run is missing or damaged.
     """
     number = len(config.extensions)
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
-    extensions = extensions_of(run.plan)
-    n_before = ([extensions.anchors] + [one.agents for one in extensions.steps])[-2]
-    asked = plan_rows(run.plan, run.plan.trials.step == number + 1)
+    extensions = get_extensions(run.plan)
+    n_agents_by_step = [extensions.anchors, *(previous.agents for previous in extensions.steps)]
+    n_agents_before = n_agents_by_step[-2]
+    new_trials = select_trials(run.plan, run.plan.trials.step == number + 1)
     options = request.model_dump(include=set(ExtensionRequest.model_fields))
     state = {"max_cost": config.max_cost, "pool": run.plan.pool_digest, "first": first, "number": number, "step": step}
     planned = PlannedExtension(
         run=run,
-        asked=replace(asked, notes=run.plan.notes[-1:]),
-        cost=estimate(asked, run.judge, store=run.config.store_place),
-        joined=run.plan.agent_ids[n_before:],
+        new_trials=replace(new_trials, notes=run.plan.notes[-1:]),
+        cost=estimate(new_trials, run.judge, store=run.config.store_location),
+        joined=run.plan.agent_ids[n_agents_before:],
         half_width=half_width,
         unfinished=UnfinishedExtension.model_validate(options | state),
     )
@@ -111,7 +116,7 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the step of a stopped extension again, if the command asks for the same extension.
+    """Plan the step of a stopped extension again.
 
     Parameters
     ----------
@@ -120,7 +125,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     unfinished : UnfinishedExtension
         Record of the stopped extension.
     request : ExtensionRequest
-        What this command asks for.
+        Options of this command.
 
     Returns
     -------
@@ -130,14 +135,14 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
     Raises
     ------
     RunFolderError
-        [extend-unfinished] if the extension was started with other options, or with a pool of other contents.
+        [extend-unfinished] if the extension was started with other options, or if the contents of its pool have changed.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")
     pools = {name: getattr(request, name) for name in POOLS}
     step = unfinished.step.model_copy(update=pools)
-    before = config.model_copy(update={"extensions": config.extensions[: unfinished.number]})
-    planned = plan_step(before, step, request, first=unfinished.first)
+    config_before = config.model_copy(update={"extensions": config.extensions[: unfinished.number]})
+    planned = plan_step(config_before, step, request, first=unfinished.first)
     if planned.unfinished.pool != unfinished.pool:
         fault = "was started with other contents of its pool, or of the run's own pool. Restore these contents"
         raise _unfinished_error(config, unfinished, fault=fault)
@@ -150,10 +155,10 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:
     folder = RunFolder(config.folder)
     alternative = ""
-    if len(extensions_of(folder.read_plan_alone()).steps) <= unfinished.number:
+    if len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
         alternative = f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"
     return RunFolderError(
         f"An earlier extension of {folder.path} {fault}. Finish it first: "
-        f"`{unfinished.command(folder.path)}`{alternative}.",
+        f"`{unfinished.format_command(folder.path)}`{alternative}.",
         slug="extend-unfinished",
     )

@@ -1,5 +1,6 @@
-"""A stress test up to its trials: who attacks, what would be asked, what that costs, and where agents stand by what was
-answered, before anything is spent.
+"""Plan a stress test: plant attacks in a pool, plan their trials, and estimate the cost before anything is spent.
+
+Trials of the pool without an attack are part of every attacked plan, so that they are asked only once.
 """
 
 from __future__ import annotations
@@ -12,32 +13,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.data.folder.run_config import with_usual_store
+from youden.data.folder.run_config import with_default_store
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
-from youden.pipeline.alternative_rankings import AllAnswers, family_labels, links_of
-from youden.protocol.independent import characters, draw_probes, pooled
+from youden.pipeline.alternative_rankings import PairedAnswers, find_linked_pairs, label_families
+from youden.protocol.independent import count_characters, draw_pooled_trials, draw_probes
 from youden.protocol.plan import make_plan
-from youden.stats.base.clusters import PairBlock
-from youden.stats.partners import PairTotals, group_balanced, reweighted
-from youden.stats.trials.comparisons import tied_places
+from youden.stats.base.clusters import PairChunk
+from youden.stats.partners import PairTotals, fit_weighted_abilities, group_balanced_weights
+from youden.stats.trials.comparisons import rank_with_ties
 from youden.streams import stream
-from youden.text.sentences import near
+from youden.text.sentences import suggest_name
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Trials, Verdicts
 from youden.types.planning import Split
 from youden.types.pool import Floats, Ids, Json
-from youden.workflows.attacks import ATTACKS, Attack, Planted, plant
-from youden.workflows.experiment import Experiment, asked_under, config_of_pool, plan_experiment
+from youden.workflows.attacks import ATTACKS, Attack, PlantedAgents, plant
+from youden.workflows.experiment import Experiment, make_experiment_runner, make_pool_config, plan_experiment
 
 
 @dataclass(frozen=True)
 class AttackPlace:
-    """Where a ranking puts the planted agents, and what it does to the others.
+    """Effect of an attack on one ranking, without the base agent.
 
-    place: of the best of them, 1 is first, half places are ties; of: how many places there are, the weak agent's taken by them.
-    shift: places that another agent moves among the others, in the mean; most, moved: the largest move, and whose.
+    Attributes
+    ----------
+    place : float
+        Rank of the best planted agent among the other agents, 1 = best; n + 0.5 if it is tied with one agent.
+    of : int
+        Number of possible ranks: the other agents and one planted agent.
+    shift : float
+        Mean absolute change of rank among the other agents.
+    most : int
+        Largest absolute change of rank.
+    moved : str or None
+        Agent with the largest change; None if no rank changed.
     """
 
     place: float
@@ -47,77 +58,89 @@ class AttackPlace:
     moved: str | None
 
 
-def abilities(
-    result: Verdicts, *, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
+def compute_abilities(
+    verdicts: Verdicts, *, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
 ) -> dict[str, Floats]:
-    """float[K] for each way of ranking, higher is better, NaN for whom nobody that counts has scored.
+    """Compute abilities by each ranking method, as float arrays (n_agents,), higher is better.
 
-    plain: every partner counts alike. robust: agents of a cluster of linked pairs, or of clones, do not score each other and
-    count as one partner. family-balanced, where there are two families: the same of families; who has none is one by itself.
-    Each is a mean over partners of the mean answer to the pair, items' own means taken off. False positives stay in: they
-    shift all alike.
+    Only answered paired trials count. `families` has the family of each agent that has one, `clones` groups of agents with the
+    same texts.
 
-    families: by agent. clones: ids of agents whose texts are the same, group by group.
+    Each ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means. Method "plain"
+    weights all partners equally. In "robust", agents of a cluster of flagged pairs or clones do not score each other and count as
+    one partner. In "family-balanced" (only with two families or more), the same holds for families; an agent without a family
+    is one by itself. NaN if no partner that counts has scored the agent. False positives are not subtracted, because they raise
+    all abilities equally.
     """
-    plan = result.plan
-    used = (plan.arm == PAIRED) & result.answered
-    block = PairBlock.of(plan.item, plan.first, plan.second, result.answer, n_items=plan.n_items, rows=used)
-    of = AllAnswers(lambda: [block], PairTotals.of([block], plan.n_agents))
+    plan = verdicts.plan
+    is_used = (plan.arm == PAIRED) & verdicts.answered
+    block = PairChunk.from_trials(
+        plan.item, plan.first, plan.second, verdicts.answer, n_items=plan.n_items, rows=is_used
+    )
+    answers = PairedAnswers(lambda: [block], PairTotals.from_chunks([block], plan.n_agents))
+
     groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
-    groups["robust"] = links_of(of.totals, plan.agent_ids, clones=clones).cluster
+    groups["robust"] = find_linked_pairs(answers.totals, plan.agent_ids, clones=clones).cluster
     if len(set(families.values())) > 1:
-        groups["family-balanced"] = family_labels(families, plan.agent_ids)
-    return {name: _scored(of, group) for name, group in groups.items()}
+        groups["family-balanced"] = label_families(families, plan.agent_ids)
+    return {method: _compute_balanced_abilities(answers, group) for method, group in groups.items()}
 
 
-def _scored(of: AllAnswers, group: Ids) -> Floats:
+def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
+    """Compute abilities with equal weight for each group; NaN if there is only one. group : int array (n_agents,)"""
     if len(np.unique(group)) < 2:
         return np.full(len(group), np.nan)
-    return reweighted(of.blocks, of.totals, group_balanced(group)).ability
+    return fit_weighted_abilities(answers.blocks, answers.totals, group_balanced_weights(group)).ability
 
 
-def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> AttackPlace | None:
-    """before: float[K], without the attack; after: float[K + m], the planted agents last. ids: of the K.
+def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> AttackPlace | None:
+    """Compute the rank of the best planted agent, and how far the ranks of other agents change.
 
-    None where nothing ranks them, as where all agents are linked to each other.
+    before : float array (n_agents,), abilities without the attack; the base agent `weak` is left out
+    after : float array (n_agents + n_planted,), abilities with the attack, planted agents last
+
+    Returns None if no planted agent or no other agent has an ability.
     """
-    K = len(before)
-    others = (np.arange(K) != weak) & ~np.isnan(before) & ~np.isnan(after[:K])
-    known = after[K:][~np.isnan(after[K:])]
-    if not len(known) or not others.any():
+    n_agents = len(before)
+    is_other = (np.arange(n_agents) != weak) & ~np.isnan(before) & ~np.isnan(after[:n_agents])
+    planted = after[n_agents:][~np.isnan(after[n_agents:])]
+    if not len(planted) or not is_other.any():
         return None
-    best, rest = known.max(), after[:K][others]
-    moved = np.abs(tied_places(before[others]) - tied_places(rest))
-    most = int(np.argmax(moved))
+
+    best = planted.max()
+    others = after[:n_agents][is_other]
+    n_above, n_tied = int((others > best).sum()), int((others == best).sum())
+    rank_changes = np.abs(rank_with_ties(before[is_other]) - rank_with_ties(others))
+    largest = int(np.argmax(rank_changes))
     return AttackPlace(
-        place=1 + int((rest > best).sum()) + int((rest == best).sum()) / 2,
-        of=int(others.sum()) + 1,
-        shift=float(moved.mean()),
-        most=int(moved[most]),
-        moved=ids[int(np.flatnonzero(others)[most])] if moved[most] > 0 else None,
+        place=1 + n_above + n_tied / 2,
+        of=len(others) + 1,
+        shift=float(rank_changes.mean()),
+        most=int(rank_changes[largest]),
+        moved=ids[int(np.flatnonzero(is_other)[largest])] if rank_changes[largest] > 0 else None,
     )
 
 
-def place_of(ability: Floats, agent: int) -> int | None:
-    """An agent's place, 1 is first; None where nothing ranks it."""
-    return None if np.isnan(ability[agent]) else int(tied_places(ability)[agent])
+def get_rank(ability: Floats, agent: int) -> int | None:
+    """Return the rank of an agent, 1 = best, or None if its ability is NaN. ability : float array (n_agents,)"""
+    return None if np.isnan(ability[agent]) else int(rank_with_ties(ability)[agent])
 
 
-PASSES = 10
-"""An attacker takes part in 20 independent trials, and in those that look unusually alike."""
+N_INDEPENDENT_PASSES = 10
+"""Passes of independent trials; each agent takes part in two per pass. As many are drawn to find unusually similar texts."""
 
 
-def attacked_plan(base: Plan, planted: Planted, *, rng: np.random.Generator) -> Plan:
-    """`base` on the attacked pool: its own trials first, as they were, then those of the planted agents.
+def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
+    """Plan the trials of an attacked pool: those of `base` first, unchanged, then those of the planted agents.
 
-    A planted agent meets everybody, its fellows too, as often as the plan's agents meet each other: so it is a partner like any
-    other, and nothing that was answered is asked again. Its pairs stand on the items in turn.
+    A planted agent meets every agent, other planted ones too, as often as the agents of `base` meet each other on average.
+    Its trials are spread evenly over the items.
     """
     pool = planted.pool
-    paired = _paired(base, planted, rng)
-    apart = _independent(base, planted, rng)
-    own = replace(base.trials.anew(), slot=np.full(len(base), -1, dtype=np.int32))
-    trials = Trials.concat([own, paired, apart]).counted()
+    paired = _draw_paired(base, planted, rng)
+    independent = _draw_independent(base, planted, rng)
+    base_trials = replace(base.trials.anew(), slot=np.full(len(base), -1, dtype=np.int32))
+    trials = Trials.concat([base_trials, paired, independent]).counted()
     present = pool.present
     return Plan(
         trials=trials,
@@ -130,62 +153,87 @@ def attacked_plan(base: Plan, planted: Planted, *, rng: np.random.Generator) -> 
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=base.item_ids,
         n_independent=int((trials.arm == INDEPENDENT).sum()),
-        characters=characters(pool, trials),
+        characters=count_characters(pool, trials),
         source=pool,
     )
 
 
-def _paired(base: Plan, planted: Planted, rng: np.random.Generator) -> Trials:
-    K, J = base.n_agents, base.n_items
-    meetings = int((base.arm == PAIRED).sum()) / (K * (K - 1) / 2)
-    pairs = np.array([(a, k) for a in planted.agents for k in range(a)], dtype=np.int32)
-    pairs = rng.permutation(pairs)
-    n = min(round(meetings * len(pairs)), len(pairs) * J)
-    t = np.arange(n)
-    first, second = pairs[t % len(pairs)].T
-    item = rng.permutation(J).astype(np.int32)[(t + t // lcm(len(pairs), J)) % J]
-    turned = (t // len(pairs) + rng.integers(2, size=len(pairs))[t % len(pairs)]) % 2 == 1
-    first, second = np.where(turned, second, first), np.where(turned, first, second)
-    there = planted.pool.present[first, item] & planted.pool.present[second, item]
-    return Trials.paired(item, first, second).take(there)
+def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
+    """Draw paired trials of each planted agent with every agent before it."""
+    n_agents, n_items = base.n_agents, base.n_items
+    trials_per_pair = int((base.arm == PAIRED).sum()) / (n_agents * (n_agents - 1) / 2)
+    pairs = rng.permutation(np.array([(a, k) for a in planted.agents for k in range(a)], dtype=np.int32))
+    n_pairs = len(pairs)
+    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
+
+    # trial t: pair t mod n_pairs; the item is offset after each common period, so that no pair meets twice on an item
+    t = np.arange(n_trials)
+    first, second = pairs[t % n_pairs].T
+    item_order = rng.permutation(n_items).astype(np.int32)
+    item = item_order[(t + t // lcm(n_pairs, n_items)) % n_items]
+    is_swapped = (t // n_pairs + rng.integers(2, size=n_pairs)[t % n_pairs]) % 2 == 1
+    first, second = np.where(is_swapped, second, first), np.where(is_swapped, first, second)
+    has_texts = planted.pool.present[first, item] & planted.pool.present[second, item]
+    return Trials.paired(item, first, second).take(has_texts)
 
 
-def _independent(base: Plan, planted: Planted, rng: np.random.Generator) -> Trials:
-    """Independent trials of the planted agents; none where the plan has none."""
+def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
+    """Draw independent trials of the planted agents; none if `base` has none."""
     if not (base.arm == INDEPENDENT).any():
         return Trials.concat([])
     pool = planted.pool
-    drawn = [pooled(pool.present, PASSES * pool.n_agents, rng)]
-    drawn.append(draw_probes(pool, pool.present, PASSES * pool.n_agents, rng))
-    trials = Trials.concat(drawn)
-    return trials.take(np.isin(trials.first, planted.agents) | np.isin(trials.second, planted.agents))
+    n_trials = N_INDEPENDENT_PASSES * pool.n_agents
+    random_trials = draw_pooled_trials(pool.present, n_trials, rng)
+    probes = draw_probes(pool, pool.present, n_trials, rng)
+    trials = Trials.concat([random_trials, probes])
+    is_of_planted = np.isin(trials.first, planted.agents) | np.isin(trials.second, planted.agents)
+    return trials.take(is_of_planted)
 
 
-FREE_CALLS = 60_000
-"""Paired calls of the plan where the judge makes no calls and nobody names a number."""
+MAX_FREE_CALLS = 60_000
+"""Default maximum number of paired calls in the plan of a pool if the judge makes no calls to a server."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedAttack:
-    """One attack, planted. experiment: the plan with it, at the cost of what only this attack asks; None, and why, where it
-    cannot be planted."""
+    """One attack on a pool.
+
+    Attributes
+    ----------
+    name, attack : str, Attack
+        Registered name, and the attack.
+    planted, experiment : PlantedAgents, Experiment or None
+        The attacked pool, and its plan at the cost of the trials that only this attack needs; None if it cannot be planted.
+    why_not : str or None
+        Reason why it cannot be planted.
+    """
 
     name: str
     attack: Attack
-    planted: Planted | None = None
+    planted: PlantedAgents | None = None
     experiment: Experiment | None = None
     why_not: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedStress:
-    """Everything before anything is asked.
+    """A stress test, before any request is sent.
 
-    own: the plan without an attack. weak: position of the agent whose answers attackers start from; because: why it, in words.
-    families: by agent.
+    Attributes
+    ----------
+    base : Experiment
+        Plan of the pool without an attack.
+    weak, because : int, str
+        Position of the base agent, whose responses the attacks start from, and the reason why it was chosen, for display.
+    families : mapping of str to str
+        Family of each agent that has one.
+    attacks : tuple of PlannedAttack
+        One per attack, also if it cannot be planted.
+    max_cost : float or None
+        Cost cap in USD for all attacks together.
     """
 
-    own: Experiment
+    base: Experiment
     weak: int
     because: str
     families: Mapping[str, str]
@@ -194,45 +242,48 @@ class PlannedStress:
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        return (self.own, *(one.experiment for one in self.attacks if one.experiment is not None))
+        """The plan without an attack, then those of the attacks that can be planted."""
+        attacked = [attack.experiment for attack in self.attacks if attack.experiment is not None]
+        return (self.base, *attacked)
 
     @property
     def n_new(self) -> int:
-        """Calls that no store answers yet."""
-        return sum(one.n_new for one in self.experiments)
+        """Number of calls whose answers are not stored yet."""
+        return sum(experiment.n_new for experiment in self.experiments)
 
     @property
     def usd_new(self) -> float | None:
-        """What the new calls cost together; None where a price is unknown."""
-        each = [one.usd_new for one in self.experiments]
-        return None if None in each else float(sum(usd for usd in each if usd is not None))
+        """Expected cost of these calls in USD; None if a price is unknown."""
+        costs = [experiment.usd_new for experiment in self.experiments]
+        return None if None in costs else float(sum(usd for usd in costs if usd is not None))
 
     def to_json(self) -> dict[str, Json]:
-        """What would be asked, as one JSON object."""
+        """Return the planned attacks, their new calls and their expected cost as a JSON object."""
+        attacks: list[Json] = [
+            {
+                "attack": attack.name,
+                "what": attack.attack.what,
+                "new_calls": None if attack.experiment is None else attack.experiment.n_new,
+                "usd": None if attack.experiment is None else attack.experiment.usd_new or 0.0,
+                "why_not": attack.why_not,
+            }
+            for attack in self.attacks
+        ]
         return {
-            "name": self.own.name,
-            "judge": self.own.judge.name,
-            "weak": self.own.pool.agents[self.weak].id,
+            "name": self.base.name,
+            "judge": self.base.judge.name,
+            "weak": self.base.pool.agents[self.weak].id,
             "because": self.because,
             "new_calls": self.n_new,
             "usd": self.usd_new,
-            "attacks": [
-                {
-                    "attack": one.name,
-                    "what": one.attack.what,
-                    "new_calls": None if one.experiment is None else one.experiment.n_new,
-                    "usd": None if one.experiment is None else one.experiment.usd_new or 0.0,
-                    "why_not": one.why_not,
-                }
-                for one in self.attacks
-            ],
+            "attacks": attacks,
         }
 
 
 class _Source(NamedTuple):
-    """ranked: agents, best first, where a run has ranked them by this judge."""
+    """Plan of a pool or run without an attack; `ranked` has the agents that a run ranks by the same judge, best first."""
 
-    own: Experiment
+    base: Experiment
     ranked: tuple[str, ...]
     families: Mapping[str, str]
 
@@ -249,118 +300,153 @@ def plan_stress(
     usual_store: str | None = None,
     max_cost: float | None = None,
 ) -> PlannedStress:
-    """Plant every attack (or those named) in a pool, or in the pool of a judged run.
+    """Plant attacks in a pool, or in the pool of a judged run, and plan their trials.
 
-    judge: as in a run's config; None for the run's own, and `lexical` for a pool. attacker: the agent whose answers attackers
-    start from; None for the last of the ranking, and for the one of fewest words where ranking would cost. calls: of both arms,
-    of a pool's plan; a run keeps its own. usual_store: where answers are kept when neither `store` nor the run says it.
+    Parameters
+    ----------
+    source : Path
+        A pool or the folder of a judged run.
+    judge : str, optional
+        Judge name or path of a judge YAML. Default: the judge of the run; `lexical` for a pool.
+    attacks : sequence of str, optional
+        Names of registered attacks. Default: all.
+    attacker : str, optional
+        Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest words if
+        a ranking would cost calls.
+    calls : int, optional
+        Calls of both trial types in the plan of a pool. A run keeps its own plan.
+    seed : int, default 0
+        Seed of the attacks and the plans.
+    store : str, optional
+        Store of the answers (path or database URL).
+    usual_store : str, optional
+        Store to use if neither `store` nor the run names one.
+    max_cost : float, optional
+        Cost cap in USD for all attacks together.
 
-    Raises: ConfigError [unknown-attack], [attack-prompts], [stress-attacker], [stress-calls];
-    RunFolderError [stress-import]; as pools, plans and judges do.
+    Returns
+    -------
+    PlannedStress
+        The plans and their expected cost. No request has been sent.
+
+    Raises
+    ------
+    ConfigError
+        [unknown-attack] if an attack is not registered; [attack-prompts] if an attack in `attacks` cannot be planted;
+        [stress-attacker] if `attacker` is not in the pool; [stress-calls] if `calls` is set for a run.
+    RunFolderError
+        [stress-import] if the run was imported and has no texts.
+    PoolError, PlanError
+        If the pool cannot be read, or no plan fits `calls`.
     """
     for name in attacks:
         ATTACKS.check(name)
     names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
-    found = _source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
-    weak, because = _weak(found, attacker)
-    planned = [_planned(found.own, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
-    for one in planned:
-        if attacks and one.why_not is not None:
-            raise ConfigError(f"The attack '{one.name}' cannot be planted: {one.why_not}", slug="attack-prompts")
-    return PlannedStress(found.own, weak, because, found.families, tuple(planned), max_cost)
+    stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
+    base = stress_source.base
+    weak, because = _choose_base_agent(stress_source, attacker)
+    planned = [_plan_attack(base, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
+    for attack in planned:
+        if attacks and attack.why_not is not None:
+            raise ConfigError(f"The attack '{attack.name}' cannot be planted: {attack.why_not}", slug="attack-prompts")
+    return PlannedStress(base, weak, because, stress_source.families, tuple(planned), max_cost)
 
 
-def _source(
+def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, usual_store: str | None
 ) -> _Source:
     folder = RunFolder(source)
     if folder.has("pool.json"):
-        return _of_run(folder, judge=judge, calls=calls, store=store, usual_store=usual_store)
+        return _read_run_source(folder, judge=judge, calls=calls, store=store, usual_store=usual_store)
     pool, config = read_pool(source), load_judge_config(judge or "lexical")
     if calls is None and not config.makes_calls:
-        calls = min(FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
-    place = config_of_pool(source, {"store": store}, usual_store).store_place
+        calls = min(MAX_FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
+    store_place = make_pool_config(source, {"store": store}, usual_store).store_location
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
-    return _Source(plan_experiment(pool.name, plan, judge=config, store=place), (), _families(pool))
+    base = plan_experiment(pool.name, plan, judge=config, store=store_place)
+    return _Source(base, (), _get_families(pool))
 
 
-def _of_run(
+def _read_run_source(
     folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, usual_store: str | None
 ) -> _Source:
     if not folder.has("plan.parquet"):
         raise RunFolderError(
-            f"{folder.path} was imported and holds no texts, and attacks are texts. Give the pool of its texts instead: "
+            f"{folder.path} was imported and has no texts, which attacks need. Pass the pool of its texts instead: "
             "youden stress POOL.",
             slug="stress-import",
         )
     if calls is not None:
         raise ConfigError(
-            f"--calls {calls} was given, but {folder.path} is a run, which keeps its own trials. Leave it out.",
+            f"calls: got {calls} for {folder.path}, which is a run and keeps its own trials. Remove it.",
             slug="stress-calls",
         )
+
     config, plan = folder.read_config(), folder.read_plan()
-    own = judge is None or judge == config.judge
-    ranked = [row for row in folder.read_ranking() if row.ability is not None] if folder.has("ranking.csv") else []
-    asked = load_judge_of_run(config) if judge is None else load_judge_config(judge)
-    place = store or with_usual_store(config, usual_store).store_place
-    return _Source(
-        plan_experiment(folder.path.resolve().name, plan, judge=asked, store=place),
-        tuple(row.agent for row in ranked) if own else (),
-        config.families or _families(plan.pool),
-    )
+    is_same_judge = judge is None or judge == config.judge
+    ranked: tuple[str, ...] = ()
+    if is_same_judge and folder.has("ranking.csv"):
+        ranked = tuple(row.agent for row in folder.read_ranking() if row.ability is not None)
+    judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
+    store_place = store or with_default_store(config, usual_store).store_location
+    base = plan_experiment(folder.path.resolve().name, plan, judge=judge_config, store=store_place)
+    return _Source(base, ranked, config.families or _get_families(plan.pool))
 
 
-def _families(pool: Pool) -> dict[str, str]:
-    """What agents say in `meta.family`."""
-    said = ((agent.id, agent.meta.get("family")) for agent in pool.agents)
-    return {agent: family for agent, family in said if isinstance(family, str) and family}
+def _get_families(pool: Pool) -> dict[str, str]:
+    """Return the family in `meta.family` of each agent that has one."""
+    families = {agent.id: agent.meta.get("family") for agent in pool.agents}
+    return {agent: family for agent, family in families.items() if isinstance(family, str) and family}
 
 
-def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
-    own = found.own
-    ids = [agent.id for agent in own.pool.agents]
+def _choose_base_agent(source: _Source, attacker: str | None) -> tuple[int, str]:
+    """Return the position of the base agent and the reason for the choice."""
+    base = source.base
+    ids = [agent.id for agent in base.pool.agents]
     if attacker is not None:
         if attacker not in ids:
             raise ConfigError(
-                f"There is no agent '{attacker}' in this pool to attack with. {near(attacker, ids)}",
+                f"The pool has no agent '{attacker}' to start attacks from. {suggest_name(attacker, ids)}",
                 slug="stress-attacker",
             )
-        return ids.index(attacker), "named by you"
-    if found.ranked:
-        return ids.index(found.ranked[-1]), "the last of the run's ranking"
-    if not own.judge.makes_calls and not own.judge.needs_store:
-        ability = abilities(asked_under(None, [own])(own).result, families={})["plain"]
-        return int(np.nanargmin(ability)), "the last of the ranking"
-    n_words = [sum(len((text or "").split()) for text in row) for row in own.pool.texts]
-    return int(np.argmin(n_words)), "the agent of fewest words, for nobody is ranked yet"
+        return ids.index(attacker), "set by the user"
+    if source.ranked:
+        return ids.index(source.ranked[-1]), "last in the run's ranking"
+
+    if not base.judge.makes_calls and not base.judge.needs_store:
+        run_experiment = make_experiment_runner(None, [base])
+        ability = compute_abilities(run_experiment(base).result, families={})["plain"]
+        return int(np.nanargmin(ability)), "last in the ranking"
+    n_words = [sum(len((text or "").split()) for text in row) for row in base.pool.texts]
+    return int(np.argmin(n_words)), "the agent with the fewest words, because there is no ranking yet"
 
 
-def _planned(own: Experiment, name: str, *, weak: int, number: int, seed: int) -> PlannedAttack:
+def _plan_attack(base: Experiment, name: str, *, weak: int, number: int, seed: int) -> PlannedAttack:
+    """Plant one attack and plan its trials. `number` is its position among all attacks, which separates their random draws."""
     attack = ATTACKS.load(name)
-    if attack.needs_prompts and not any(item.prompt for item in own.pool.items):
-        return PlannedAttack(name, attack, why_not="It takes the items' prompts, and this pool has none.")
+    if attack.needs_prompts and not any(item.prompt for item in base.pool.items):
+        return PlannedAttack(name, attack, why_not="It uses the prompts of the items, and this pool has none.")
     rng = stream("attackers", seed, number)
     try:
-        planted = plant(own.pool, attack, weak=weak, rng=rng)
+        planted = plant(base.pool, attack, weak=weak, rng=rng)
     except ConfigError as error:
         return PlannedAttack(name, attack, why_not=str(error))
-    plan = attacked_plan(own.plan, planted, rng=rng)
-    asked = plan_experiment(name, plan, judge=own.judge, store=own.store, first_new=len(own.plan))
-    return PlannedAttack(name, attack, planted, asked)
+    plan = plan_attacked_pool(base.plan, planted, rng=rng)
+    experiment = plan_experiment(name, plan, judge=base.judge, store=base.store, first_new=len(base.plan))
+    return PlannedAttack(name, attack, planted, experiment)
 
 
-def check_cost(stress: PlannedStress) -> None:
-    """Whether the cap covers what is expected. Raises: ConfigError [stress-cost]."""
-    usd = stress.usd_new
-    if stress.max_cost is None or usd is None or usd <= stress.max_cost:
+def check_cost(planned: PlannedStress) -> None:
+    """Check that the cost cap covers the expected cost. Raises: ConfigError [stress-cost]."""
+    usd = planned.usd_new
+    if planned.max_cost is None or usd is None or usd <= planned.max_cost:
         return
-    own, *attacks = stress.experiments
-    each = ", ".join(
-        f"{one.name} ${one.usd_new or 0:,.4f}" for one in sorted(attacks, key=lambda one: one.usd_new or 0)
-    )
+    base, *attacks = planned.experiments
+    attacks.sort(key=lambda experiment: experiment.usd_new or 0)
+    costs = ", ".join(f"{experiment.name} ${experiment.usd_new or 0:,.4f}" for experiment in attacks)
     raise ConfigError(
-        f"These attacks would cost about ${usd:,.4f} ({stress.n_new:,} new calls), more than the cap of ${stress.max_cost:g}; "
-        f"nothing was asked. The pool without an attack ${own.usd_new or 0:,.4f}; {each}. "
-        "Raise --max-cost, or choose some with --attack NAME.",
+        f"The expected cost exceeds the cap: got about ${usd:,.4f} ({planned.n_new:,} new calls) with a cap of "
+        f"${planned.max_cost:g}. The pool without an attack costs ${base.usd_new or 0:,.4f}; {costs}. No request was sent. "
+        "Set a higher cap, or fewer attacks.",
         slug="stress-cost",
     )

@@ -1,4 +1,7 @@
-"""Quality of a run's agents from few labels and their ability together; the ranking and all its files stay as they are."""
+"""Estimate the quality of a run's agents from a few labelled answers and the abilities of the ranking together.
+
+The ranking itself and its files do not change.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,42 @@ from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable
 from youden.errors import ConfigError, StatisticsError
-from youden.stats.small_areas import FEWEST_AGENTS, SmallAreas, quality_of_labels
-from youden.text.sentences import with_interval
-from youden.text.tables import Table, fixed
+from youden.stats.small_areas import MIN_AGENTS, QualityEstimates, quality_from_labels
+from youden.text.sentences import format_with_interval
+from youden.text.tables import Table, format_decimal
 from youden.types.label_facts import QualityFacts, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
-from youden.workflows.labels import first, open_labels
+from youden.workflows.labels import open_labels, shorten_list
 
 if TYPE_CHECKING:
     import pandas as pd
 
     Labels = str | PathLike[str] | Sequence[str | PathLike[str]] | pd.DataFrame
 
-LITTLE = 0.1
-"""A share of explained variance below which ability is said to tell nothing here."""
+MIN_EXPLAINED = 0.1
+"""Share of the variance explained by ability below which a sentence says that ability hardly predicts the label."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledAnswers:
-    """agent, item: int[N], one row an answer; value: float[N], its mean label on the labels' scale. label: the column's name;
-    item_ids: str[N]."""
+    """Labelled answers of a run's agents, one row per answer.
+
+    Attributes
+    ----------
+    agent : int array (n_answers,)
+        Position of the agent in the ranking.
+    item : int array (n_answers,)
+        Number of the item; equal numbers mean the same item.
+    value : float array (n_answers,)
+        Mean label of the answer, in the units of the labels.
+    label : str
+        Name of the column with the labels.
+    scale : (float, float)
+        Lowest and highest possible label.
+    item_ids : tuple of str
+        Id of the item of each answer.
+    """
 
     agent: Positions
     item: Positions
@@ -46,7 +64,7 @@ class LabelledAnswers:
 
     @property
     def unit(self) -> Floats:
-        """float[N] in [0, 1]."""
+        """Mean labels rescaled to [0, 1], float array (n_answers,)."""
         low, high = self.scale
         return (self.value - low) / (high - low)
 
@@ -74,36 +92,43 @@ def read_answers(
     Returns
     -------
     LabelledAnswers
+        The mean of all labels of each answer, over all tables.
 
     Raises
     ------
     ConfigError
-        [quality-items] for labels of agents alone; [quality-column], [quality-scale], [quality-none]; as `open_labels`.
+        [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not unique;
+        [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is labelled;
+        [labels-unknown] if a table labels no agent of the run; [labels-alias] if two names in a table refer to one agent.
+    ImportFormatError
+        If a file cannot be read as labels.
     """
-    ids = [row.agent for row in folder.read_ranking()]
+    agent_ids = [row.agent for row in folder.read_ranking()]
     if not isinstance(labels, str | PathLike | Sequence):
-        return _answers_of_frame(labels, ids, label=label or "label", scale=scale)
-    agents = folder.read_pool().agents
-    tables = [open_labels(path, agents, repeated=True) for path in _paths_of(labels)]
+        return _read_frame(labels, agent_ids, label=label or "label", scale=scale)
+    pool_agents = folder.read_pool().agents
+    tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
+
+    ranked = set(agent_ids)
     rows, names = [], []
     for table in tables:
-        name = _column(table, label)
+        name = _find_label_column(table, label)
         names.append(name)
-        value = table.value[:, table.names.index(name)].tolist()
+        values = table.value[:, table.names.index(name)].tolist()
         rows += [
-            (agent, item, said)
-            for agent, item, said in zip(table.agents, table.items or (), value, strict=True)
-            if agent in set(ids) and not np.isnan(said)
+            (agent, item, value)
+            for agent, item, value in zip(table.agents, table.items or (), values, strict=True)
+            if agent in ranked and not np.isnan(value)
         ]
-    return _answers(ids, rows, label=" and ".join(dict.fromkeys(names)), scale=scale)
+    return _average_by_answer(agent_ids, rows, label=" and ".join(dict.fromkeys(names)), scale=scale)
 
 
-def _paths_of(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
     return [Path(labels)] if isinstance(labels, str | PathLike) else [Path(path) for path in labels]
 
 
-def _answers_of_frame(
-    frame: pd.DataFrame, ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
+def _read_frame(
+    frame: pd.DataFrame, agent_ids: Sequence[str], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
     if missing := [name for name in ("agent", "item", label) if name not in frame]:
         raise ConfigError(
@@ -111,90 +136,106 @@ def _answers_of_frame(
             "item, and pass the label's name as `label`.",
             slug="quality-column",
         )
-    known = frame[frame["agent"].astype(str).isin(ids) & frame[label].notna()]
-    columns = (known["agent"].astype(str), known["item"].astype(str), known[label].astype(float))
-    return _answers(ids, list(zip(*columns, strict=True)), label=label, scale=scale)
+    labelled = frame[frame["agent"].astype(str).isin(agent_ids) & frame[label].notna()]
+    columns = (labelled["agent"].astype(str), labelled["item"].astype(str), labelled[label].astype(float))
+    return _average_by_answer(agent_ids, list(zip(*columns, strict=True)), label=label, scale=scale)
 
 
-def _column(table: LabelTable, label: str | None) -> str:
+def _find_label_column(table: LabelTable, label: str | None) -> str:
     if table.items is None:
         raise ConfigError(
-            f"{table.source} labels agents, not answers: it has no column item. Quality needs to know how many answers were "
-            "labelled. Give a line for each label, with its agent and item.",
+            f"{table.source} labels agents, not answers: it has no column `item`. The estimate of quality depends on the number "
+            "of labelled answers. Add one row per label, with its agent and item.",
             slug="quality-items",
         )
     if label is None and len(table.names) == 1:
         return table.names[0]
     if label is None or label not in table.names:
         raise ConfigError(
-            f"{table.source} has the labels {', '.join(table.names)}; {label or 'none'} was named. Name one of them (--label).",
+            f"{table.source} has the labels {', '.join(table.names)}: got {label or 'none'}. Set one of them (--label).",
             slug="quality-column",
         )
     return label
 
 
-def _answers(
-    ids: Sequence[str], rows: Sequence[tuple[str, str, float]], *, label: str, scale: tuple[float, float] | None
+def _average_by_answer(
+    agent_ids: Sequence[str], rows: Sequence[tuple[str, str, float]], *, label: str, scale: tuple[float, float] | None
 ) -> LabelledAnswers:
+    """Average the labels of each answer. `rows` are (agent, item, label); `scale` defaults to (0, 1)."""
     if not rows:
-        raise ConfigError("There is no label of a ranked agent's answer. Label some.", slug="quality-none")
+        raise ConfigError("No answer of a ranked agent has a label. Add labels.", slug="quality-none")
     low, high = scale or (0.0, 1.0)
     outside = [value for *_, value in rows if not low <= value <= high]
     if outside or not low < high:
         raise ConfigError(
-            f"There are labels such as {outside[0] if outside else rows[0][2]:g}, on a scale from {low:g} to {high:g}. Say "
-            "the lowest and the highest value there can be, such as --scale 1,5.",
+            f"The labels do not fit the scale from {low:g} to {high:g}: got {outside[0] if outside else rows[0][2]:g}. Set the "
+            "lowest and the highest possible label, such as --scale 1,5.",
             slug="quality-scale",
         )
-    at = {agent: k for k, agent in enumerate(ids)}
-    items = {item: j for j, item in enumerate(dict.fromkeys(row[1] for row in rows))}
-    said: dict[tuple[int, int], list[float]] = {}
-    for agent, item, one in rows:
-        said.setdefault((at[agent], items[item]), []).append(one)
-    cells = np.array(list(said), dtype=np.int64)
-    value = np.array([sum(values) / len(values) for values in said.values()])
-    named = tuple(items)
+
+    agent_positions = {agent: k for k, agent in enumerate(agent_ids)}
+    item_ids = list(dict.fromkeys(item for _, item, _ in rows))
+    item_numbers = {item: j for j, item in enumerate(item_ids)}
+    labels_by_answer: dict[tuple[int, int], list[float]] = {}
+    for agent, item, value in rows:
+        labels_by_answer.setdefault((agent_positions[agent], item_numbers[item]), []).append(value)
+
+    cells = np.array(list(labels_by_answer), dtype=np.int64)
+    means = np.array([sum(values) / len(values) for values in labels_by_answer.values()])
     return LabelledAnswers(
-        cells[:, 0], cells[:, 1], value, label, (low, high), tuple(named[j] for j in cells[:, 1].tolist())
+        agent=cells[:, 0],
+        item=cells[:, 1],
+        value=means,
+        label=label,
+        scale=(low, high),
+        item_ids=tuple(item_ids[j] for j in cells[:, 1].tolist()),
     )
 
 
-def quality_of_run(folder: RunFolder, answers: LabelledAnswers) -> SmallAreas:
-    """Agents in the order of the ranking, which alone gives ability, and its error."""
+def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
+    """Estimate the quality of each agent, in [0, 1], from labelled answers and the abilities of the ranking.
+
+    The agents of the result are in the order of the ranking.
+    """
     facts, rows = folder.read_facts(), folder.read_ranking()
-    ability, error = (
-        np.array(column, dtype=np.float64) for column in ([row.ability for row in rows], [row.error for row in rows])
+    ability = np.array([row.ability for row in rows], dtype=np.float64)
+    std_error = np.array([row.error for row in rows], dtype=np.float64)
+    return quality_from_labels(
+        answers.agent, answers.item, answers.unit, ability=ability, std_error=std_error, level=facts.level
     )
-    return quality_of_labels(answers.agent, answers.item, answers.unit, ability=ability, error=error, level=facts.level)
 
 
-def quality_rows(ids: Sequence[str], answers: LabelledAnswers, found: SmallAreas) -> list[QualityRow]:
-    """Best first; agents of which nothing is known last."""
+def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
+    """Make the rows of quality.csv, the best agent first and agents without an estimate last.
+
+    `agent_ids` are those of the ranking; `fit` has the same agents in the same order.
+    """
     low, high = answers.scale
 
-    def said(value: float) -> float | None:
+    def to_label_units(value: float) -> float | None:
         return or_none(low + (high - low) * value)
 
-    n = np.bincount(answers.agent, minlength=len(ids))
-    total = np.bincount(answers.agent, weights=answers.value, minlength=len(ids))
-    best = found.best()
-    order = np.argsort(-np.nan_to_num(found.quality, nan=-1.0), kind="stable").tolist()
-    return [
-        QualityRow(
-            agent=ids[k],
-            n_labels=int(n[k]),
-            label_mean=float(total[k] / n[k]) if n[k] else None,
-            quality=said(found.quality[k]),
-            low=said(found.low[k]),
-            high=said(found.high[k]),
-            label_share=float(found.share[k]),
-            place=None if np.isnan(found.quality[k]) else place,
-            best=float(best[k]),
-            expected=said(found.expected[k]),
-            off_line=int(found.off_line[k]),
+    n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
+    total = np.bincount(answers.agent, weights=answers.value, minlength=len(agent_ids))
+    p_best = fit.best_probabilities()
+    order = np.argsort(-np.nan_to_num(fit.quality, nan=-1.0), kind="stable").tolist()
+    rows = []
+    for rank, k in enumerate(order, 1):
+        row = QualityRow(
+            agent=agent_ids[k],
+            n_labels=int(n_labels[k]),
+            label_mean=float(total[k] / n_labels[k]) if n_labels[k] else None,
+            quality=to_label_units(fit.quality[k]),
+            low=to_label_units(fit.low[k]),
+            high=to_label_units(fit.high[k]),
+            label_share=float(fit.label_weight[k]),
+            place=None if np.isnan(fit.quality[k]) else rank,
+            best=float(p_best[k]),
+            expected=to_label_units(fit.predicted[k]),
+            off_line=int(fit.is_outlier[k]),
         )
-        for place, k in enumerate(order, 1)
-    ]
+        rows.append(row)
+    return rows
 
 
 def estimate_quality(
@@ -204,115 +245,167 @@ def estimate_quality(
     label: str | None = None,
     scale: tuple[float, float] | None = None,
 ) -> QualityFacts:
-    """Write quality.csv and quality.json of a fitted run; nothing else of it changes.
+    """Estimate the quality of a run's agents and write quality.csv and quality.json.
 
-    Parameters and errors: as `read_answers`.
+    Parameters
+    ----------
+    folder : RunFolder
+        A fitted run. Its other files do not change.
+    labels : path, sequence of paths, or DataFrame
+        Tables of labels; or columns agent, item and a label. Labels of other agents are left out.
+    label : str, optional
+        Column of the label, if the tables have several. Default for a DataFrame: "label".
+    scale : (float, float), default (0, 1)
+        Lowest and highest possible label.
+
+    Returns
+    -------
+    QualityFacts
+        Contents of quality.json, in the units of the labels.
+
+    Raises
+    ------
+    ConfigError
+        [quality-items], [quality-column], [quality-scale], [quality-none], [labels-unknown], [labels-alias] if the labels do not
+        fit the run.
+    ImportFormatError
+        If a file cannot be read as labels.
     """
     answers = read_answers(folder, labels, label=label, scale=scale)
-    sources = map(str, _paths_of(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
-    found = quality_of_run(folder, answers)
-    ids = [row.agent for row in folder.read_ranking()]
-    rows = quality_rows(ids, answers, found)
-    ends = answers.scale[1] - answers.scale[0]
+    sources = map(str, _to_paths(labels)) if isinstance(labels, str | PathLike | Sequence) else ["DataFrame"]
+    fit = fit_quality(folder, answers)
+    agent_ids = [row.agent for row in folder.read_ranking()]
+    rows = make_quality_rows(agent_ids, answers, fit)
+    scale_width = answers.scale[1] - answers.scale[0]
     facts = QualityFacts(
         version=VERSION,
-        tables=folder.tables_digest(),
+        tables=folder.compute_tables_digest(),
         sources=tuple(sources),
         label=answers.label,
         scale=answers.scale,
-        level=found.level,
+        level=fit.level,
         n_labels=len(answers.value),
         best=rows[0].agent,
-        within=ends * found.within(ids.index(rows[0].agent)),
-        line=found.line,
-        items=found.items,
+        within=scale_width * fit.regret_bound(agent_ids.index(rows[0].agent)),
+        line=fit.regression,
+        items=fit.item_variance_share,
         words=(),
         agents=tuple(rows),
     )
-    facts = QualityFacts(**{**facts.__dict__, "words": tuple(quality_words(facts))})
+    facts = replace(facts, words=tuple(describe_quality(facts)))
     folder.write_quality(facts)
     return facts
 
 
-def quality_words(found: QualityFacts) -> Iterator[str]:
-    """What it comes to, a sentence each."""
-    top = found.agents[0]
+def describe_quality(facts: QualityFacts) -> Iterator[str]:
+    """Yield sentences on the best agent, on how well ability predicts quality, and on outlier agents."""
+    top = facts.agents[0]
     yield (
-        f"Best by quality: {top.agent}, {fixed(top.quality, 2)} [{fixed(top.low, 2)}, {fixed(top.high, 2)}]; nobody is better "
-        f"by more than {found.within:.2f} ({found.level:.0%}). It is the best with probability {top.best:.2f}."
+        f"Best by quality: {top.agent}, {format_decimal(top.quality, 2)} [{format_decimal(top.low, 2)}, "
+        f"{format_decimal(top.high, 2)}]. The upper bound on "
+        f"its regret is {facts.within:.2f} ({facts.level:.0%}), and it is the best with probability {top.best:.2f}."
     )
-    if found.line is None:
-        yield f"Fewer than {FEWEST_AGENTS} agents have labels, so that labels alone speak."
+    if facts.line is None:
+        yield f"Fewer than {MIN_AGENTS} agents have labels, so ability is not used."
         return
-    line = found.line
-    if line.explained < LITTLE:
-        yield f"Ability says next to nothing of this label (that it says nothing at all: {line.no_slope:.0%})."
+    line = facts.line
+    if line.explained < MIN_EXPLAINED:
+        yield f"Ability hardly predicts this label (probability of no relation: {line.no_slope:.0%})."
     else:
         yield (
-            f"Ability explains {line.explained:.0%} of the differences in quality, with "
-            f"{with_interval(line.slope, line.low, line.high)} logits for one SD; that it says nothing: {line.no_slope:.0%}."
+            f"Ability explains {line.explained:.0%} of the differences in quality, with a slope of "
+            f"{format_with_interval(line.slope, line.low, line.high)} logits per SD (probability of no relation: {line.no_slope:.0%})."
         )
-    if line.labels_alone > found.n_labels:
-        yield f"Labels alone would have needed about {line.labels_alone:,} for what {found.n_labels:,} told with ability."
-    off = [row for row in found.agents if row.off_line]
-    if off:
-        said = [f"{row.agent} (ability says {row.expected:.2f}, labels say {row.label_mean:.2f})" for row in off]
-        yield f"Off the line, so read them: {', '.join(first(said))}."
+    if line.labels_alone > facts.n_labels:
+        yield f"Without ability, about {line.labels_alone:,} labels would be needed for the precision of {facts.n_labels:,}."
+    outliers = [
+        f"{row.agent} (predicted {row.expected:.2f}, labels {row.label_mean:.2f})"
+        for row in facts.agents
+        if row.off_line
+    ]
+    if outliers:
+        yield f"Outliers from the regression on ability; check their answers: {', '.join(shorten_list(outliers))}."
 
 
-def quality_table(found: QualityFacts) -> Table:
-    """A row an agent, 80 letters wide where names are short; labels' shares stand in quality.csv alone."""
-    return Table(
-        f"quality by '{found.label}', {found.n_labels:,} labelled answers ({found.level:.0%} intervals)",
-        ["place", "agent", "quality", "interval", "labels", "mean", "line says", "off line"],
-        "rlrcrrrl",
-        (
-            [
-                "–" if row.place is None else str(row.place),
-                row.agent,
-                fixed(row.quality, 2),
-                f"{fixed(row.low, 2)}–{fixed(row.high, 2)}",
-                str(row.n_labels),
-                fixed(row.label_mean, 2),
-                fixed(row.expected, 2),
-                "yes" if row.off_line else "",
-            ]
-            for row in found.agents
-        ),
-    )
+def quality_table(facts: QualityFacts) -> Table:
+    """Format the quality of the agents as a table, one row per agent.
 
+    Parameters
+    ----------
+    facts : QualityFacts
+        Contents of quality.json.
 
-def difference_of_quality(found: SmallAreas, one: int, other: int, *, level: float) -> tuple[float, float, float]:
-    """(mean, low, high) of one agent's quality less another's, the agents taken as independent given the line.
-
-    Raises: StatisticsError [quality-unknown] where nothing is known of one of them.
+    Returns
+    -------
+    Table
+        At most 80 characters wide unless names are long. The weights of the labels are only in quality.csv.
     """
-    if np.isnan(found.quality[[one, other]]).any():
-        raise StatisticsError("One of the two agents has neither labels nor a line. Label it.", slug="quality-unknown")
-    gap = (found.at[:, None] - found.at).ravel()
-    weight = (found.density[one][:, None] * found.density[other]).ravel()
-    order = np.argsort(gap)
-    below = np.cumsum(weight[order])
-    low, high = (float(gap[order][np.searchsorted(below, p)]) for p in ((1 - level) / 2, (1 + level) / 2))
-    return float(found.quality[one] - found.quality[other]), low, high
+    title = f"quality by '{facts.label}', {facts.n_labels:,} labelled answers ({facts.level:.0%} intervals)"
+    headings = ["rank", "agent", "quality", "interval", "labels", "mean", "predicted", "outlier"]
+    return Table(title, headings, "rlrcrrrl", map(_format_row, facts.agents))
 
 
-def with_quality(seen: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
-    """Add the quality by these labels to the answers of a gate, which are then others; None adds nothing."""
+def _format_row(row: QualityRow) -> list[str]:
+    return [
+        "–" if row.place is None else str(row.place),
+        row.agent,
+        format_decimal(row.quality, 2),
+        f"{format_decimal(row.low, 2)}–{format_decimal(row.high, 2)}",
+        str(row.n_labels),
+        format_decimal(row.label_mean, 2),
+        format_decimal(row.expected, 2),
+        "yes" if row.off_line else "",
+    ]
+
+
+def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -> tuple[float, float, float]:
+    """Estimate the difference between the qualities of two agents, q_a − q_b, with a credible interval.
+
+    Given the regression on ability, the two agents are treated as independent.
+
+    fit : qualities in [0, 1]
+    a, b : positions of the agents in `fit`
+
+    Returns (difference, low, high). Raises: StatisticsError [quality-unknown] if one of the qualities is unknown.
+    """
+    if np.isnan(fit.quality[[a, b]]).any():
+        raise StatisticsError(
+            "The quality of one of the two agents is unknown: it has no labels, and there is no regression on ability. "
+            "Add labels.",
+            slug="quality-unknown",
+        )
+    # distribution of the difference on the grid of all pairs of qualities
+    difference = (fit.grid[:, None] - fit.grid).ravel()
+    probability = (fit.density[a][:, None] * fit.density[b]).ravel()
+    order = np.argsort(difference)
+    cumulative = np.cumsum(probability[order])
+    sorted_differences = difference[order]
+    low = float(sorted_differences[np.searchsorted(cumulative, (1 - level) / 2)])
+    high = float(sorted_differences[np.searchsorted(cumulative, (1 + level) / 2)])
+    return float(fit.quality[a] - fit.quality[b]), low, high
+
+
+def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
+    """Return the answers of a gate with a comparison of quality by these labels; unchanged if `answers` is None.
+
+    The digest of the answers covers the labels too, so that new labels count as new answers.
+    """
     if answers is None:
-        return seen
-    found, ids = quality_of_run(folder, answers), [row.agent for row in folder.read_ranking()]
-    n, ends = np.bincount(answers.agent, minlength=len(ids)), answers.scale[1] - answers.scale[0]
+        return gate_answers
+    fit, agent_ids = fit_quality(folder, answers), [row.agent for row in folder.read_ranking()]
+    n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
+    scale_width = answers.scale[1] - answers.scale[0]
 
-    def difference(agent: str, baseline: str, level: float) -> QualityDifference:
-        one, other = ids.index(agent), ids.index(baseline)
-        value, low, high = difference_of_quality(found, one, other, level=level)
-        return QualityDifference(ends * value, ends * low, ends * high, int(n[one] + n[other]))
+    def compute_difference(agent: str, baseline: str, level: float) -> QualityDifference:
+        a, b = agent_ids.index(agent), agent_ids.index(baseline)
+        value, low, high = quality_difference(fit, a, b, level=level)
+        n_both = int(n_labels[a] + n_labels[b])
+        return QualityDifference(scale_width * value, scale_width * low, scale_width * high, n_both)
 
-    said = sorted(zip(answers.agent.tolist(), answers.item_ids, answers.value.tolist(), strict=True))
+    labels = sorted(zip(answers.agent.tolist(), answers.item_ids, answers.value.tolist(), strict=True))
     return replace(
-        seen,
-        digest=hashlib.sha256(f"{seen.digest} {answers.scale} {said}".encode()).hexdigest(),
-        method=f"by {len(said):,} labelled answers and ability together",
-        quality=difference,
+        gate_answers,
+        digest=hashlib.sha256(f"{gate_answers.digest} {answers.scale} {labels}".encode()).hexdigest(),
+        method=f"from {len(labels):,} labelled answers and ability",
+        quality=compute_difference,
     )

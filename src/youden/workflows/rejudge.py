@@ -1,4 +1,7 @@
-"""A run judged again, in part, by another judge: the part's plan, and what the two judges say side by side."""
+"""Judge part of a run again with another judge, and compare the two judges.
+
+The new run asks trials of the first one, so that both judges answer the same trials.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from youden.data.folder.run_config import OWN_STORE, RunConfig, with_usual_store
+from youden.data.folder.run_config import OWN_STORE, RunConfig, with_default_store
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.judging.backend_records import REPLAY
@@ -15,21 +18,41 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.pipeline.judged_run import PlannedRun, plan_run
 from youden.protocol.subsample import count_calls
 from youden.study.agreement import JudgesStudy
-from youden.study.judged_runs import JudgedRun, SideBySide, read_judged
+from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedRejudge:
-    """Part of a judged run, planned for another judge. of: the run's folder; first: what its judge said."""
+    """Part of a judged run, planned for another judge.
 
-    of: RunFolder
+    Attributes
+    ----------
+    source : RunFolder
+        Folder of the first run.
+    first : JudgedRun
+        Answers of the first judge.
+    again : PlannedRun
+        The new run.
+    """
+
+    source: RunFolder
     first: JudgedRun
     again: PlannedRun
 
 
 @dataclass(frozen=True)
-class Rejudged:
-    """Both judges on what both answered. retest: whether they are one and the same judge, asked twice."""
+class RejudgeResult:
+    """Comparison of two judges on the trials that both answered.
+
+    Attributes
+    ----------
+    study : JudgesStudy
+        The comparison.
+    retest : bool
+        Whether both runs were judged by the same judge.
+    words : tuple of str
+        Notes on the comparison.
+    """
 
     study: JudgesStudy
     retest: bool
@@ -43,68 +66,114 @@ def plan_rejudge(
     changes: Mapping[str, object],
     usual_store: str | None = None,
 ) -> PlannedRejudge:
-    """Plan a part of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
+    """Plan part of the trials of a run for a judge, in a new run folder.
 
-    changes: to that run's config, by key: calls, a budget; out, seed, store, max_cost, max_missing. usual_store: where answers
-    are stored if `changes` name no store. If `judge` is the run's own, its store is in the new folder, because the run's store
-    would return its first answers.
+    Parameters
+    ----------
+    run : RunFolder
+        A judged run.
+    judge : str
+        Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store, because the
+        store of the run would return the first answers.
+    changes : mapping of str to object
+        Config keys of the new run: `calls`, a budget (required); optionally `out`, `seed`, `store`, `max_cost`, `max_missing`.
+        Default of `out`: the folder RUN-by-JUDGE next to `run`.
+    usual_store : str, optional
+        Store to use if `changes` names none.
 
-    Raises: RunFolderError [rejudge-import], [run-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
+    Returns
+    -------
+    PlannedRejudge
+        The planned run and the answers of the first judge. No request has been sent.
+
+    Raises
+    ------
+    RunFolderError
+        [rejudge-import] if the run was imported and has no trials; [run-unjudged] if it has no answers; [rejudge-itself] if
+        `out` is the folder of the run.
+    ConfigError
+        If the judge or `changes` do not fit.
+    PlanError
+        If the run has too few trials for `calls`.
     """
     if not run.has("plan.parquet"):
         run.read_pool()
         raise RunFolderError(
-            f"{run.path} was imported and holds no trials, so none can be asked again. Judge a dense or cyclic plan on its pool "
-            "with `youden run`, and put both side by side with `youden compare`.",
+            f"{run.path} was imported and has no trials to judge again. Run a dense or cyclic plan on its pool with "
+            "`youden run`, and compare both runs with `youden compare`.",
             slug="rejudge-import",
         )
-    run.refuse_unjudged()
-    name = re.sub(r"[^\w .+-]+", "-", f"{run.path.resolve().name}-by-{load_judge_config(judge).name}").lstrip("-. +")[
-        :100
-    ]
-    beside = run.path.resolve().parent / name if run.path.name in ("", "..") else run.path.with_name(name)
-    folder = Path(str(changes.get("out", beside)))
+    run.check_judged()
+    run_name = run.path.resolve().name
+    name = re.sub(r"[^\w .+-]+", "-", f"{run_name}-by-{load_judge_config(judge).name}").lstrip("-. +")[:100]
+    parent = run.path.resolve().parent if run.path.name in ("", "..") else run.path.parent
+    folder = Path(str(changes.get("out", parent / name)))
     if folder.resolve() == run.path.resolve():
         raise RunFolderError(
-            f"{run.path} cannot hold another judge's answers beside its own. Give another --out, or leave it out.",
+            f"The new run cannot be written to the folder of the first: got {run.path}. Set another `out`, or remove it.",
             slug="rejudge-itself",
         )
-    first, judged = read_judged(run), run.read_config()
-    asked = {
+    first_judged, first_config = read_judged_run(run), run.read_config()
+    options = {
         "name": name,
-        "pool": judged.pool,
-        "extensions": judged.extensions,
+        "pool": first_config.pool,
+        "extensions": first_config.extensions,
         "judge": judge,
         "trials_of": str(run.path),
     }
     calls = count_calls(run.read_plan(), changes["calls"])
-    config = RunConfig.model_validate({**asked, **changes, "calls": calls, "out": str(folder)})
-    if config.store is None and _requests_of(load_judge_config(judge)) == _requests_of(load_judge_config(judged.judge)):
+    config = RunConfig.model_validate({**options, **changes, "calls": calls, "out": str(folder)})
+    if config.store is None and _sends_same_requests(load_judge_config(judge), load_judge_config(first_config.judge)):
         usual_store = str(folder / OWN_STORE)
-    return PlannedRejudge(run, first, plan_run(with_usual_store(config, usual_store)))
+    return PlannedRejudge(run, first_judged, plan_run(with_default_store(config, usual_store)))
 
 
-def _requests_of(judge: JudgeConfig) -> set[str]:
+def _sends_same_requests(a: JudgeConfig, b: JudgeConfig) -> bool:
+    return _get_request_digests(a) == _get_request_digests(b)
+
+
+def _get_request_digests(judge: JudgeConfig) -> set[str]:
     """Return a digest of everything that determines the requests to a judge, or one per judge of a jury."""
-    return {member.questions().digest for member in judge.judges or (judge,) if member.makes_calls}
+    members = judge.judges or (judge,)
+    return {member.questions().digest for member in members if member.makes_calls}
 
 
-def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | None = None) -> Rejudged:
-    """What the judged and fitted second run says beside the first. families: judges' own, by the judges' names.
+def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | None = None) -> RejudgeResult:
+    """Compare the two judges after the new run was judged and fitted.
 
-    Raises: as `SideBySide` and `JudgesStudy`; ConfigError [judge-family].
+    Parameters
+    ----------
+    planned : PlannedRejudge
+        Result of `plan_rejudge`.
+    families : mapping of str to str, optional
+        Agent family that each judge belongs to, by judge name. Default: what the judges' configs name.
+
+    Returns
+    -------
+    RejudgeResult
+        The comparison, on the trials that both judges answered.
+
+    Raises
+    ------
+    ConfigError
+        [judge-family] if `families` names another judge; [judges-agents], [judges-items], [judges-trials] if too little is
+        shared.
+    RunFolderError
+        If the new run is not judged.
+    StatisticsError
+        [scores-empty] if no cell is shared.
     """
-    again = planned.again
-    ours, theirs = again.folder.judged_by(), planned.of.judged_by()
-    name = str(ours.get("name")) if again.judge.backend == REPLAY else again.judge.name
+    new_run = planned.again
+    new_judge, first_judge = new_run.folder.read_recorded_judge(), planned.source.read_recorded_judge()
+    new_name = str(new_judge.get("name")) if new_run.judge.backend == REPLAY else new_run.judge.name
     runs = [
-        replace(planned.first, name=str(theirs.get("name"))),
-        replace(read_judged(again.folder), name=name),
+        replace(planned.first, name=str(first_judge.get("name"))),
+        replace(read_judged_run(new_run.folder), name=new_name),
     ]
-    study = JudgesStudy(SideBySide(runs, families=families))
-    retest = ours == theirs
+    study = JudgesStudy(AlignedRuns(runs, families=families))
+    retest = new_judge == first_judge
     words = (
-        f"Both runs were judged by {theirs.get('name')}, asked the same way: this is a test and a retest. What differs is "
-        "the judge's own noise, and nothing here speaks of another judge.",
+        f"Both runs were judged by {first_judge.get('name')} with the same requests, so this comparison measures test–retest "
+        "reliability: differences are the judge's own noise, and nothing follows for another judge.",
     )
-    return Rejudged(study, retest, words if retest else ())
+    return RejudgeResult(study, retest, words if retest else ())

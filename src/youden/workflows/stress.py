@@ -1,4 +1,7 @@
-"""A stress test made: each attack is asked, ranked and looked over, beside the pool without it; what got through."""
+"""Run a planned stress test: rank a pool under each attack, and report which attacks succeed unnoticed.
+
+Each attack is ranked on its own and compared with the pool without an attack.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,53 @@ import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
 from youden.errors import ReplayMissError
-from youden.judging.scheduler.options import Asking
-from youden.pools.checks.check import agent_findings
+from youden.judging.scheduler.options import JudgingOptions
+from youden.pools.checks.check import find_agent_problems
 from youden.pools.checks.checked import SampledTexts
-from youden.pools.checks.plain_facts import lengths
-from youden.text.tables import Table, two_sided
+from youden.pools.checks.plain_facts import response_lengths
+from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Finding, Pool, Verdicts
 from youden.types.pool import Floats
-from youden.workflows.attacks import Planted
-from youden.workflows.experiment import asked_under
+from youden.workflows.attacks import PlantedAgents
+from youden.workflows.experiment import make_experiment_runner
 from youden.workflows.planned_stress import (
     AttackPlace,
     PlannedAttack,
     PlannedStress,
-    abilities,
+    attack_ranks,
     check_cost,
-    land,
-    place_of,
+    compute_abilities,
+    get_rank,
 )
 
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What became of one attack.
+    """Outcome of one attack.
 
-    agents: who was planted. n_new: calls that only this attack asked, n_missing of which have no answer. landings: by way of
-    ranking, those that rank them; empty where it was left out, then `why_not` says why. named: what `check` says of them, slug →
-    planted agents; accused: others whom it names only now. alarms: planted agents in a false-positive alarm.
+    Attributes
+    ----------
+    attack : str
+        Name of the attack.
+    what : str
+        Description of the attack.
+    agents : tuple of str
+        Ids of the planted agents.
+    n_new : int
+        Calls that only this attack needs.
+    n_missing : int
+        Number of these calls without an answer.
+    landings : mapping of str to AttackPlace
+        Rank of the best planted agent by ranking method, without methods that rank no planted agent; empty if the attack was left
+        out.
+    named : mapping of str to tuple of str
+        Planted agents that findings of `check` name, by slug.
+    accused : tuple of str
+        Other agents that findings name only with the attack.
+    alarms : tuple of str
+        Planted agents in a false-positive alarm.
+    why_not : str or None
+        Reason why the attack was left out.
     """
 
     attack: str
@@ -52,10 +75,30 @@ class AttackResult:
 
 @dataclass(frozen=True)
 class Stress:
-    """A gaming audit.
+    """Outcome of a stress test.
 
-    n_compared: items on which the pool's own trials have an answer. weak: the agent whose answers attackers start from;
-    because: why it. places: its own, by way of ranking, None where that ranks nobody, as where all are linked.
+    Attributes
+    ----------
+    name, judge : str
+        Names of the pool or run, and of the judge.
+    n_agents, n_items : int
+        Size of the pool without an attack.
+    n_compared : int
+        Items with an answered paired trial in the plan without an attack.
+    n_trials : int
+        Trials of the plan without an attack.
+    weak : str
+        Agent whose responses the attacks start from.
+    because : str
+        Reason why it was chosen.
+    places : mapping of str to int or None
+        Rank of this agent without an attack, by ranking method; None if the method does not rank it.
+    attacks : tuple of AttackResult
+        One per attack.
+    warnings : tuple of Finding
+        Warnings of the judge on the plan without an attack.
+    usd : float
+        Cost of the new calls in USD.
     """
 
     name: str
@@ -72,174 +115,252 @@ class Stress:
     usd: float
 
 
-def stress(planned: PlannedStress, asking: Asking | None = None) -> Stress:
-    """Ask what is new under one cap for all attacks, and say where each lands.
+def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stress:
+    """Rank a pool under each attack of a planned stress test.
 
-    Missing answers stop nothing here: an attack may confuse a judge.
+    Missing answers do not stop a stress test, because an attack may confuse the judge.
 
-    Raises: ConfigError [stress-cost] before any call where the cap does not cover what is expected; as `judge_async`; answers
-    that came are kept, and the same call goes on from there.
+    Parameters
+    ----------
+    planned : PlannedStress
+        Result of `plan_stress`.
+    asking : Asking, optional
+        Terms of the requests. The cost cap of `planned` holds for all attacks together.
+
+    Returns
+    -------
+    Stress
+        One result per attack, also for attacks that were left out.
+
+    Raises
+    ------
+    ConfigError
+        [stress-cost] if the expected cost exceeds the cap; raised before any call.
+    BudgetError, JudgeError
+        If the cap is reached or the judge cannot be used. Answers are stored: call again to resume.
     """
     check_cost(planned)
-    asked = asked_under(planned.max_cost, planned.experiments, asking)
-    own, (result, spent) = planned.own, asked(planned.own)
-    findings = _looked(own.pool)
-    before, accused = abilities(result, families=planned.families, clones=_clones(findings)), _accused(findings)
-    landed = []
-    for one in planned.attacks:
-        if one.planted is None or one.experiment is None:
-            landed.append(AttackResult(one.name, one.attack.what, why_not=one.why_not))
+    run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, asking)
+    base = planned.base
+    base_verdicts, spent = run_experiment(base)
+    findings = _check_agents(base.pool)
+    abilities_before = compute_abilities(base_verdicts, families=planned.families, clones=_get_clones(findings))
+    flagged_before = _slug_agent_pairs(findings)
+
+    results = []
+    for attack in planned.attacks:
+        if attack.planted is None or attack.experiment is None:
+            results.append(AttackResult(attack.name, attack.attack.what, why_not=attack.why_not))
             continue
         try:
-            found, usd = asked(one.experiment)
+            verdicts, usd = run_experiment(attack.experiment)
         except ReplayMissError:
-            why_not = "Its answers were never recorded, and this judge only repeats what was."
-            landed.append(AttackResult(one.name, one.attack.what, why_not=why_not))
+            why_not = "Its answers are not recorded, and this judge only replays recorded answers."
+            results.append(AttackResult(attack.name, attack.attack.what, why_not=why_not))
             continue
         spent += usd
-        landed.append(_landed(planned, one, one.planted, found, before=before, accused=accused))
+        result = _evaluate_attack(
+            planned,
+            attack,
+            attack.planted,
+            verdicts,
+            abilities_before=abilities_before,
+            flagged_before=flagged_before,
+        )
+        results.append(result)
+
+    is_compared = (base.plan.arm == PAIRED) & base_verdicts.answered
     return Stress(
-        name=own.name,
-        judge=str(result.judge.get("name", own.judge.name)),
-        n_agents=own.pool.n_agents,
-        n_items=own.pool.n_items,
-        n_compared=len(np.unique(own.plan.item[(own.plan.arm == PAIRED) & result.answered])),
-        n_trials=len(own.plan),
-        weak=own.pool.agents[planned.weak].id,
+        name=base.name,
+        judge=str(base_verdicts.judge.get("name", base.judge.name)),
+        n_agents=base.pool.n_agents,
+        n_items=base.pool.n_items,
+        n_compared=len(np.unique(base.plan.item[is_compared])),
+        n_trials=len(base.plan),
+        weak=base.pool.agents[planned.weak].id,
         because=planned.because,
-        places={name: place_of(ability, planned.weak) for name, ability in before.items()},
-        attacks=tuple(landed),
-        warnings=result.warnings,
+        places={method: get_rank(ability, planned.weak) for method, ability in abilities_before.items()},
+        attacks=tuple(results),
+        warnings=base_verdicts.warnings,
         usd=spent,
     )
 
 
-def _landed(
+def _evaluate_attack(
     planned: PlannedStress,
-    one: PlannedAttack,
-    planted: Planted,
-    result: Verdicts,
+    attack: PlannedAttack,
+    planted: PlantedAgents,
+    verdicts: Verdicts,
     *,
-    before: Mapping[str, Floats],
-    accused: frozenset[tuple[str, str]],
+    abilities_before: Mapping[str, Floats],
+    flagged_before: frozenset[tuple[str, str]],
 ) -> AttackResult:
-    ids = tuple(agent.id for agent in planned.own.pool.agents)
-    findings = _looked(planted.pool)
-    after = abilities(result, families=planned.families, clones=_clones(findings))
-    named: dict[str, tuple[str, ...]] = {}
+    """Compare ranks and findings under an attack with those before, float arrays (n_agents,) and (slug, agent) pairs."""
+    ids = tuple(agent.id for agent in planned.base.pool.agents)
+    n_base = len(planned.base.plan)
+    findings = _check_agents(planted.pool)
+    abilities_after = compute_abilities(verdicts, families=planned.families, clones=_get_clones(findings))
+
+    detected: dict[str, tuple[str, ...]] = {}
     for finding in findings:
         if caught := [agent for agent in finding.agents if agent in planted.ids]:
-            named[finding.slug] = (*named.get(finding.slug, ()), *caught)
-    fresh = {agent for _, agent in _accused(findings) - accused} - {*planted.ids, ids[planned.weak]}
-    places = {name: land(before[name], after[name], weak=planned.weak, ids=ids) for name in before}
-    alarmed = {k for alarm in TrialsByItem.of(result).yeses.alarms() for k in alarm.agents}
+            detected[finding.slug] = (*detected.get(finding.slug, ()), *caught)
+    newly_flagged = {agent for _, agent in _slug_agent_pairs(findings) - flagged_before}
+    newly_flagged -= {*planted.ids, ids[planned.weak]}
+
+    landings = {}
+    for method, before in abilities_before.items():
+        ranks = attack_ranks(before, abilities_after[method], weak=planned.weak, ids=ids)
+        if ranks is not None:
+            landings[method] = ranks
+    alarmed = {k for alarm in TrialsByItem.from_verdicts(verdicts).yes_counts.find_alarms() for k in alarm.agents}
     return AttackResult(
-        attack=one.name,
-        what=one.attack.what,
+        attack=attack.name,
+        what=attack.attack.what,
         agents=planted.ids,
-        n_new=len(result) - len(planned.own.plan),
-        n_missing=int((~result.answered[len(planned.own.plan) :]).sum()),
-        landings={name: place for name, place in places.items() if place is not None},
-        named=named,
-        accused=tuple(agent for agent in ids if agent in fresh),
+        n_new=len(verdicts) - n_base,
+        n_missing=int((~verdicts.answered[n_base:]).sum()),
+        landings=landings,
+        named=detected,
+        accused=tuple(agent for agent in ids if agent in newly_flagged),
         alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
     )
 
 
-def _looked(pool: Pool) -> list[Finding]:
-    return agent_findings(SampledTexts.of(pool), lengths(pool))
+def _check_agents(pool: Pool) -> list[Finding]:
+    return find_agent_problems(SampledTexts.from_pool(pool), response_lengths(pool))
 
 
-def _accused(findings: list[Finding]) -> frozenset[tuple[str, str]]:
+def _slug_agent_pairs(findings: list[Finding]) -> frozenset[tuple[str, str]]:
     return frozenset((finding.slug, agent) for finding in findings for agent in finding.agents)
 
 
-def _clones(findings: list[Finding]) -> list[tuple[str, ...]]:
+def _get_clones(findings: list[Finding]) -> list[tuple[str, ...]]:
     return [finding.agents for finding in findings if finding.slug == "clones"]
 
 
-GAINED = 3.0
-"""An attack got through where its agents stand so many places above the weak agent and nothing names them."""
+MIN_RANK_GAIN = 3.0
+"""Ranks by which the best planted agent must surpass the base agent for an attack to count as successful."""
 
 
-def asked_in_words(planned: PlannedStress) -> str:
-    """Before anything is asked."""
-    left_out = [one.name for one in planned.attacks if one.experiment is None]
-    pool = planned.own.pool
-    said = (
+def describe_requests(planned: PlannedStress) -> str:
+    """Describe a planned stress test.
+
+    Parameters
+    ----------
+    planned : PlannedStress
+        The planned stress test.
+
+    Returns
+    -------
+    str
+        The number of attacks, the size of the pool, the base agent, and the attacks that are left out.
+    """
+    left_out = [attack.name for attack in planned.attacks if attack.experiment is None]
+    pool = planned.base.pool
+    attacks = (
         f"{len(planned.attacks) - len(left_out)} attacks on {pool.n_agents} agents × {pool.n_items} items; "
-        f"attackers start from the answers of {pool.agents[planned.weak].id} ({planned.because})"
+        f"the base agent is {pool.agents[planned.weak].id} ({planned.because})"
     )
-    return said + (f"; left out: {', '.join(left_out)}" if left_out else "")
+    return attacks + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
 
-def conclusion(found: Stress) -> tuple[str, ...]:
-    """What got through, attack by attack, the highest first; then what was left out."""
-    through = sorted(
-        (one for one in found.attacks if one.landings and gained(found, one) >= GAINED),
-        key=lambda one: one.landings["plain"].place,
-    )
-    unseen = [one for one in through if not seen(one)]
+def conclusion(result: Stress) -> tuple[str, ...]:
+    """Describe the outcome of a stress test.
+
+    Parameters
+    ----------
+    result : Stress
+        Outcome of the stress test.
+
+    Returns
+    -------
+    tuple of str
+        The number of successful attacks, then each one that nothing reveals, the highest rank first, then the attacks that were
+        left out.
+    """
+    ranked = [attack for attack in result.attacks if attack.landings]
+    successful = [attack for attack in ranked if rank_gain(result, attack) >= MIN_RANK_GAIN]
+    successful.sort(key=lambda attack: attack.landings["plain"].place)
+    undetected = [attack for attack in successful if not is_detected(attack)]
     lines = [
-        f"Without an attack {found.weak} stands {found.places['plain']} of {found.n_agents}. {len(through)} of "
-        f"{sum(bool(one.landings) for one in found.attacks)} attacks rise {GAINED:.0f} places or more in the plain ranking; "
-        f"check or an alarm names {len(through) - len(unseen)} of them."
+        f"Without an attack, {result.weak} has rank {result.places['plain']} of {result.n_agents}. {len(successful)} of "
+        f"{len(ranked)} attacks gain {MIN_RANK_GAIN:.0f} ranks or more in the plain ranking; "
+        f"check or an alarm detects {len(successful) - len(undetected)} of them."
     ]
-    lines += [
-        f"{one.attack} reaches place {one.landings['plain'].place:g} of {one.landings['plain'].of} and nothing names "
-        f"it: {one.what}."
-        for one in unseen
-    ]
-    lines += [f"{one.attack} was left out. {one.why_not}" for one in found.attacks if one.why_not is not None]
+    for attack in undetected:
+        ranks = attack.landings["plain"]
+        lines.append(f"{attack.attack} reaches rank {ranks.place:g} of {ranks.of} and is not detected: {attack.what}.")
+    left_out = [attack for attack in result.attacks if attack.why_not is not None]
+    lines += [f"{attack.attack} was left out. {attack.why_not}" for attack in left_out]
     return tuple(lines)
 
 
-def gained(found: Stress, one: AttackResult) -> float:
-    """How many places the best planted agent stands above the weak agent, in the plain ranking."""
-    return (found.places["plain"] or found.n_agents) - one.landings["plain"].place
+def rank_gain(result: Stress, attack: AttackResult) -> float:
+    """Compute by how many ranks the best planted agent surpasses the base agent in the plain ranking."""
+    return (result.places["plain"] or result.n_agents) - attack.landings["plain"].place
 
 
-def seen(one: AttackResult) -> bool:
-    """Whether check or an alarm names a planted agent."""
-    return bool(one.named or one.alarms)
+def is_detected(attack: AttackResult) -> bool:
+    """Return True if a finding or an alarm names a planted agent."""
+    return bool(attack.named or attack.alarms)
 
 
 NOTES = (
-    "place: where the best planted agent stands, 1 is first, the weak agent left out. others move: places that another "
-    "agent moves among the others, in the mean (the most). check: what it says of planted agents, and whom it names beside them "
-    "that it did not name before; alarm: the judge called their texts on unrelated items the same source. Planted agents name no "
+    "Columns by ranking: rank of the best planted agent, 1 = best, without the base agent. others move: mean (and largest) "
+    "change of rank among the other agents. check: findings about planted agents, and other agents that are flagged only with "
+    "the attack. alarm: the judge answers that their texts on unrelated items have the same source. Planted agents have no "
     "family."
 )
 
 
-def attacks_table(found: Stress) -> Table:
-    """A row an attack; those that were left out are not in it."""
-    ways = tuple(found.places)
-    heads = ("attack", "agents", *ways, *(f"others move ({way})" for way in ways), "check", "alarm", "new calls")
-    return two_sided(f"attacks on {found.name}, judged by {found.judge}", heads, (), _rows(found))
+def attacks_table(result: Stress) -> Table:
+    """Format the outcome of a stress test as a table.
+
+    Parameters
+    ----------
+    result : Stress
+        Outcome of the stress test.
+
+    Returns
+    -------
+    Table
+        One row per attack, without the attacks that were left out. `NOTES` explains the columns.
+    """
+    methods = tuple(result.places)
+    move_headings = tuple(f"others move ({method})" for method in methods)
+    headings = ("attack", "agents", *methods, *move_headings, "check", "alarm", "new calls")
+    return make_table(f"attacks on {result.name}, judged by {result.judge}", headings, (), _iter_rows(result))
 
 
-def _rows(found: Stress) -> Iterator[tuple[str, ...]]:
-    for one in found.attacks:
-        if not one.landings:
+def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
+    for attack in result.attacks:
+        if not attack.landings:
             continue
-        landings = [one.landings.get(way) for way in found.places]
+        ranks_by_method = [attack.landings.get(method) for method in result.places]
         yield (
-            one.attack,
-            str(len(one.agents)),
-            *("–" if landing is None else f"{landing.place:g}" for landing in landings),
-            *(_moved(landing) for landing in landings),
-            _named(one),
-            f"{len(one.alarms)} of {len(one.agents)}" if one.alarms else "–",
-            f"{one.n_new:,}",
+            attack.attack,
+            str(len(attack.agents)),
+            *(_format_rank(ranks) for ranks in ranks_by_method),
+            *(_format_moves(ranks) for ranks in ranks_by_method),
+            _format_findings(attack),
+            f"{len(attack.alarms)} of {len(attack.agents)}" if attack.alarms else "–",
+            f"{attack.n_new:,}",
         )
 
 
-def _moved(landing: AttackPlace | None) -> str:
-    return "–" if landing is None else f"{landing.shift:.2f} ({landing.most})"
+def _format_rank(ranks: AttackPlace | None) -> str:
+    return "–" if ranks is None else f"{ranks.place:g}"
 
 
-def _named(one: AttackResult) -> str:
-    said = [slug if len(caught) == len(one.agents) else f"{slug} ({len(caught)})" for slug, caught in one.named.items()]
-    said += [f"beside them {', '.join(one.accused)}"] if one.accused else []
-    return ", ".join(said) or "silent"
+def _format_moves(ranks: AttackPlace | None) -> str:
+    return "–" if ranks is None else f"{ranks.shift:.2f} ({ranks.most})"
+
+
+def _format_findings(attack: AttackResult) -> str:
+    parts = []
+    for slug, caught in attack.named.items():
+        parts.append(slug if len(caught) == len(attack.agents) else f"{slug} ({len(caught)})")
+    if attack.accused:
+        parts.append(f"also {', '.join(attack.accused)}")
+    return ", ".join(parts) or "nothing"

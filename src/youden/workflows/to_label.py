@@ -1,8 +1,8 @@
-"""Which answers of a run to label next: a table for whoever labels, without agents' names, and beside it what was chosen and why.
+"""Choose which answers of a run to label next, and write them to a table that does not name the agents.
 
-How many labels an agent gets is decided by what is known of it; which of its items, by chance alone, so that label means stay
-unbiased. Looking for the best, all agents go through the items in one random order, so that contenders share items; else each
-goes through its own.
+The number of labels of an agent depends on what is known about it; the items are drawn at random, so that mean labels stay
+unbiased. A search for the best agent uses one random order of items for all agents, so that they share items; otherwise each
+agent has a separate order. A JSON file next to the table records the choice.
 """
 
 from __future__ import annotations
@@ -16,27 +16,41 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
-from youden.data.label_tables import key_file
+from youden.data.label_tables import label_key_path
 from youden.errors import ConfigError
 from youden.streams import stream
 from youden.text.spreadsheet_cells import guard
-from youden.types.pool import Positions
-from youden.workflows.quality import LabelledAnswers, quality_of_run
+from youden.types import Pool
+from youden.types.pool import Bools, Objects, Positions
+from youden.workflows.quality import LabelledAnswers, fit_quality
 
 LabelsFor = Literal["best", "all"]
-_WHY: dict[LabelsFor, str] = {
-    "best": "each label went to the agent of which knowing more promises most for the one named best, all in one order of items",
-    "all": "each label went to the agent whose quality it makes surest, each agent in its own order of items",
+_REASONS: dict[LabelsFor, str] = {
+    "best": "each label goes to the agent whose label improves the selection of the best most; all share one order of items",
+    "all": "each label goes to the agent whose quality it makes most precise; each agent has its own order of items",
 }
-_FIRST_NAME, _NAMES = 1000, 9000
+_FIRST_ID = 1000
+_MIN_ID_RANGE = 9000
 
 
 @dataclass(frozen=True)
 class ToLabel:
-    """What was written. given: labels by agent; n_known: labels that were there."""
+    """Files with the answers to label.
+
+    Attributes
+    ----------
+    table : Path
+        CSV file with one answer per row and an empty column `label`.
+    key : Path
+        JSON file with the agent and the item of each row.
+    given : dict of str to int
+        Number of answers in the table by agent; agents without one are left out.
+    n_known : int
+        Number of answers that had labels before.
+    """
 
     table: Path
     key: Path
@@ -44,10 +58,10 @@ class ToLabel:
     n_known: int
 
 
-class _Chosen(NamedTuple):
-    """An answer's name in the table; its agent and item by position."""
+class _ChosenAnswer(NamedTuple):
+    """An answer by its id in the table, and the positions of its agent in the ranking and of its item in the pool."""
 
-    name: str
+    id: str
     agent: int
     item: int
 
@@ -58,86 +72,149 @@ def choose_to_label(
     out: Path,
     *,
     purpose: LabelsFor = "all",
-    known: LabelledAnswers | None = None,
+    labelled: LabelledAnswers | None = None,
     show_agents: bool = False,
     seed: int = 0,
 ) -> ToLabel:
-    """Write the next n answers to label to `out`, and whose they are beside it.
+    """Choose the next answers to label and write them to a table.
 
-    known: labels that are there already; their answers are not chosen again. Columns: id, prompt, text, other agents' texts on
-    the item, shown_agent with `show_agents`, and label, empty. A text that a spreadsheet would run begins with an apostrophe.
+    A JSON file next to the table has the agent and the item of each answer.
 
-    Raises: ConfigError [label-out], [label-none]; as the pool's reader.
+    Parameters
+    ----------
+    folder : RunFolder
+        A fitted run.
+    n : int
+        Number of answers to choose; fewer are written if fewer have no label yet.
+    out : Path
+        CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label. Texts that
+        a spreadsheet would run as a formula begin with an apostrophe.
+    purpose : {"all", "best"}, default "all"
+        Narrow the intervals of all agents, or find the best agent.
+    labelled : LabelledAnswers, optional
+        Answers that have a label already and are not chosen again.
+    show_agents : bool, default False
+        Add the agent of each row in a column `shown_agent`.
+    seed : int, default 0
+        Seed of the random choice.
+
+    Returns
+    -------
+    ToLabel
+        The two files and the number of answers by agent.
+
+    Raises
+    ------
+    ConfigError
+        [label-out] if `out` is not a .csv or one of the two files exists; [label-none] if every answer has a label.
+    RunFolderError, PoolError
+        If the run is not fitted, or its pool cannot be read.
     """
     if out.suffix.lower() != ".csv":
-        raise ConfigError(f"{out} is no .csv. Give a name such as to-label.csv.", slug="label-out")
-    if there := [file for file in (out, key_file(out)) if file.exists()]:
         raise ConfigError(
-            f"{there[0]} is there already, and may belong to labels. Give another --out, and that one as --labels.",
+            f"The table must be a .csv file: got {out}. Set a name such as to-label.csv.", slug="label-out"
+        )
+    if existing := [file for file in (out, label_key_path(out)) if file.exists()]:
+        raise ConfigError(
+            f"{existing[0]} exists already and may contain labels. Set another --out, and pass this file as --labels.",
             slug="label-out",
         )
-    pool, ids = folder.run_pool(), [row.agent for row in folder.read_ranking()]
-    at = {agent.id: k for k, agent in enumerate(pool.agents)}
-    text = pool.texts[[at[agent] for agent in ids]]
-    free = np.array([[bool(one) for one in row] for row in text], dtype=np.bool_)
-    nothing: Positions = np.zeros(0, dtype=np.int64)
-    answers = known or LabelledAnswers(nothing, nothing, np.zeros(0), "label", (0.0, 1.0), ())
-    item_at = {item.id: j for j, item in enumerate(pool.items)}
-    for k, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
-        if item in item_at:
-            free[k, item_at[item]] = False
-    left = free.sum(axis=1)
-    given = quality_of_run(folder, answers).to_label(n, left, best=purpose == "best")
-    if not given.any():
-        raise ConfigError("Every answer of this run has a label. There is nothing left to label.", slug="label-none")
+
+    pool, agent_ids = folder.read_judged_pool(), [row.agent for row in folder.read_ranking()]
+    pool_positions = {agent.id: k for k, agent in enumerate(pool.agents)}
+    texts = pool.texts[[pool_positions[agent] for agent in agent_ids]]
+    answers = labelled
+    if answers is None:
+        empty: Positions = np.zeros(0, dtype=np.int64)
+        answers = LabelledAnswers(empty, empty, np.zeros(0), "label", (0.0, 1.0), ())
+    is_unlabelled = _find_unlabelled(pool, texts, answers)
+    n_unlabelled = is_unlabelled.sum(axis=1)
+    n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabelled, for_best=purpose == "best")
+    if not n_chosen.any():
+        raise ConfigError(
+            "Every answer of this run has a label already. There is nothing left to label.", slug="label-none"
+        )
+
     rng = stream("answers to label", seed)
-    together, places = rng.permutation(len(pool.items)), []
-    for k, count in enumerate(given.tolist()):
-        order = together if purpose == "best" else rng.permutation(len(pool.items))
-        places += [(k, j) for j in order[free[k, order]][:count].tolist()]
-    names = rng.permutation(max(_NAMES, len(places)))[: len(places)] + _FIRST_NAME
-    shuffled = rng.permutation(len(places)).tolist()
-    chosen = [_Chosen(str(name), *places[one]) for name, one in zip(names.tolist(), shuffled, strict=True)]
-    said = {
+    chosen = _draw_answers(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
+    record = {
         "version": VERSION,
         "run": folder.path.resolve().name,
         "signature": folder.read_signature().text,
         "for": purpose,
-        "why": _WHY[purpose],
+        "why": _REASONS[purpose],
         "seed": seed,
         "n_known": len(answers.value),
         "answers": [
-            {"id": name, "agent": ids[k], "item": pool.items[j].id, "probability": float(given[k] / left[k])}
-            for name, k, j in chosen
+            {
+                "id": id_,
+                "agent": agent_ids[k],
+                "item": pool.items[j].id,
+                "probability": float(n_chosen[k] / n_unlabelled[k]),
+            }
+            for id_, k, j in chosen
         ],
     }
-    with replacing(key_file(out)) as fresh:
-        fresh.write_text(json.dumps(said, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    rows = [
-        [
-            name,
-            *([ids[k]] if show_agents else []),
-            pool.items[j].prompt or "",
-            str(text[k, j]),
-            *(str(text[i, j]) for i in rng.permutation(len(ids)).tolist() if i != k and text[i, j]),
-        ]
-        for name, k, j in chosen
-    ]
-    shown = ["shown_agent"] if show_agents else []
-    _write_table(out, ["id", *shown, "prompt", "text", *(f"other_{i + 1}" for i in range(len(ids) - 1)), "label"], rows)
-    by_agent = {ids[k]: count for k, count in enumerate(given.tolist()) if count}
-    return ToLabel(out, key_file(out), by_agent, len(answers.value))
+    with atomic_write(label_key_path(out)) as tmp_path:
+        tmp_path.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    rows = []
+    for id_, k, j in chosen:
+        shown_agent = [agent_ids[k]] if show_agents else []
+        shuffled = rng.permutation(len(agent_ids)).tolist()
+        other_texts = [str(texts[i, j]) for i in shuffled if i != k and texts[i, j]]
+        rows.append([id_, *shown_agent, pool.items[j].prompt or "", str(texts[k, j]), *other_texts])
+    agent_header = ["shown_agent"] if show_agents else []
+    other_headers = [f"other_{i + 1}" for i in range(len(agent_ids) - 1)]
+    _write_table(out, ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows)
+    by_agent = {agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
+    return ToLabel(out, label_key_path(out), by_agent, len(answers.value))
 
 
-def _write_table(out: Path, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write rows, filled with empty fields, under `heads`. A text that a spreadsheet would run begins with an apostrophe."""
-    with replacing(out) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
+def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:
+    """Find the answers that have a text and no label, as a bool array (n_agents, n_items).
+
+    texts : object array (n_agents, n_items), in the order of the ranking, to which the agents of `answers` refer
+    """
+    is_unlabelled = np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
+    item_positions = {item.id: j for j, item in enumerate(pool.items)}
+    for k, item in zip(answers.agent.tolist(), answers.item_ids, strict=True):
+        if item in item_positions:
+            is_unlabelled[k, item_positions[item]] = False
+    return is_unlabelled
+
+
+def _draw_answers(
+    is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
+) -> list[_ChosenAnswer]:
+    """Draw `n_chosen` unlabelled answers of each agent, in random order and under random ids.
+
+    is_unlabelled : bool array (n_agents, n_items)
+    n_chosen : int array (n_agents,)
+    """
+    n_items = is_unlabelled.shape[1]
+    shared_order = rng.permutation(n_items)
+    cells = []
+    for k, count in enumerate(n_chosen.tolist()):
+        order = shared_order if is_shared_order else rng.permutation(n_items)
+        items = order[is_unlabelled[k, order]][:count].tolist()
+        cells += [(k, j) for j in items]
+
+    ids = rng.permutation(max(_MIN_ID_RANGE, len(cells)))[: len(cells)] + _FIRST_ID
+    shuffled = rng.permutation(len(cells)).tolist()
+    return [_ChosenAnswer(str(id_), *cells[position]) for id_, position in zip(ids.tolist(), shuffled, strict=True)]
+
+
+def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write rows of an id and texts as CSV; missing fields at the end of a row are empty."""
+    with atomic_write(out) as tmp_path, tmp_path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(heads)
-        for name, *texts in rows:
-            writer.writerow([name, *map(plain, texts), *[""] * (len(heads) - len(texts) - 1)])
+        writer.writerow(header)
+        for id_, *texts in rows:
+            n_missing = len(header) - len(texts) - 1
+            writer.writerow([id_, *map(to_safe_cell, texts), *[""] * n_missing])
 
 
-def plain(text: str) -> str:
-    """Return a text that no spreadsheet runs as a formula, without NUL characters, which no spreadsheet can hold."""
+def to_safe_cell(text: str) -> str:
+    """Make a text safe for a spreadsheet: remove NUL characters and quote what would be run as a formula."""
     return guard(text.replace("\x00", ""))

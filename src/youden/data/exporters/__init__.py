@@ -1,4 +1,7 @@
-"""Formats that pools and runs can be exported to. One file each; a package elsewhere adds one by the group `youden.exporters`."""
+"""Define the formats to which pools and runs can be exported.
+
+Each format is one module; another package adds one with the entry-point group `youden.exporters`.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,27 @@ if TYPE_CHECKING:
 
 
 class Exporter(Protocol):
-    """Writes a pool, or a run's folder, for another tool: whole, or not at all.
+    """Function that writes a pool or a run in the format of another tool.
 
-    Raises: ConfigError [export-source] for a source that this format does not take, [export-exists] where `out` is there;
-    RunFolderError for a file that the run lacks.
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        What to export.
+    out : Path
+        File or folder to write. It is written completely, or not at all.
+    terms : ExportOptions
+        Options of the export.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    ConfigError
+        [export-source]: if the format cannot represent the source; [export-exists]: if `out` exists and may not be replaced.
+    RunFolderError
+        If the run lacks a file.
     """
 
     def __call__(self, source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported: ...

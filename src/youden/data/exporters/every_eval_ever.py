@@ -1,9 +1,10 @@
-"""Writes a run in the schema of Every Eval Ever 0.3, in which a file holds one model: each agent's ability is one result.
+"""Export a run in the schema of Every Eval Ever 0.3, with one file per agent, whose result is the agent's ability.
 
-The places of the files are those of its datastore, `data/<collection>/<developer>/<model>/<uuid>.json`, so that its validator
-takes them. Who made an agent a run does not know; nor does it keep a prompt's text, so a judge's prompt is its name and digest.
+Paths of the files are those of its datastore, `data/<collection>/<developer>/<model>/<uuid>.json`, so that its validator accepts
+them. A run does not record who developed an agent, nor the text of a prompt: a judge's prompt is represented by its name and
+digest.
 
-Source: every-eval-ever 0.3.0, `eval.schema.json` and `validator/validation_core.py`.
+References: every-eval-ever 0.3.0, `eval.schema.json` and `validator/validation_core.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.exporters.export_files import Exported, ExportOptions, fresh_folder, of_run
+from youden.data.exporters.export_files import Exported, ExportOptions, create_export_folder, require_run
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.text.printable import path_part
+from youden.text.printable import to_file_name
 from youden.types import Pool
 from youden.types.columns import fields_of
 from youden.types.facts import RankingRow, RunFacts
@@ -27,11 +28,12 @@ from youden.types.results import Signature
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"
-_SAID_ELSEWHERE = ("agent", "ability", "low", "high", "error")
+_OTHER_FIELDS = ("agent", "ability", "low", "high", "error")
 _ABILITY = (
-    "How well others' responses let the judge recognise the same source: true-positive rate less false-positive rate, over the "
-    "agent's partners and items. Relative to this pool, this judge and these items. It rewards restating what "
-    "others can be matched to (obscure or bureaucratic styles stand high, terse references low), and is no proof of correctness."
+    "How well the judge recognizes that responses of the agent and of others have the same source: true-positive rate minus "
+    "false-positive rate, averaged over the agent's partners and items. It is relative to this pool, this judge and these "
+    "items. It rewards restating what others can be matched to (obscure or bureaucratic styles rank high, terse references "
+    "low), and does not prove correctness."
 )
 
 
@@ -46,11 +48,30 @@ class _Run:
 
 
 def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
-    """A folder with a file for each agent that has an ability; those without one are named in the notes.
+    """Export a run as a folder with one file per agent that has an ability.
 
-    Raises: ConfigError [export-source], [export-exists]; RunFolderError where the run is not fitted.
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        A fitted run.
+    out : Path
+        Folder to create.
+    terms : ExportOptions
+        Options of the export, of which `organization` applies.
+
+    Returns
+    -------
+    Exported
+        The notes name the agents without an ability.
+
+    Raises
+    ------
+    ConfigError
+        [export-source]: if the source is a pool; [export-exists]: if `out` is a file or is not empty.
+    RunFolderError
+        If the run is not fitted.
     """
-    folder = of_run(source, "eee")
+    folder = require_run(source, "eee")
     rows = folder.read_ranking()
     run = _Run(
         folder.path.resolve().name,
@@ -61,18 +82,19 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Exp
         terms.organization,
     )
     ranked = [row for row in rows if row.ability is not None]
-    with fresh_folder(out) as fresh:
+    with create_export_folder(out) as tmp_folder:
         for row in ranked:
-            place = fresh / _place(run, row.agent)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(_log(run, row), ensure_ascii=False, allow_nan=False, indent=1)
-            place.write_text(text + "\n", encoding="utf-8", newline="\n")
-    left = [row.agent for row in rows if row.ability is None]
-    notes = (f"Left out, for they have no ability: {', '.join(left)}.",) if left else ()
+            path = tmp_folder / _relative_path(run, row.agent)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(_to_evaluation(run, row), ensure_ascii=False, allow_nan=False, indent=1)
+            path.write_text(text + "\n", encoding="utf-8", newline="\n")
+    omitted = [row.agent for row in rows if row.ability is None]
+    notes = (f"Agents without an ability are left out: {', '.join(omitted)}.",) if omitted else ()
     return Exported((out,), {"agents": len(ranked)}, notes)
 
 
-def _log(run: _Run, row: RankingRow) -> dict[str, Json]:
+def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
+    """Return the content of an agent's file."""
     collection, model = _collection(run), _model_id(row.agent)
     standings: list[tuple[str, RankingRow]] = [("plain", row), *row.standings.items()]
     return {
@@ -88,22 +110,24 @@ def _log(run: _Run, row: RankingRow) -> dict[str, Json]:
         "eval_library": {
             "name": "youden",
             "version": str(run.signature.parts.get("youden", "unknown")),
-            "additional_details": _texts(
+            "additional_details": _to_strings(
                 {"signature": run.signature.text, "signature_digest": run.signature.digest, **run.signature.parts}
             ),
         },
         "model_info": {
-            **_unknown_model(row.agent, model),
+            **_model_info(row.agent, model),
             "developer": model.partition("/")[0] if "/" in model else NOT_STATED,
         },
         "evaluation_results": [
-            _result(run, name, standing) for name, standing in standings if standing.ability is not None
+            _to_result(run, name, standing) for name, standing in standings if standing.ability is not None
         ],
     }
 
 
-def _result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
-    facts, own = run.facts, "" if name == "plain" else f".{name}"
+def _to_result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
+    """Return the result of an agent in the ranking with this name."""
+    facts = run.facts
+    suffix = "" if name == "plain" else f".{name}"
     uncertainty: dict[str, Json] = {}
     if standing.error is not None:
         uncertainty["standard_error"] = {"value": standing.error, "method": facts.interval}
@@ -115,65 +139,68 @@ def _result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
             "method": facts.interval,
         }
     details: dict[str, Json] = {
-        **{column: value for column, value in fields_of(standing).items() if column not in _SAID_ELSEWHERE},
+        **{column: value for column, value in fields_of(standing).items() if column not in _OTHER_FIELDS},
         "n_agents": len(run.pool.agents),
         "interval_speaks_of": facts.target,
         "heads_the_ranking": name == facts.ranked_by,
     }
     metric: dict[str, Json] = {
         "evaluation_description": _ABILITY,
-        "metric_id": f"youden.ability{own}",
-        "metric_name": "Ability" if not own else f"Ability ({name})",
+        "metric_id": f"youden.ability{suffix}",
+        "metric_name": "Ability" if not suffix else f"Ability ({name})",
         "metric_kind": "ability",
         "metric_unit": "proportion",
         "lower_is_better": False,
         "score_type": "continuous",
         "min_score": "-Infinity",
         "max_score": "Infinity",
-        "additional_details": _texts({"estimator": facts.ranking, "status": facts.status}),
+        "additional_details": _to_strings({"estimator": facts.ranking, "status": facts.status}),
     }
-    if (scoring := _scoring(run.signature.parts)) is not None:
+    if (scoring := _describe_judge(run.signature.parts)) is not None:
         metric["llm_scoring"] = scoring
     return {
-        "evaluation_result_id": f"youden.ability{own}",
-        "evaluation_name": f"youden.ability{own}",
+        "evaluation_result_id": f"youden.ability{suffix}",
+        "evaluation_name": f"youden.ability{suffix}",
         "source_data": {
             "dataset_name": run.pool.name,
             "source_type": "other",
-            "additional_details": _texts({"pool_digest": run.pool.digest, "n_items": len(run.pool.item_ids)}),
+            "additional_details": _to_strings({"pool_digest": run.pool.digest, "n_items": len(run.pool.item_ids)}),
         },
         "metric_config": metric,
         "score_details": {
             "score": standing.ability,
-            "details": _texts(details),
+            "details": _to_strings(details),
             **({"uncertainty": uncertainty} if uncertainty else {}),
         },
     }
 
 
-def _scoring(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """The judge, where it is a model, or models that vote; None for one that computes."""
+def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Describe the model, or the models of a jury, that judged; None for a judge without a model."""
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):
         return None
-    members = detail.get("judges")
-    judges = [one for one in (members if isinstance(members, list) else [detail]) if isinstance(one, dict)]
-    asked = [one for one in judges if one.get("model")]
-    if not asked:
+    jury = detail.get("judges")
+    candidates = jury if isinstance(jury, list) else [detail]
+    judges = [judge for judge in candidates if isinstance(judge, dict) and judge.get("model")]
+    if not judges:
         return None
-    prompts = sorted({f"{one.get('prompt')} (digest {one.get('prompt_digest')})" for one in asked})
+    prompts = sorted({f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})" for judge in judges})
     return {
         "judges": [
-            {"model_info": _unknown_model(str(one["model"]), str(one["model"])), "additional_details": _texts(one)}
-            for one in asked
+            {
+                "model_info": _model_info(str(judge["model"]), str(judge["model"])),
+                "additional_details": _to_strings(judge),
+            }
+            for judge in judges
         ],
-        "input_prompt": f"Whether two responses come from the same item, by the prompt {', '.join(prompts)}.",
-        "additional_details": _texts({"vote": detail.get("vote")}),
+        "input_prompt": f"Whether two responses come from the same item, with the prompt {', '.join(prompts)}.",
+        "additional_details": _to_strings({"vote": detail.get("vote")}),
     }
 
 
-def _unknown_model(name: str, model: str) -> dict[str, Json]:
-    """What is known of a model: how it is called."""
+def _model_info(name: str, model: str) -> dict[str, Json]:
+    """Describe a model of which only the name and the id are known."""
     return {
         "name": name,
         "id": model,
@@ -181,8 +208,8 @@ def _unknown_model(name: str, model: str) -> dict[str, Json]:
     }
 
 
-def _texts(values: Mapping[str, Json]) -> dict[str, Json]:
-    """The schema takes strings only; None is left out."""
+def _to_strings(values: Mapping[str, Json]) -> dict[str, Json]:
+    """Convert values to strings, as the schema requires; drop those that are None."""
     return {
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
         for key, value in values.items()
@@ -190,18 +217,19 @@ def _texts(values: Mapping[str, Json]) -> dict[str, Json]:
     }
 
 
-def _place(run: _Run, agent: str) -> Path:
+def _relative_path(run: _Run, agent: str) -> Path:
+    """Return the path of an agent's file in the exported folder."""
     model = _model_id(agent)
-    developer, _, rest = model.partition("/") if "/" in model else (NOT_STATED, "", model)
-    unique = hashlib.sha256(f"{run.signature.digest}\0{agent}".encode()).digest()
-    name = f"{uuid.UUID(bytes=unique[:16], version=4)}.json"
-    return Path("data", _collection(run), developer, rest.replace("/", "_"), name)
+    developer, _, model_name = model.partition("/") if "/" in model else (NOT_STATED, "", model)
+    digest = hashlib.sha256(f"{run.signature.digest}\0{agent}".encode()).digest()
+    file_name = f"{uuid.UUID(bytes=digest[:16], version=4)}.json"
+    return Path("data", _collection(run), developer, model_name.replace("/", "_"), file_name)
 
 
 def _collection(run: _Run) -> str:
-    return f"youden_{path_part(run.pool.name)}"
+    return f"youden_{to_file_name(run.pool.name)}"
 
 
 def _model_id(agent: str) -> str:
-    """The agent's id as the parts of a path; a part that could not be one becomes like itself, with a digest."""
-    return "/".join(path_part(part) for part in agent.split("/"))
+    """Convert the id of an agent to a path; a component that no file can have is changed, and a digest is added to it."""
+    return "/".join(to_file_name(part) for part in agent.split("/"))

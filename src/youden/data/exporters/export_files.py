@@ -1,4 +1,7 @@
-"""What all exports share: their terms, room that replaces nothing, and the card of a folder for the Hugging Face Hub."""
+"""Define the options and the result of an export, and the card of a folder for the Hugging Face Hub.
+
+An export never replaces a folder, and replaces files only on request.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,24 @@ from pathlib import Path
 
 import yaml
 
-from youden.data.atomic import remove_leftovers, replacing_folder
+from youden.data.atomic import atomic_write_folder, remove_leftovers
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.text.sentences import quoted
+from youden.text.sentences import escape_markdown
 from youden.types import Pool
 from youden.types.pool import Json
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote."""
+    """Result of an export."""
 
     files: tuple[Path, ...]
-    """Files, or the folder."""
+    """Files that were written, or the folder."""
     rows: Mapping[str, int] = field(default_factory=dict)
-    """Number of rows by table."""
+    """Name of a table → number of its rows."""
     notes: tuple[str, ...] = ()
-    """What a reader of the files has to know."""
+    """Caveats about the files."""
 
 
 @dataclass(frozen=True)
@@ -34,44 +37,60 @@ class ExportOptions:
     """Options of an export."""
 
     overwrite: bool = False
-    """Whether existing files are replaced; a folder never is."""
+    """Whether existing files are replaced; a folder is never replaced."""
     organization: str | None = None
-    """Who made the run, for formats that ask for it."""
+    """Organization that made the run, for formats that contain it."""
     raw_cells: bool = False
-    """Whether CSV files keep texts unchanged that a spreadsheet would run as formulas."""
+    """Whether texts that a spreadsheet would run as formulas are written unchanged to CSV files."""
 
 
 @contextmanager
-def fresh_folder(out: Path) -> Iterator[Path]:
-    """An empty folder to fill, which becomes `out` if the block ends well. Raises: ConfigError [export-exists]."""
+def create_export_folder(out: Path) -> Iterator[Path]:
+    """Create a folder for an export.
+
+    Parameters
+    ----------
+    out : Path
+        The folder, which must not exist or must be empty.
+
+    Yields
+    ------
+    Path
+        Empty temporary folder to fill, which is moved to `out` if the block succeeds.
+
+    Raises
+    ------
+    ConfigError
+        [export-exists]: if `out` is a file or is not empty.
+    """
     remove_leftovers(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise ConfigError(
-            f"{out} is there already, and an export never replaces a folder. Give a new one, or take that one away.",
+            f"{out} exists already, and an export never replaces a folder. Pass a new folder, or remove the existing one.",
             slug="export-exists",
         )
-    with replacing_folder(out) as folder:
+    with atomic_write_folder(out) as folder:
         yield folder
 
 
 def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
-    """Raises: ConfigError [export-exists] where a file is there and may not be replaced."""
-    there = [file for file in files if file.exists()]
-    if folders := [file for file in there if file.is_dir()]:
-        raise ConfigError(f"{folders[0]} is a folder. Give a file.", slug="export-exists")
-    if there and not terms.overwrite:
+    """Raise ConfigError [export-exists] if a file exists and may not be replaced, or is a folder."""
+    existing = [file for file in files if file.exists()]
+    if folders := [file for file in existing if file.is_dir()]:
+        raise ConfigError(f"{folders[0]} is a folder. Pass a file.", slug="export-exists")
+    if existing and not terms.overwrite:
         raise ConfigError(
-            f"{', '.join(map(str, there))} would be replaced. Add --overwrite, or give another file.",
+            f"{', '.join(map(str, existing))} exists already. Add --overwrite to replace it, or pass another file.",
             slug="export-exists",
         )
 
 
-def of_run(source: Pool | RunFolder, name: str) -> RunFolder:
-    """The source, which has to be a run. Raises: ConfigError [export-source]."""
+def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
+    """Return the source, or raise ConfigError [export-source] if it is not a run, which the format called `name` needs."""
     if isinstance(source, RunFolder):
         return source
     raise ConfigError(
-        f"The format {name} holds a ranking, and the pool '{source.name}' has none. Give the folder of a fitted run.",
+        f"The format {name} contains a ranking, and the pool '{source.name}' has none. Pass the folder of a fitted run.",
         slug="export-source",
     )
 
@@ -79,14 +98,17 @@ def of_run(source: Pool | RunFolder, name: str) -> RunFolder:
 TAGS = ["youden", "llm-evaluation"]
 
 
-def card(front: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> str:
-    """front: what the Hub reads. title: shown as it is, whatever it holds. paragraphs: Markdown."""
-    yaml_text = yaml.safe_dump(dict(front), sort_keys=False, allow_unicode=True, width=1000)
-    return "\n\n".join([f"---\n{yaml_text}---", f"# {quoted(title)}", *paragraphs]) + "\n"
+def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> str:
+    """Format the README.md of a dataset.
+
+    `metadata` becomes the YAML front matter, which the Hub reads; `title` is escaped; `paragraphs` are Markdown.
+    """
+    yaml_text = yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=True, width=1000)
+    return "\n\n".join([f"---\n{yaml_text}---", f"# {escape_markdown(title)}", *paragraphs]) + "\n"
 
 
-def config_of(name: str, *files: str, default: bool = False) -> dict[str, Json]:
-    """One table of the dataset, as the Hub and `datasets` find it."""
-    found: list[Json] = [*files]
-    said: dict[str, Json] = {"config_name": name, "data_files": found if len(files) > 1 else files[0]}
-    return said | ({"default": True} if default else {})
+def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, Json]:
+    """Return the metadata of one table of a dataset, by which the Hub and the package `datasets` find its files."""
+    data_files: list[Json] = [*files]
+    config: dict[str, Json] = {"config_name": name, "data_files": data_files if len(files) > 1 else files[0]}
+    return config | ({"default": True} if default else {})

@@ -1,6 +1,6 @@
-"""Write a pool or a run as a dataset of the Hugging Face Hub, and upload it.
+"""Export a pool or a run as a dataset of the Hugging Face Hub, and upload it.
 
-Of paths in its files only the last part stays.
+Paths in its files are reduced to their last component, so that a published dataset does not reveal local folders.
 """
 
 from __future__ import annotations
@@ -15,55 +15,90 @@ from types import ModuleType
 
 import pyarrow.parquet as pq
 
-from youden.data.exporters.export_files import TAGS, Exported, ExportOptions, card, config_of, fresh_folder
-from youden.data.exporters.plain_tables import run_tables
+from youden.data.exporters.export_files import (
+    TAGS,
+    Exported,
+    ExportOptions,
+    create_export_folder,
+    dataset_config,
+    format_card,
+)
+from youden.data.exporters.plain_tables import read_run_tables
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import FITTED
+from youden.data.folder.run_files import FIT_FILES
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, write_pool
 from youden.errors import ConfigError
-from youden.text.printable import typed
-from youden.text.sentences import items_compared
-from youden.text.tables import as_markdown, two_sided
+from youden.text.printable import format_command
+from youden.text.sentences import format_items_compared
+from youden.text.tables import make_table, to_markdown
 from youden.types import Pool
+from youden.types.facts import RankingRow
 from youden.types.pool import Json
 
-COPIED = ("plan.parquet", "verdicts.parquet", *(name for name in FITTED if name not in ("pairs.parquet", "moves.json")))
-TYPED = "tables"
-"""The folder of a run's ranking and items as Parquet: a reader of CSV has to guess that an agent called 007 is no number."""
-SHOWN = 30
+_COPIED_FILES = (
+    "plan.parquet",
+    "verdicts.parquet",
+    *(name for name in FIT_FILES if name not in ("pairs.parquet", "moves.json")),
+)
+"""Files of a run that are copied unchanged."""
+_TABLES_FOLDER = "tables"
+"""Folder for a run's ranking and items as Parquet, because a reader of CSV could take an agent called 007 for a number."""
+_MAX_LISTED_AGENTS = 30
 
-NO_LICENCE = (
-    "No licence is stated here: the texts belong to whoever wrote them. State it as `license:` in the lines above before "
-    "others use them."
+_LICENCE_NOTE = (
+    "This dataset states no licence; the texts belong to their authors. Set `license:` in the lines above before others use "
+    "them."
 )
 
 
 def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
-    """The folder `out`, with README.md. Raises: ConfigError [export-exists]; RunFolderError where a run has no ranking."""
-    with fresh_folder(out) as folder:
+    """Export a pool or a run as a dataset of the Hugging Face Hub.
+
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        What to export.
+    out : Path
+        Folder to create, with a README.md.
+    terms : ExportOptions
+        Options of the export, none of which applies.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    ConfigError
+        [export-exists]: if `out` is a file or is not empty.
+    RunFolderError
+        If the run has no ranking.
+    """
+    with create_export_folder(out) as folder:
         rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
     return Exported((out,), rows)
 
 
 def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
+    """Write the dataset of a pool, and return the number of rows by table."""
     write_pool(pool, folder)
-    front: dict[str, Json] = {
+    metadata: dict[str, Json] = {
         "pretty_name": pool.name,
         "tags": [*TAGS],
         "configs": [
-            config_of("responses", RESPONSES, default=True),
-            config_of("items", ITEMS),
-            config_of("agents", AGENTS),
+            dataset_config("responses", RESPONSES, default=True),
+            dataset_config("items", ITEMS),
+            dataset_config("agents", AGENTS),
         ],
-        "dataset_info": [_features("items", "prompt"), _features("agents", "group")],
+        "dataset_info": [_describe_features("items", "prompt"), _describe_features("agents", "group")],
     }
     n_responses = pool.n_responses
     paragraphs = [
         f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
-        _table(
-            ["file", "holds"],
+        _format_table(
+            ["file", "contains"],
             [
                 [RESPONSES, "agent, item, text" + ("" if pool.further is None else ", repeat")],
                 [ITEMS, "id, prompt, meta"],
@@ -71,128 +106,142 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
             ],
         ),
         "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
-        NO_LICENCE,
-        _table(["agent", "group"], [[agent.id, agent.group or ""] for agent in pool.agents[:SHOWN]]),
-        *_more(pool.n_agents),
+        _LICENCE_NOTE,
+        _format_table(
+            ["agent", "group"], [[agent.id, agent.group or ""] for agent in pool.agents[:_MAX_LISTED_AGENTS]]
+        ),
+        *_format_remainder(pool.n_agents),
     ]
-    (folder / "README.md").write_text(card(front, pool.name, paragraphs), encoding="utf-8", newline="\n")
+    (folder / "README.md").write_text(format_card(metadata, pool.name, paragraphs), encoding="utf-8", newline="\n")
     return {"responses": n_responses, "items": pool.n_items, "agents": pool.n_agents}
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return as_markdown(two_sided("", heads, (), rows))
+def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return to_markdown(make_table("", headings, (), rows))
 
 
-def _features(config: str, said: str) -> Json:
-    """Meta may hold anything, so `datasets` is told not to guess."""
-    kinds = {"id": "string", said: "string", "meta": "json"}
-    return {"config_name": config, "features": [{"name": name, "dtype": kind} for name, kind in kinds.items()]}
+def _describe_features(config: str, text_column: str) -> Json:
+    """Declare the types of a table's columns, because the package `datasets` cannot infer that of `meta`."""
+    types = {"id": "string", text_column: "string", "meta": "json"}
+    return {"config_name": config, "features": [{"name": name, "dtype": kind} for name, kind in types.items()]}
 
 
 def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
+    """Write the dataset of a run, and return the number of rows by table."""
     ranking, facts, signature, pool = run.read_ranking(), run.read_facts(), run.read_signature(), run.read_pool()
-    for name in COPIED:
+    for name in _COPIED_FILES:
         if run.has(name):
             shutil.copyfile(run.file(name), folder / name)
     copy = RunFolder(folder)
-    copy.write_pool(replace(pool, source=_last(pool.source)))
+    copy.write_pool(replace(pool, source=Path(pool.source).name))
     if run.has("config.yaml"):
-        copy.write_config(_without_places(run.read_config(), folder))
-    tables = {name: one for name, one in run_tables(run).items() if name != "trials"}
-    (folder / TYPED).mkdir()
-    for name, one in tables.items():
-        pq.write_table(one, folder / TYPED / f"{name}.parquet")
+        copy.write_config(_strip_folders(run.read_config(), folder))
+
+    tables = {name: table for name, table in read_run_tables(run).items() if name != "trials"}
+    (folder / _TABLES_FOLDER).mkdir()
+    configs: list[Json] = []
+    for name, table in tables.items():
+        pq.write_table(table, folder / _TABLES_FOLDER / f"{name}.parquet")
+        configs.append(dataset_config(name, f"{_TABLES_FOLDER}/{name}.parquet", default=name == "ranking"))
     trials = next((name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)), None)
-    configs: list[Json] = [config_of(name, f"{TYPED}/{name}.parquet", default=name == "ranking") for name in tables]
     if trials is not None:
-        configs.append(config_of("trials", trials))
-    name = run.path.resolve().name
+        configs.append(dataset_config("trials", trials))
+
+    run_name = run.path.resolve().name
     paragraphs = [
-        f"A ranking of {len(ranking):,} agents on {items_compared(len(pool.item_ids), run.n_compared(pool))}, by "
+        f"A ranking of {len(ranking):,} agents on {format_items_compared(len(pool.item_ids), run.count_compared_items(pool))}, by "
         f"[youden](https://pypi.org/project/youden/), made without labels. Intervals are {facts.level:.0%}. "
-        "The texts that were judged are not in here.",
-        f"Signature: `{signature.digest}`; all that the numbers depend on is in `signature.json`.",
+        "The dataset does not contain the texts that were judged.",
+        f"Signature: `{signature.digest}`; `signature.json` contains all that the numbers depend on.",
         "`datasets.load_dataset(PATH, 'ranking')` reads a table; youden reads the folder as a run: `youden fit FOLDER`.",
-        NO_LICENCE,
-        _table(
-            ["places", "agent", "ability", "low", "high"],
-            [
-                [f"{row.place_low}–{row.place_high}", row.agent]
-                + ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
-                for row in ranking[:SHOWN]
-            ],
+        _LICENCE_NOTE,
+        _format_table(
+            ["ranks", "agent", "ability", "low", "high"], [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
         ),
-        *_more(len(ranking)),
+        *_format_remainder(len(ranking)),
     ]
-    front: dict[str, Json] = {"pretty_name": name, "tags": [*TAGS], "configs": configs}
-    (folder / "README.md").write_text(card(front, name, paragraphs), encoding="utf-8", newline="\n")
-    return {name: len(one) for name, one in tables.items()}
+    metadata: dict[str, Json] = {"pretty_name": run_name, "tags": [*TAGS], "configs": configs}
+    (folder / "README.md").write_text(format_card(metadata, run_name, paragraphs), encoding="utf-8", newline="\n")
+    return {name: len(table) for name, table in tables.items()}
 
 
-def _more(n_agents: int) -> list[str]:
-    return [f"… and {n_agents - SHOWN:,} agents more."] if n_agents > SHOWN else []
+def _format_row(row: RankingRow) -> list[str]:
+    numbers = ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
+    return [f"{row.place_low}–{row.place_high}", row.agent, *numbers]
 
 
-def _last(path: str) -> str:
-    return Path(path).name
+def _format_remainder(n_agents: int) -> list[str]:
+    n_more = n_agents - _MAX_LISTED_AGENTS
+    return [f"… and {n_more:,} more agents."] if n_more > 0 else []
 
 
-def _without_places(config: RunConfig, folder: Path) -> RunConfig:
-    """The config as if its pool, judge and prompts lay beside it."""
+def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
+    """Return a config whose pool, judge and prompts are files in `folder`."""
 
-    def beside(path: str) -> str:
-        return os.fspath(folder / _last(path))
+    def in_folder(path: str) -> str:
+        return os.fspath(folder / Path(path).name)
 
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):
-        changes["pool"] = beside(config.pool)
+        changes["pool"] = in_folder(config.pool)
     if isinstance(config.judge, str) and _is_file(config.judge):
-        changes["judge"] = beside(config.judge)
+        changes["judge"] = in_folder(config.judge)
     elif isinstance(config.judge, dict):
-        changes["judge"] = _without_folders(config.judge)
+        changes["judge"] = _strip_folders_of_judge(config.judge)
     if config.trials_of is not None:
-        changes["trials_of"] = beside(config.trials_of)
-    changes["extensions"] = [
-        step.model_copy(
-            update={key: beside(path) for key in ("agents", "items") if (path := getattr(step, key)) is not None}
-        )
-        for step in config.extensions
-    ]
+        changes["trials_of"] = in_folder(config.trials_of)
+    extensions = []
+    for step in config.extensions:
+        paths = {key: getattr(step, key) for key in ("agents", "items")}
+        new_paths = {key: in_folder(path) for key, path in paths.items() if path is not None}
+        extensions.append(step.model_copy(update=new_paths))
+    changes["extensions"] = extensions
     return config.model_copy(update=changes)
 
 
-def _without_folders(said: Json) -> Json:
-    """A judge's keys, those of a jury's members too, with files named by their last part."""
-    if isinstance(said, dict):
-        return {key: _without_folders(value) for key, value in said.items()}
-    if isinstance(said, list):
-        return [_without_folders(value) for value in said]
-    return _last(said) if isinstance(said, str) and _is_file(said) else said
+def _strip_folders_of_judge(value: Json) -> Json:
+    """Reduce the paths of files in the keys of a judge, including those of a jury's members, to their last component."""
+    if isinstance(value, dict):
+        return {key: _strip_folders_of_judge(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_strip_folders_of_judge(member) for member in value]
+    return Path(value).name if isinstance(value, str) and _is_file(value) else value
 
 
-def _is_file(said: str) -> bool:
-    return said.endswith((".yaml", ".yml", ".md"))
+def _is_file(value: str) -> bool:
+    return value.endswith((".yaml", ".yml", ".md"))
 
 
 def check_push(format_name: str) -> None:
-    """Raise ConfigError [export-push] if a format is no dataset of the Hub, [hub-missing] without `huggingface_hub`."""
+    """Check whether an export can be uploaded to the Hugging Face Hub.
+
+    Parameters
+    ----------
+    format_name : str
+        Name of the format.
+
+    Raises
+    ------
+    ConfigError
+        [export-push]: if the format is not a dataset of the Hub; [hub-missing]: if `huggingface_hub` is not installed.
+    """
     if format_name != "hf":
         raise ConfigError(
-            f"--push uploads a dataset of the Hugging Face Hub: got the format {format_name}. Add --format hf.",
+            f"--push can only upload a dataset of the Hugging Face Hub: got the format {format_name}. Add --format hf.",
             slug="export-push",
         )
-    _library()
+    _import_hub()
 
 
-def push(folder: Path, repo: str, *, public: bool) -> str:
+def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
 
     Parameters
     ----------
     folder : Path
-        From `export_hf_dataset`.
+        Folder of the dataset.
     repo : str
-        OWNER/NAME. If it exists, it stays as private or public as it is.
+        OWNER/NAME. An existing repository stays private or public.
     public : bool
         Whether a new repository is public.
 
@@ -204,32 +253,37 @@ def push(folder: Path, repo: str, *, public: bool) -> str:
     Raises
     ------
     ConfigError
-        [hub-missing]; [hub-refused] with the message of the Hub. The folder stays.
+        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload, with its message.
+        The folder is kept.
     """
-    hub = _library()
+    hub = _import_hub()
     try:
         api = hub.HfApi()
-        made = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
+        repository = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
         api.upload_folder(
-            folder_path=folder, repo_id=made.repo_id, repo_type="dataset", commit_message="Written by youden export"
+            folder_path=folder,
+            repo_id=repository.repo_id,
+            repo_type="dataset",
+            commit_message="Written by youden export",
         )
     except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError, ValueError) as error:
         message = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"'{repo}' could not be put on the Hub: {message}. The folder {folder} is whole. Check the name, and HF_TOKEN or "
-            f"`hf auth login`; then `{typed(['hf', 'upload', repo, str(folder), '.', '--repo-type', 'dataset'])}`.",
+            f"'{repo}' could not be uploaded to the Hub: {message}. The folder {folder} is complete. Check the name, and set "
+            "HF_TOKEN or run `hf auth login`; then run "
+            f"`{format_command(['hf', 'upload', repo, str(folder), '.', '--repo-type', 'dataset'])}`.",
             slug="hub-refused",
         ) from error
-    return str(made)
+    return str(repository)
 
 
-def _library() -> ModuleType:
+def _import_hub() -> ModuleType:
     try:
         import_module("huggingface_hub.errors")
         return import_module("huggingface_hub")
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "--push needs the package `huggingface_hub`, which is not installed. Install youden[hub], or leave --push out and "
+            "--push needs the package `huggingface_hub`, which is not installed. Install youden[hub], or remove --push and "
             "upload the folder yourself.",
             slug="hub-missing",
         ) from error

@@ -1,4 +1,7 @@
-"""Write a pool as one tidy table, or a run's tables, as CSV, JSONL, Parquet or DuckDB."""
+"""Export a pool as one tidy table, or the tables of a run, as CSV, JSONL, Parquet or DuckDB.
+
+The suffix of the file selects the kind of file.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +15,57 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.exporters.export_files import Exported, ExportOptions, check_files
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import COLUMNS
-from youden.data.pools.pool_reader import responses_of
+from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ConfigError, RunFolderError
 from youden.text.spreadsheet_cells import GUARDED, guard, is_number, is_run_by_spreadsheets
 from youden.types import Pool
 
-ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
+SUFFIXES = (".csv", ".jsonl", ".parquet", ".duckdb")
 
 
 def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
-    """A pool as one tidy table, which `youden run` reads again as .csv or .parquet; a run as ranking, items and trials."""
-    tables = {"responses": pool_table(source)} if isinstance(source, Pool) else run_tables(source)
-    check_files(files_of(out, tables), terms)
-    return Exported(
-        write_tables(out, tables, raw_cells=terms.raw_cells), {name: len(table) for name, table in tables.items()}
-    )
+    """Export a pool or a run as tables.
+
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        A pool gives one table of its responses, which `youden run` can read if it is a .csv or a .parquet. A run gives the tables
+        of its ranking, items and trials.
+    out : Path
+        File to write; several tables are written to `<stem>-<table>`, or to one .duckdb.
+    terms : ExportOptions
+        Options of the export.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    ConfigError
+        [export-format]: if the suffix is unknown; [export-exists]: if a file exists and may not be replaced; [duckdb-missing]:
+        if the package `duckdb` is needed and not installed.
+    RunFolderError
+        [run-nothing]: if the run has no tables.
+    """
+    tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
+    check_files(table_paths(out, tables), terms)
+    paths = write_tables(out, tables, raw_cells=terms.raw_cells)
+    return Exported(paths, {name: len(table) for name, table in tables.items()})
 
 
-def pool_table(pool: Pool) -> pa.Table:
-    """Columns agent, item, text, prompt, group, and repeat where agents have several; a row for each response, by agent, then
-    item, then repeat."""
+def pool_to_table(pool: Pool) -> pa.Table:
+    """Convert a pool to a table with one row per response, by agent, then by item, then by repeat.
+
+    The columns are agent, item, text, prompt, group and, if agents have several responses to an item, repeat.
+    """
     rows = [
-        (agent.id, item.id, text, item.prompt, agent.group, repeat) for agent, item, repeat, text in responses_of(pool)
+        (agent.id, item.id, text, item.prompt, agent.group, repeat)
+        for agent, item, repeat, text in iter_responses(pool)
     ]
     names = ("agent", "item", "text", "prompt", "group", "repeat")
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
@@ -46,34 +74,37 @@ def pool_table(pool: Pool) -> pa.Table:
     return table if pool.further is not None else table.drop_columns("repeat")
 
 
-def run_tables(folder: RunFolder) -> dict[str, pa.Table]:
-    """ranking, items and trials (verdicts, else rates) of a run's folder, as far as they are there.
+def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
+    """Read the existing tables of a run: ranking, items, and trials (verdicts, or else rates).
 
-    Raises: RunFolderError [run-nothing] where none is.
+    Raises
+    ------
+    RunFolderError
+        [run-nothing]: if none exists.
     """
-    tables = {name: _sheet(folder.file(file)) for name, file in _SHEETS.items() if folder.has(file)}
+    tables = {name: _read_csv(folder.file(file)) for name, file in _CSV_FILES.items() if folder.has(file)}
     for file in ("verdicts.parquet", "rates.parquet"):
         if folder.has(file):
-            tables["trials"] = _plain(pq.read_table(folder.file(file)))
+            tables["trials"] = _to_plain_table(pq.read_table(folder.file(file)))
             break
     if not tables:
         raise RunFolderError(
-            f"{folder.path} holds no ranking, items or trials. Give a pool, or the folder of a judged run.",
+            f"{folder.path} has no ranking, items or trials. Pass a pool, or the folder of a judged run.",
             slug="run-nothing",
         )
     return tables
 
 
-def files_of(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
-    """Where tables are written by the ending of `path`.
+def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
+    """Return the files to which tables are written.
 
-    .duckdb: one database with a table each. Else one file each: `path` itself for one table, `<stem>-<table>` for several.
-
-    Raises: ConfigError [export-format].
+    That is `path` itself for a .duckdb or for one table, else `<stem>-<table>` for each table. Raises ConfigError [export-format]
+    if the suffix is unknown.
     """
-    if path.suffix not in ENDINGS:
+    if path.suffix not in SUFFIXES:
         raise ConfigError(
-            f"'{path}' ends in {path.suffix!r}. Give a file that ends in {', '.join(ENDINGS)}.", slug="export-format"
+            f"The suffix of '{path}' is unknown: got {path.suffix!r}. Pass a file that ends in {', '.join(SUFFIXES)}.",
+            slug="export-format",
         )
     if path.suffix == ".duckdb" or len(tables) == 1:
         return (path,)
@@ -81,27 +112,41 @@ def files_of(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 
 
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
-    """Write tables as `files_of` places them; returns the files.
+    """Write tables, and return the files.
 
-    raw_cells: whether CSV files keep texts unchanged that begin as formulas do.
+    Parameters
+    ----------
+    path : Path
+        File for one table, or a .duckdb for all; otherwise each table is written to `<stem>-<table>`.
+    tables : mapping
+        Name → table.
+    raw_cells : bool, default False
+        Whether texts that a spreadsheet would run as formulas are written unchanged to CSV files.
 
-    Raises: ConfigError [export-format]; [duckdb-missing] where `duckdb` is not installed.
+    Returns
+    -------
+    tuple of Path
+
+    Raises
+    ------
+    ConfigError
+        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not installed.
     """
-    files = files_of(path, tables)
+    files = table_paths(path, tables)
     if path.suffix == ".duckdb":
         _write_duckdb(path, tables)
         return files
     if path.suffix == ".csv" and not raw_cells:
-        tables = {name: _guarded(table) for name, table in tables.items()}
+        tables = {name: _guard_formulas(table) for name, table in tables.items()}
     for file, table in zip(files, tables.values(), strict=True):
-        with replacing(file) as fresh:
-            _WRITERS[path.suffix](table, fresh)
+        with atomic_write(file) as tmp_path:
+            _WRITERS[path.suffix](table, tmp_path)
     return files
 
 
-def _guarded(table: pa.Table) -> pa.Table:
-    """Guard the texts that a spreadsheet would run; a column `guarded` names their columns, if there are any."""
-    guarded = [""] * len(table)
+def _guard_formulas(table: pa.Table) -> pa.Table:
+    """Guard the texts that a spreadsheet would run as formulas; if there are any, a column `guarded` lists their columns."""
+    guarded_columns = [""] * len(table)
     for name in table.column_names:
         if not pa.types.is_string(table.schema.field(name).type):
             continue
@@ -111,31 +156,29 @@ def _guarded(table: pa.Table) -> pa.Table:
         ]
         for row in guarded_rows:
             texts[row] = guard(texts[row])
-            guarded[row] += f" {name}" if guarded[row] else name
+            guarded_columns[row] += f" {name}" if guarded_columns[row] else name
         if guarded_rows:
             table = table.set_column(table.column_names.index(name), name, pa.array(texts, pa.string()))
-    return table.append_column(GUARDED, pa.array(guarded)) if any(guarded) else table
+    return table.append_column(GUARDED, pa.array(guarded_columns)) if any(guarded_columns) else table
 
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}
-_SHEETS = {"ranking": "ranking.csv", "items": "items.csv"}
+_CSV_FILES = {"ranking": "ranking.csv", "items": "items.csv"}
 
 
-def _sheet(path: Path) -> pa.Table:
-    """A CSV by the types of its columns: ids are texts, whatever they look like, and only an empty field is none."""
+def _read_csv(path: Path) -> pa.Table:
+    """Read a CSV file of a run with the declared types, so that an id such as 007 stays a text; only an empty field is null."""
     types = {column.name: _TYPES[column.kind] for column in COLUMNS[path.name]}
     options = pc.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
     return pc.read_csv(path, convert_options=options, parse_options=pc.ParseOptions(newlines_in_values=True))
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Dictionary columns as strings, without our metadata."""
-    columns = {
-        field.name: table.column(field.name).cast(pa.string())
-        if pa.types.is_dictionary(field.type)
-        else table.column(field.name)
-        for field in table.schema
-    }
+def _to_plain_table(table: pa.Table) -> pa.Table:
+    """Convert dictionary columns to strings, and drop the metadata."""
+    columns = {}
+    for field in table.schema:
+        column = table.column(field.name)
+        columns[field.name] = column.cast(pa.string()) if pa.types.is_dictionary(field.type) else column
     return pa.table(columns)
 
 
@@ -158,9 +201,9 @@ def _write_duckdb(path: Path, tables: Mapping[str, pa.Table]) -> None:
     except ModuleNotFoundError as error:
         raise ConfigError(
             "DuckDB files are written by the package `duckdb`, which is not installed. Install youden[duckdb], or export "
-            "Parquet, which DuckDB reads as it is.",
+            "Parquet, which DuckDB can read.",
             slug="duckdb-missing",
         ) from error
-    with replacing(path) as fresh, duckdb.connect(str(fresh)) as connection:
+    with atomic_write(path) as tmp_path, duckdb.connect(str(tmp_path)) as connection:
         for name, table in tables.items():
             connection.from_arrow(table).create(name)

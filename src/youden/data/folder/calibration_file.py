@@ -1,6 +1,6 @@
-"""Store the results of `youden calibrate` beside the runs, so that runs by the same judge can show them.
+"""Store the results of `youden calibrate` next to the runs, so that runs by the same judge can show them.
 
-All calibrations of a folder of runs are in its `calibrations.json`: one record for each judge and pool.
+The file `calibrations.json` of a folder of runs contains one record per judge and pool.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION, StrictFile, parse
 from youden.types.pool import Json
 
@@ -25,17 +25,17 @@ class CalibrationRecord(StrictFile):
     Attributes
     ----------
     judge : mapping
-        Everything of the judge that an answer depends on, as in the signature of a run.
+        The judge's settings that an answer depends on, as in the signature of a run.
     pool : str
         Digest of the pool.
     date : str
-        Day of the calibration (UTC), as 2026-11-20.
+        Day of the calibration (UTC), for example 2026-11-20.
     outcome : {"go", "not sure", "no-go"}
-        Result of the rule.
+        Recommendation of the calibration.
     j, j_low, j_high : float or None
-        Youden's J with its 95 % interval; None if a trial type had no answer.
+        Youden's J (TPR − FPR) and its 95 % confidence interval; None if a trial type had no answer.
     n_calls : int
-        Trials of known truth.
+        Number of trials whose correct answer is known.
     """
 
     judge: dict[str, JsonValue]
@@ -47,31 +47,61 @@ class CalibrationRecord(StrictFile):
     j_high: float | None
     n_calls: int
 
-    def is_of(self, judge: Mapping[str, Json]) -> bool:
-        """Return whether `judge` gets the same requests, whatever its name and the model version that served it."""
+    def is_same_judge(self, judge: Mapping[str, Json]) -> bool:
+        """Return whether a judge sends the same requests as the calibrated one.
+
+        Parameters
+        ----------
+        judge : mapping
+            Settings of the judge; its name, and the model that the provider reported, are ignored.
+
+        Returns
+        -------
+        bool
+        """
         return _request_fields(self.judge) == _request_fields(judge)
 
-    def text(self, *, pool: str | None) -> str:
-        """Format the result in one line. pool : digest of the run's pool."""
+    def describe(self, *, pool: str | None) -> str:
+        """Describe the result in one line.
+
+        Parameters
+        ----------
+        pool : str or None
+            Digest of the pool of the run that shows the result; the line says whether the calibration used another pool.
+
+        Returns
+        -------
+        str
+        """
         j = "J unknown" if self.j is None else f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
-        elsewhere = "" if pool == self.pool else ", on another pool"
-        return f"calibrate: {self.outcome.upper()} on {self.date}, {j}{elsewhere}"
+        pool_note = "" if pool == self.pool else ", on another pool"
+        return f"calibrate: {self.outcome.upper()} on {self.date}, {j}{pool_note}"
 
 
 class CalibrationFile(StrictFile):
-    """`calibrations.json`, the oldest calibration first."""
+    """Content of `calibrations.json`; the oldest calibration is first."""
 
     version: int = VERSION
     calibrations: list[CalibrationRecord]
 
 
 def read_calibrations(runs: Path) -> list[CalibrationRecord]:
-    """Read the calibrations of a folder of runs, the oldest first.
+    """Read the calibrations of a folder of runs.
+
+    Parameters
+    ----------
+    runs : Path
+        Folder of runs.
+
+    Returns
+    -------
+    list of CalibrationRecord
+        The oldest first; empty without a file.
 
     Raises
     ------
     RunFolderError
-        [run-version], [run-file-damaged]: if the file cannot be read.
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected content.
     """
     path = runs / CALIBRATIONS
     if not path.is_file():
@@ -80,30 +110,39 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
 
 
 def add_calibration(runs: Path, record: CalibrationRecord) -> None:
-    """Write a calibration into a folder of runs; it replaces the one of the same judge and pool.
-
-    Raises
-    ------
-    RunFolderError
-        As `read_calibrations`.
-    """
-    others = [old for old in read_calibrations(runs) if not (old.pool == record.pool and old.is_of(record.judge))]
-    file = CalibrationFile(calibrations=[*others, record])
-    with replacing(runs / CALIBRATIONS) as fresh:
-        fresh.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
-
-
-def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:
-    """Find the latest calibration of a judge, in `runs` or else in ./runs.
+    """Add a calibration to the file of a folder of runs.
 
     Parameters
     ----------
     runs : Path
-        Folder that holds the run.
+        Folder of runs.
+    record : CalibrationRecord
+        The calibration; it replaces an older one of the same judge and pool.
+
+    Raises
+    ------
+    RunFolderError
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected content.
+    """
+    others = [
+        old for old in read_calibrations(runs) if not (old.pool == record.pool and old.is_same_judge(record.judge))
+    ]
+    file = CalibrationFile(calibrations=[*others, record])
+    with atomic_write(runs / CALIBRATIONS) as tmp_path:
+        tmp_path.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:
+    """Find the latest calibration of a judge.
+
+    Parameters
+    ----------
+    runs : Path
+        Folder that contains the run; ./runs is searched, too.
     judge : mapping
-        The judge, as in the signature of the run's answers.
+        Settings of the judge, as in the signature of the run's answers.
     pool : str or None
-        Digest of the run's pool; its calibration is preferred.
+        Digest of the run's pool; a calibration on this pool is preferred.
 
     Returns
     -------
@@ -113,10 +152,10 @@ def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None)
     Raises
     ------
     RunFolderError
-        As `read_calibrations`.
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected content.
     """
     for folder in (runs, DEFAULT_RUNS):
-        records = [record for record in read_calibrations(folder) if record.is_of(judge)]
+        records = [record for record in read_calibrations(folder) if record.is_same_judge(judge)]
         if records:
             return next((record for record in reversed(records) if record.pool == pool), records[-1])
     return None

@@ -1,4 +1,7 @@
-"""The CSV files of a run's folder and `ranking.json`: numbers are not rounded, they read back to the last bit."""
+"""Write and read the CSV files of a run's folder, and define `ranking.json`.
+
+Numbers are not rounded: reading them gives the same bits.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 import numpy as np
 from pydantic import JsonValue
 
-from youden.data.atomic import replacing
-from youden.data.folder.run_files import VERSION, StrictFile, damaged, read_bytes
+from youden.data.atomic import atomic_write
+from youden.data.folder.run_files import VERSION, StrictFile, damaged_file_error, read_bytes
 from youden.data.folder.table_columns import CURL, ItemRow, ranking_columns
 from youden.errors import RunFolderError
 from youden.run_keys import Target
@@ -30,75 +33,140 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_OF_FACTS = ("ranked_by", "ranking", "interval", "level", "target", "best", "told_apart", "choice", "recommendation")
+_COPIED_FACTS = (
+    "ranked_by",
+    "ranking",
+    "interval",
+    "level",
+    "target",
+    "best",
+    "told_apart",
+    "choice",
+    "recommendation",
+)
+"""Fields of `fit.json` that `ranking.json` repeats."""
 
 
 class RankingFile(StrictFile):
-    """`ranking.json` as it stands in the folder. Agents are in the order of `ranking.csv`, by the ranking `ranked_by`.
-
-    ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of; best: who is
-    told apart from everybody; choice, recommendation: as in `fit.json`. agents: the columns of `ranking.csv`;
-    standings: in the rankings beside the plain one; chance: that it is the best, from `choice`, null where that is null.
-    signature: everything the numbers depend on; digest: of all of it.
-    """
+    """Content of `ranking.json`: the ranking and what is needed to read it."""
 
     version: int
     run: str
+    """Name of the run."""
     ranked_by: RankedBy
+    """Ranking by which the agents are ordered, as in `ranking.csv`."""
     ranking: str
+    """Estimator of the abilities."""
     interval: str
+    """Method of the intervals."""
     level: float
+    """Confidence level of the intervals."""
     target: Target
+    """What the intervals describe."""
     best: str | None
+    """The agent that is significantly better than every other, if there is one."""
     told_apart: int
+    """Number of pairs of agents whose abilities differ significantly."""
     choice: ChoiceFacts | None
+    """Selection of the best agents, as in `fit.json`."""
     recommendation: Recommendation
+    """Recommendation, as in `fit.json`."""
     agents: list[dict[str, JsonValue]]
+    """For each agent: the columns of `ranking.csv`, `standings` (its rows in alternative rankings), and `chance` (its probability
+    of being the best, null without a `choice`).
+    """
     signature: str
+    """All that the numbers depend on, as text."""
     digest: str
+    """Digest of the signature."""
 
     @classmethod
-    def of(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """The file of a fitted run."""
-        chances = facts.choice.chances if facts.choice else {}
+    def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
+        """Make the file of a fitted run from its other files.
+
+        Parameters
+        ----------
+        run : str
+            Name of the run.
+        rows : sequence of RankingRow
+            The ranking, best agent first.
+        facts : RunFacts
+            Content of `fit.json`.
+        signature : Signature
+            Signature of the run.
+
+        Returns
+        -------
+        RankingFile
+        """
+        p_best = facts.choice.chances if facts.choice else {}
         return cls(
             version=VERSION,
             run=run,
-            **{name: getattr(facts, name) for name in _OF_FACTS},
-            agents=[{**row.as_json, "chance": chances.get(row.agent)} for row in rows],
+            **{name: getattr(facts, name) for name in _COPIED_FACTS},
+            agents=[{**row.as_json, "chance": p_best.get(row.agent)} for row in rows],
             signature=signature.text,
             digest=signature.digest,
         )
 
 
 def write_scores(path: Path, scores: Scores) -> None:
-    """A line for each agent, a column for each item; empty is unseen."""
-    at, value, _ = scores.cells
-    order = at.by_agent
-    item, fields = at.item[order].tolist(), _fields(value[order])
-    ends = np.cumsum(np.bincount(at.agent, minlength=at.n_agents)).tolist()
-    with _fresh_csv(path) as file:
+    """Write scores with one row per agent and one column per item; an unobserved cell is empty.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    scores : Scores
+    """
+    cells, values, _ = scores.cells
+    order = cells.by_agent
+    columns = cells.item[order].tolist()
+    fields = _format_numbers(values[order])
+    ends = np.cumsum(np.bincount(cells.agent, minlength=cells.n_agents)).tolist()
+
+    with _open_csv(path) as file:
         csv.writer(file).writerow(["agent", *scores.item_ids])
         for agent, start, end in zip(scores.agent_ids, [0, *ends], ends, strict=False):
-            row = [""] * at.n_items
-            for j, text in zip(item[start:end], fields[start:end], strict=True):
-                row[j] = text
-            # numbers are never quoted, and joining them takes a fifth of what the csv module does
+            row = [""] * cells.n_items
+            for column, field in zip(columns[start:end], fields[start:end], strict=True):
+                row[column] = field
+            # numbers are never quoted, and joining them takes a fifth of the csv module's time
             name = io.StringIO(newline="")
             csv.writer(name).writerow([agent, None])
             file.write(name.getvalue().removesuffix("\r\n") + ",".join(row) + "\r\n")
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """The scores; `weight` is 1 where seen, for the file holds no counts of trials. Raises: RunFolderError."""
-    header, *rows = _read(path)
+    """Read scores.
+
+    Parameters
+    ----------
+    path : Path
+        File to read.
+    kind : {"symmetric", "row"}
+        Kind of the scores, which the file does not contain.
+    role : {"train", "holdout"}
+        Role of the scores, which the file does not contain.
+
+    Returns
+    -------
+    Scores
+        `weight` is 1 in every observed cell, because the file does not contain numbers of trials.
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
+    """
+    header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:
-        raise damaged(path, f"the first column is {header[:1]}, not agent")
-    values = [[_number(path, field) for field in row[1:]] for row in rows]
-    value = np.array(values, dtype=np.float64).reshape(len(rows), len(header) - 1)
+        raise damaged_file_error(path, f"the first column is {header[:1]}, not agent")
+    numbers = [[_parse_number(path, field) for field in row[1:]] for row in rows]
+    values = np.array(numbers, dtype=np.float64).reshape(len(rows), len(header) - 1)
     return Scores.from_matrices(
-        value=value,
-        weight=np.where(np.isnan(value), 0.0, 1.0),
+        value=values,
+        weight=np.where(np.isnan(values), 0.0, 1.0),
         role=role,
         kind=kind,
         agent_ids=tuple(row[0] for row in rows),
@@ -107,153 +175,262 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
 
 
 def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
-    """The columns of a ranking with those of the standings that are there; None and NaN are empty.
+    """Write a ranking; None and NaN become empty.
 
-    Raises: RunFolderError where one is missing.
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    ranking : DataFrame
+        One row per agent, best first, with the columns of `ranking.csv`; those of alternative rankings are optional.
+
+    Raises
+    ------
+    RunFolderError
+        [run-columns]: if a column is missing.
     """
-    _write_frame(path, ranking, ranking_columns(_standings(ranking.columns)))
+    _write_frame(path, ranking, ranking_columns(_find_standings(ranking.columns)))
 
 
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
-    """The ranking, best first. Raises: RunFolderError."""
-    header, lines = _table(path, lambda header: ranking_columns(_standings(header)))
-    return tuple(_ranked(line, _standings(header)) for line in lines)
+    """Read a ranking.
+
+    Parameters
+    ----------
+    path : Path
+        File to read.
+
+    Returns
+    -------
+    tuple of RankingRow
+        Best agent first.
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
+    """
+    header, records = _read_records(path, lambda header: ranking_columns(_find_standings(header)))
+    standings = _find_standings(header)
+    return tuple(_to_ranking_row(record, standings) for record in records)
 
 
-def ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
-    """A table with the columns of `RankingRow` as lines; NaN becomes None."""
-    columns = [[_field(one) for one in ranking[column.name].tolist()] for column in columns_of(RankingRow)]
+def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
+    """Convert a table of the plain ranking to rows.
+
+    Parameters
+    ----------
+    ranking : DataFrame
+        With the columns of `RankingRow`.
+
+    Returns
+    -------
+    tuple of RankingRow
+        In the order of the table; NaN becomes None.
+    """
+    columns = [[_nan_to_none(value) for value in ranking[column.name].tolist()] for column in columns_of(RankingRow)]
     return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
 
 
 def write_items(path: Path, items: pd.DataFrame) -> None:
-    """The columns of `ItemRow`; None and NaN are empty. Raises: RunFolderError where one is missing."""
+    """Write the items; None and NaN become empty.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    items : DataFrame
+        One row per item, with the columns of `ItemRow`.
+
+    Raises
+    ------
+    RunFolderError
+        [run-columns]: if a column is missing.
+    """
     _write_frame(path, items, columns_of(ItemRow))
 
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:
-    """The items, in the pool's order. Raises: RunFolderError."""
-    return tuple(ItemRow(**line) for line in _table(path, lambda _: columns_of(ItemRow))[1])
+    """Read the items.
+
+    Parameters
+    ----------
+    path : Path
+        File to read.
+
+    Returns
+    -------
+    tuple of ItemRow
+        In the order of the pool.
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
+    """
+    _, records = _read_records(path, lambda _: columns_of(ItemRow))
+    return tuple(ItemRow(**record) for record in records)
 
 
 def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
-    """A line an agent."""
-    _write(path, columns_of(QualityRow), ([*fields_of(row).values()] for row in rows))
+    """Write estimates of quality, one row per agent.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    rows : sequence of QualityRow
+    """
+    _write_rows(path, columns_of(QualityRow), (fields_of(row).values() for row in rows))
 
 
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
-    """A line for each point of each link's curve."""
+    """Write the distribution of curl, one row per link and point of its curve.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    curves : sequence of CurlCurve
+    """
     rows = (
         [curve.link, curve.sd, *point]
         for curve in curves
         for point in zip(curve.x.tolist(), curve.share.tolist(), curve.error.tolist(), strict=True)
     )
-    _write(path, CURL, rows)
+    _write_rows(path, CURL, rows)
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
-    """The curves, link by link. Raises: RunFolderError."""
-    points: dict[str, list[list[float]]] = {}
-    for line in _table(path, lambda _: CURL)[1]:
-        link, *numbers = line.values()
-        points.setdefault(link, []).append([math.nan if number is None else number for number in numbers])
+    """Read the distribution of curl.
+
+    Parameters
+    ----------
+    path : Path
+        File to read.
+
+    Returns
+    -------
+    tuple of CurlCurve
+        One curve per link, in the order of the file.
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
+    """
+    points_by_link: dict[str, list[list[float]]] = {}
+    _, records = _read_records(path, lambda _: CURL)
+    for record in records:
+        link, *numbers = record.values()
+        point = [math.nan if number is None else number for number in numbers]
+        points_by_link.setdefault(link, []).append(point)
+
     curves = []
-    for link, table in points.items():
-        sd, x, share, error = np.array(table, dtype=np.float64).T.copy()
+    for link, points in points_by_link.items():
+        sd, x, share, error = np.array(points, dtype=np.float64).T.copy()
         curves.append(CurlCurve(link, x, share, error, float(sd[0])))
     return tuple(curves)
 
 
-def _standings(header: Iterable[str]) -> tuple[StandingName, ...]:
-    there = set(header)
-    return tuple(name for name in STANDINGS if f"{name}_ability" in there)
+def _find_standings(header: Iterable[str]) -> tuple[StandingName, ...]:
+    """List the alternative rankings that have columns under a header."""
+    names = set(header)
+    return tuple(standing for standing in STANDINGS if f"{standing}_ability" in names)
 
 
-def _ranked(line: Mapping[str, Any], standings: Sequence[StandingName]) -> RankingRow:
-    plain = {column.name: line[column.name] for column in columns_of(RankingRow)}
-    beside = {
-        name: plain | {column: line[f"{name}_{column}"] for column in STANDING}
-        for name in standings
-        if line[f"{name}_place_low"] is not None
-    }
-    return RankingRow(**plain, standings={name: RankingRow(**values) for name, values in beside.items()})
+def _to_ranking_row(record: Mapping[str, Any], standings: Sequence[StandingName]) -> RankingRow:
+    plain = {column.name: record[column.name] for column in columns_of(RankingRow)}
+    alternative_rows = {}
+    for name in standings:
+        if record[f"{name}_place_low"] is not None:
+            fields = {column: record[f"{name}_{column}"] for column in STANDING}
+            alternative_rows[name] = RankingRow(**plain | fields)
+    return RankingRow(**plain, standings=alternative_rows)
 
 
 def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]) -> None:
     names = [column.name for column in columns]
-    if lacking := [name for name in names if name not in frame.columns]:
+    if missing := [name for name in names if name not in frame.columns]:
         raise RunFolderError(
-            f"The table for {path.name} has no column {', no '.join(lacking)}; it has {', '.join(frame.columns)}. "
-            f"Give it {', '.join(names)}.",
+            f"The table for {path.name} has no column {', no '.join(missing)}: got {', '.join(frame.columns)}. "
+            f"Pass the columns {', '.join(names)}.",
             slug="run-columns",
         )
-    _write(path, columns, frame[names].astype(object).itertuples(index=False))
+    _write_rows(path, columns, frame[names].astype(object).itertuples(index=False))
 
 
-def _write(path: Path, columns: Sequence[TableColumn], rows: Iterable[Iterable[Field]]) -> None:
-    with _fresh_csv(path) as file:
+def _write_rows(path: Path, columns: Sequence[TableColumn], rows: Iterable[Iterable[Field]]) -> None:
+    with _open_csv(path) as file:
         writer = csv.writer(file)
         writer.writerow(column.name for column in columns)
-        writer.writerows([_field(value) for value in row] for row in rows)
+        writer.writerows([_nan_to_none(value) for value in row] for row in rows)
 
 
-def _table(
-    path: Path, wanted: Callable[[Sequence[str]], Sequence[TableColumn]]
+def _read_records(
+    path: Path, expected_columns: Callable[[Sequence[str]], Sequence[TableColumn]]
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """The header, and each line by column. wanted: the columns there have to be under such a header."""
-    header, *rows = _read(path)
-    columns = wanted(header)
-    if header != [column.name for column in columns]:
-        raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(column.name for column in columns)}")
-    return header, [
-        {column.name: _parsed(path, column, field) for column, field in zip(columns, row, strict=True)} for row in rows
-    ]
+    """Read the header of a table, and each row as a mapping.
+
+    `expected_columns` returns the columns that a table with a given header must have.
+    """
+    header, *rows = _read_rows(path)
+    columns = expected_columns(header)
+    names = [column.name for column in columns]
+    if header != names:
+        raise damaged_file_error(path, f"the columns are {', '.join(header)}, not {', '.join(names)}")
+    records = []
+    for row in rows:
+        fields = zip(columns, row, strict=True)
+        records.append({column.name: _parse_field(path, column, field) for column, field in fields})
+    return header, records
 
 
-def _parsed(path: Path, column: TableColumn, field: str) -> Field:
+def _parse_field(path: Path, column: TableColumn, field: str) -> Field:
     if column.kind == "text":
         return None if column.null and not field else field
     if column.kind != "whole":
-        value = _number(path, field)
+        value = _parse_number(path, field)
         return None if math.isnan(value) else value
     if column.null and not field:
         return None
     try:
         return int(field)
     except ValueError as error:
-        raise damaged(path, f"{field!r} stands where a whole number belongs") from error
+        raise damaged_file_error(path, f"{field!r} is not a whole number") from error
 
 
-def _number(path: Path, field: str) -> float:
+def _parse_number(path: Path, field: str) -> float:
     try:
         return float(field) if field else math.nan
     except ValueError as error:
-        raise damaged(path, f"{field!r} stands where a number or nothing belongs") from error
+        raise damaged_file_error(path, f"{field!r} is not a number") from error
 
 
 @contextmanager
-def _fresh_csv(path: Path) -> Iterator[TextIO]:
-    # RFC 4180's line ends: with "\n" the csv module would leave a carriage return inside an id unquoted.
-    with replacing(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
+def _open_csv(path: Path) -> Iterator[TextIO]:
+    # RFC 4180's line ends: with "\n" the csv module would not quote an id that contains a carriage return
+    with atomic_write(path) as tmp_path, tmp_path.open("w", encoding="utf-8", newline="") as file:
         yield file
 
 
-def _fields(values: Floats) -> list[str]:
-    """Each number as Python writes it, written once for all cells that hold it."""
-    bits, at = np.unique(values.view(np.int64), return_inverse=True)
-    fields: list[str] = np.array([repr(value) for value in bits.view(np.float64).tolist()], dtype=object)[at].tolist()
+def _format_numbers(values: Floats) -> list[str]:
+    """Format numbers with `repr`, once per distinct value. values : float array (n,)."""
+    bits, index = np.unique(values.view(np.int64), return_inverse=True)
+    distinct = np.array([repr(value) for value in bits.view(np.float64).tolist()], dtype=object)
+    fields: list[str] = distinct[index].tolist()
     return fields
 
 
-def _field(value: Field) -> Field:
+def _nan_to_none(value: Field) -> Field:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _read(path: Path) -> list[list[str]]:
+def _read_rows(path: Path) -> list[list[str]]:
     try:
         rows = list(csv.reader(io.StringIO(read_bytes(path).decode("utf-8-sig"), newline=""), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise damaged(path, f"it is no CSV in UTF-8 ({error})") from error
+        raise damaged_file_error(path, f"it is not a CSV file in UTF-8 ({error})") from error
     if not rows or any(len(row) != len(rows[0]) for row in rows):
-        raise damaged(path, "its lines are not all as long as its header")
+        raise damaged_file_error(path, "its rows are not all as long as its header")
     return rows

@@ -1,6 +1,6 @@
-"""Lets one process at a time judge a run's folder, whichever store it uses.
+"""Let only one process at a time judge a run's folder, whichever store it uses.
 
-The operating system releases the lock of a killed process.
+The lock belongs to the operating system, which releases it if the process is killed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,19 @@ LOCK = ".lock"
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run's folder inside the block; on a file system without locks, only the store's own lock protects it.
+    """Hold the lock of a run's folder inside the block.
+
+    On a file system without locks the block runs unlocked; the lock of the store still applies.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run; it is created if it does not exist.
 
     Raises
     ------
     JudgeError
-        [run-busy]: if another process holds it.
+        [run-busy]: if another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("ab") as file:
@@ -38,7 +45,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def _try_lock(file: IO[bytes]) -> bool:
-    """Lock the file until it is closed. Returns False if another process has locked it."""
+    """Lock a file until it is closed; return False if another process has locked it."""
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -1,4 +1,7 @@
-"""Another pool's agents or items join a run's pool, behind its own, whose cells stay as they are."""
+"""Add agents, items or repeats of another pool to a run's pool.
+
+Additions come after the existing agents, items and responses, whose cells stay unchanged.
+"""
 
 from __future__ import annotations
 
@@ -17,59 +20,123 @@ from youden.errors import PoolError
 from youden.types import Pool
 from youden.types.pool import Objects
 
-_SHOWN = 5
+_MAX_DISPLAYED = 5
 
 
-def run_pools(config: RunConfig) -> list[Pool]:
-    """The pool of a run as it was first, and after each of its extensions. Raises: PoolError."""
-    pools = [_as_it_was(config, read_pool(config.pool))]
+def read_run_pools(config: RunConfig) -> list[Pool]:
+    """Read the initial pool of a run, and the pool after each extension.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+
+    Returns
+    -------
+    list of Pool
+        The initial pool first; one more pool per extension.
+
+    Raises
+    ------
+    PoolError
+        If a pool cannot be read, or does not fit the pool that it extends.
+    """
+    pools = [_restore_initial_pool(config, read_pool(config.pool))]
     for step in config.extensions:
-        pool = step.added_pool
-        pools.append(pools[-1] if pool is None else JOIN[step.kind](pools[-1], read_pool(pool)))
+        added_pool = step.added_pool
+        if added_pool is None:
+            pools.append(pools[-1])
+        else:
+            pools.append(JOIN_BY_KIND[step.kind](pools[-1], read_pool(added_pool)))
     return pools
 
 
-def _as_it_was(config: RunConfig, pool: Pool) -> Pool:
-    """The rows of a file that were there when the run began, where it was given more since and pool.json knows who was there."""
-    file = config.folder / "pool.json"
-    if config.drawn is None or pool.digest == config.drawn.pool or not file.is_file():
+def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
+    """Drop the agents, items and responses that were added to the pool's file after the run began.
+
+    The initial pool has the digest in the config, and begins the lists of agents and items in pool.json. Returns `pool` itself if
+    it cannot be restored.
+    """
+    path = config.folder / "pool.json"
+    if config.drawn is None or pool.digest == config.drawn.pool or not path.is_file():
         return pool
-    there = parse(file, read_bytes(file), TypeAdapter(PoolFile)).summary()
-    agents, items = [agent.id for agent in there.agents], there.item_ids
-    fewer = {step.agents is not None for step in config.extensions} | {False}
-    sizes = [(n, len(items)) for n in range(len(agents), 1 if True in fewer else len(agents) - 1, -1)]
+    recorded = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
+    agents = [agent.id for agent in recorded.agents]
+    items = recorded.item_ids
+
+    # pool.json also lists what extensions added, so the initial pool may be any prefix of it
+    has_new_agents = any(step.agents is not None for step in config.extensions)
+    min_agents = 2 if has_new_agents else len(agents)
+    sizes = [(n_agents, len(items)) for n_agents in range(len(agents), min_agents - 1, -1)]
     if any(step.items is not None for step in config.extensions):
-        sizes += [(len(agents), n) for n in range(len(items) - 1, 1, -1)]
-    for n, m in sizes:
-        part = part_of(pool, agents[:n], items[:m], digest=config.drawn.pool)
-        if part is not None:
-            return part
+        sizes += [(len(agents), n_items) for n_items in range(len(items) - 1, 1, -1)]
+
+    for n_agents, n_items in sizes:
+        initial_pool = find_part(pool, agents[:n_agents], items[:n_items], digest=config.drawn.pool)
+        if initial_pool is not None:
+            return initial_pool
     return pool
 
 
-def part_of(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
-    """The responses of these agents to these items, in this order, or the first few of each, that have this digest; None where
-    none have."""
-    row = {agent.id: k for k, agent in enumerate(pool.agents)}
-    column = {item.id: j for j, item in enumerate(pool.items)}
-    if not (set(agents) <= row.keys() and set(items) <= column.keys()):
+def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
+    """Find the part of a pool that has a given digest.
+
+    Parameters
+    ----------
+    pool : Pool
+        Pool to search.
+    agents, items : sequence of str
+        Ids of the agents and items of the part, in its order.
+    digest : str
+        Digest of the part.
+
+    Returns
+    -------
+    Pool or None
+        These agents and items with all repeats or with the first few; None if no such part has the digest.
+    """
+    row_of_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
+    column_of_item = {item.id: j for j, item in enumerate(pool.items)}
+    if not (set(agents) <= row_of_agent.keys() and set(items) <= column_of_item.keys()):
         return None
-    rows, columns = [row[name] for name in agents], [column[name] for name in items]
-    blocks = [block[np.ix_(rows, columns)] for block in pool.blocks]
-    while len(blocks) > 1 and all(text is None for text in blocks[-1].flat):
-        blocks.pop()
-    own, asked = tuple(pool.agents[k] for k in rows), tuple(pool.items[j] for j in columns)
-    parts = (Pool.of_blocks(own, asked, blocks[:n], pool.name) for n in range(len(blocks), 0, -1))
-    return next((part for part in parts if part.digest == digest), None)
+    rows = [row_of_agent[agent_id] for agent_id in agents]
+    columns = [column_of_item[item_id] for item_id in items]
+
+    texts_by_repeat = [texts[np.ix_(rows, columns)] for texts in pool.blocks]
+    while len(texts_by_repeat) > 1 and all(text is None for text in texts_by_repeat[-1].flat):
+        texts_by_repeat.pop()
+
+    part_agents = tuple(pool.agents[k] for k in rows)
+    part_items = tuple(pool.items[j] for j in columns)
+    for n_repeats in range(len(texts_by_repeat), 0, -1):
+        part = Pool.of_blocks(part_agents, part_items, texts_by_repeat[:n_repeats], pool.name)
+        if part.digest == digest:
+            return part
+    return None
 
 
 def read_run_pool(config: RunConfig) -> Pool:
-    """The pool of a run, its extensions included. Raises: PoolError."""
-    return run_pools(config)[-1]
+    """Read the pool of a run with all its extensions.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+
+    Returns
+    -------
+    Pool
+
+    Raises
+    ------
+    PoolError
+        If a pool cannot be read, or does not fit the pool that it extends.
+    """
+    return read_run_pools(config)[-1]
 
 
-def _join(pool: Pool, more: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return `pool` with the agents, or the items, of `more` that it lacks after its own; the other side of `more` stays out.
+def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
+    """Return `pool` with the agents, or the items, that only `new_pool` has.
 
     Raises
     ------
@@ -77,168 +144,240 @@ def _join(pool: Pool, more: Pool, *, kind: Literal["agents", "items"]) -> Pool:
         [join-none]: if nothing is new; [join-other]: if a prompt or a response in both pools differs; [join-gaps]: if a new agent
         lacks a response to an item that all agents have, or an agent lacks one to a new item and no response was missing before.
     """
-    known = {one.id for one in getattr(pool, kind)}
-    new = [one for one in getattr(more, kind) if one.id not in known]
-    if not new:
-        raise _nothing_new(kind, more)
-    agents = new if kind == "agents" else pool.agents
-    items = new if kind == "items" else pool.items
-    blocks = _blocks(more, [agent.id for agent in agents], [item.id for item in items])
-    _refuse_other_prompts(pool, more)
-    _refuse_other_responses(pool, more)
-    is_whole = [bool(column.all()) for column in pool.present.T]
-    required = is_whole if kind == "agents" else [not pool.n_missing] * len(new)
-    for agent, row in zip(agents, blocks[0], strict=True):
-        cells = zip(items, row, required, strict=True)
-        _refuse_gaps(agent.id, [item.id for item, text, is_required in cells if is_required and text is None])
-    return pool.with_agents(new, blocks) if kind == "agents" else pool.with_items(new, blocks)
+    existing_ids = {member.id for member in getattr(pool, kind)}
+    new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
+    if not new_members:
+        raise _nothing_new_error(kind, new_pool)
+    agents = new_members if kind == "agents" else pool.agents
+    items = new_members if kind == "items" else pool.items
+    texts_by_repeat = _select_texts(new_pool, [agent.id for agent in agents], [item.id for item in items])
+
+    _check_prompts(pool, new_pool)
+    _check_responses(pool, new_pool)
+    if kind == "agents":
+        is_required = [bool(column.all()) for column in pool.present.T]
+    else:
+        is_required = [not pool.n_missing] * len(new_members)
+    for agent, row in zip(agents, texts_by_repeat[0], strict=True):
+        cells = zip(items, row, is_required, strict=True)
+        _check_gaps(agent.id, [item.id for item, text, required in cells if required and text is None])
+
+    if kind == "agents":
+        return pool.with_agents(new_members, texts_by_repeat)
+    return pool.with_items(new_members, texts_by_repeat)
 
 
-def join_repeats(pool: Pool, more: Pool) -> Pool:
-    """`pool` and, behind its responses to an item, those of `more` that it does not have; agents, items and cells without a
-    response that it does not have stay out. One that is there as often already is taken for the same.
+def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
+    """Add the responses of another pool that a pool lacks.
 
-    Raises: PoolError [join-none] where there are none; [join-other] where a prompt is another one.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to extend.
+    new_pool : Pool
+        Pool with further responses. Its new agents and items, and its responses in cells without a response in `pool`, are
+        ignored. A text that a cell of `pool` has n times is added only from the (n + 1)-th time on.
+
+    Returns
+    -------
+    Pool
+
+    Raises
+    ------
+    PoolError
+        [join-none]: if no response is new; [join-other]: if an item has different prompts.
     """
-    _refuse_other_prompts(pool, more)
-    theirs = _blocks(more, [agent.id for agent in pool.agents], [item.id for item in pool.items])
-    said: dict[tuple[int, int], list[str]] = {}
+    _check_prompts(pool, new_pool)
+    new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])
+
+    responses: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
-        own = _said(pool.blocks, cell)
-        spare = Counter(own)
-        for text in _said(theirs, cell):
-            spare[text] -= 1
-            own += [text] * (spare[text] < 0)
-        said[cell] = own
-    joined = Pool.of_blocks(pool.agents, pool.items, _stacked(said, pool.texts.shape), pool.name)
+        cell_responses = _cell_responses(pool.blocks, cell)
+        unmatched = Counter(cell_responses)
+        for text in _cell_responses(new_texts, cell):
+            unmatched[text] -= 1
+            if unmatched[text] < 0:
+                cell_responses.append(text)
+        responses[cell] = cell_responses
+
+    joined = Pool.of_blocks(pool.agents, pool.items, _stack_by_repeat(responses, pool.texts.shape), pool.name)
     if joined.n_responses == pool.n_responses:
-        raise _nothing_new("responses", more)
+        raise _nothing_new_error("responses", new_pool)
     return joined
 
 
-class GrownPool(NamedTuple):
-    """A pool and what came to it. agents, items: ids that are new; repeats: how many further responses of its agents to its items
-    there are; other: cells, in words, whose response is another one now; gone: agents and items that came no more, and stay."""
+class MergedPool(NamedTuple):
+    """A pool after merging, and what changed.
+
+    Attributes
+    ----------
+    pool : Pool
+        The merged pool.
+    agents, items : tuple of str
+        Ids of new agents and items.
+    repeats : int
+        Number of new responses of existing agents to existing items.
+    changed : tuple of str
+        Cells in which the new pool has a different response, or a first one, as text.
+    removed : tuple of str
+        Ids of agents, then of items, that the new pool no longer has. They stay in the merged pool.
+    """
 
     pool: Pool
     agents: tuple[str, ...]
     items: tuple[str, ...]
     repeats: int
-    other: tuple[str, ...]
-    gone: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
 
 
-def grown(pool: Pool, more: Pool, *, keep: bool) -> GrownPool:
-    """`pool` and, behind its own, the agents, items and responses that only `more` has; nothing goes.
+def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
+    """Add the agents, items and responses that only a new pool has.
 
-    keep: a cell of `pool` stays as it is where `more` has another response, or the first one; else `more` is believed.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to extend; nothing is removed from it.
+    new_pool : Pool
+        Pool with additions.
+    keep : bool
+        Whether a cell with different responses keeps those of `pool`, and an empty cell stays empty. Otherwise such cells, and
+        the prompts and metadata of items, are taken from `new_pool`.
+
+    Returns
+    -------
+    MergedPool
     """
-    came_agents, came_items = {one.id: one for one in more.agents}, {one.id: one for one in more.items}
-    had_agents, had_items = {one.id for one in pool.agents}, {one.id for one in pool.items}
-    agents = [came_agents.get(one.id, one) for one in pool.agents]
-    items = [one if keep else came_items.get(one.id, one) for one in pool.items]
-    agents += [one for one in more.agents if one.id not in had_agents]
-    items += [one for one in more.items if one.id not in had_items]
-    ids = [one.id for one in agents], [one.id for one in items]
-    ours, theirs = _blocks(pool, *ids), _blocks(more, *ids)
-    repeats, other = 0, []
-    said: dict[tuple[int, int], Sequence[str]] = {}
+    new_agents = {agent.id: agent for agent in new_pool.agents}
+    new_items = {item.id: item for item in new_pool.items}
+    old_agent_ids = {agent.id for agent in pool.agents}
+    old_item_ids = {item.id for item in pool.items}
+
+    agents = [new_agents.get(agent.id, agent) for agent in pool.agents]
+    agents += [agent for agent in new_pool.agents if agent.id not in old_agent_ids]
+    items = list(pool.items) if keep else [new_items.get(item.id, item) for item in pool.items]
+    items += [item for item in new_pool.items if item.id not in old_item_ids]
+    agent_ids = [agent.id for agent in agents]
+    item_ids = [item.id for item in items]
+
+    old_texts = _select_texts(pool, agent_ids, item_ids)
+    new_texts = _select_texts(new_pool, agent_ids, item_ids)
+    n_added_responses = 0
+    changed = []
+    responses: dict[tuple[int, int], Sequence[str]] = {}
     for k, j in np.ndindex(len(agents), len(items)):
-        own, come = (_said(blocks, (k, j)) for blocks in (ours, theirs))
-        further = list((Counter(come) - Counter(own)).elements())
+        old_responses = _cell_responses(old_texts, (k, j))
+        new_responses = _cell_responses(new_texts, (k, j))
+        additions = list((Counter(new_responses) - Counter(old_responses)).elements())
+        has_all_old = not Counter(old_responses) - Counter(new_responses)
+
+        cell_responses = old_responses
         if k >= pool.n_agents or j >= pool.n_items:
-            own = come
-        elif own and not Counter(own) - Counter(come):
-            repeats += len(further)
-            own += further
-        elif further:
-            other.append(f"'{ids[0][k]}' to '{ids[1][j]}'")
-            own = own if keep else come
-        said[k, j] = own
-    return GrownPool(
-        Pool.of_blocks(tuple(agents), tuple(items), _stacked(said, (len(agents), len(items))), pool.name),
-        agents=tuple(ids[0][pool.n_agents :]),
-        items=tuple(ids[1][pool.n_items :]),
-        repeats=repeats,
-        other=tuple(other),
-        gone=tuple(sorted(had_agents - came_agents.keys()) + sorted(had_items - came_items.keys())),
+            cell_responses = new_responses
+        elif old_responses and has_all_old:
+            n_added_responses += len(additions)
+            cell_responses = old_responses + additions
+        elif additions:
+            changed.append(f"'{agent_ids[k]}' to '{item_ids[j]}'")
+            cell_responses = old_responses if keep else new_responses
+        responses[k, j] = cell_responses
+
+    texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
+    return MergedPool(
+        Pool.of_blocks(tuple(agents), tuple(items), texts_by_repeat, pool.name),
+        agents=tuple(agent_ids[pool.n_agents :]),
+        items=tuple(item_ids[pool.n_items :]),
+        repeats=n_added_responses,
+        changed=tuple(changed),
+        removed=(*sorted(old_agent_ids - new_agents.keys()), *sorted(old_item_ids - new_items.keys())),
     )
 
 
-def _said(blocks: Sequence[Objects], cell: Any) -> list[str]:
-    """All responses in a cell of first responses, second ones, …"""
-    return [block[cell] for block in blocks if block[cell] is not None]
+def _cell_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
+    return [texts[cell] for texts in texts_by_repeat if texts[cell] is not None]
 
 
-def _stacked(said: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
-    """First responses, second ones, … of the cells that have any: object[K, J] each."""
-    blocks: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(max(map(len, said.values()), default=0))]
-    for cell, own in said.items():
-        for block, text in zip(blocks, own, strict=False):
-            block[cell] = text
-    return blocks
+def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
+    """Arrange the responses of cells by repeat.
+
+    Returns object arrays (n_agents, n_items): all first responses, all second responses, …
+    """
+    n_repeats = max(map(len, responses.values()), default=0)
+    texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]
+    for cell, cell_responses in responses.items():
+        for texts, text in zip(texts_by_repeat, cell_responses, strict=False):
+            texts[cell] = text
+    return texts_by_repeat
 
 
-JOIN: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
+JOIN_BY_KIND: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
     "agents": partial(_join, kind="agents"),
     "items": partial(_join, kind="items"),
     "repeats": join_repeats,
 }
+"""Kind of an extension → function that adds a new pool to a run's pool; both pools are positional arguments."""
 
 
-def _blocks(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:
-    """First responses, second ones, … by name: object[len(agents), len(items)] each, None where the pool has none."""
-    row = {agent.id: i for i, agent in enumerate(pool.agents)}
-    column = {item.id: j for j, item in enumerate(pool.items)}
-    blocks = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
-    rows = [(i, row[name]) for i, name in enumerate(agents) if name in row]
-    columns = [(j, column[name]) for j, name in enumerate(items) if name in column]
-    if rows and columns:
-        here, there = (np.ix_(*(np.array(pairs)[:, side] for pairs in (rows, columns))) for side in (0, 1))
-        for block, own in zip(blocks, pool.blocks, strict=True):
-            block[here] = own[there]
-    return blocks
+def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:
+    """Select the responses of agents to items, by id.
+
+    Returns one object array (len(agents), len(items)) per repeat, None where the pool has no response.
+    """
+    row_of_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
+    column_of_item = {item.id: j for j, item in enumerate(pool.items)}
+    selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
+
+    target_rows = [i for i, agent_id in enumerate(agents) if agent_id in row_of_agent]
+    target_columns = [i for i, item_id in enumerate(items) if item_id in column_of_item]
+    if target_rows and target_columns:
+        target = np.ix_(target_rows, target_columns)
+        source = np.ix_(
+            [row_of_agent[agents[i]] for i in target_rows], [column_of_item[items[i]] for i in target_columns]
+        )
+        for selected_texts, texts in zip(selected, pool.blocks, strict=True):
+            selected_texts[target] = texts[source]
+    return selected
 
 
-def _refuse_other_prompts(pool: Pool, more: Pool) -> None:
-    """Raises: PoolError [join-other]."""
-    prompts = {item.id: item.prompt for item in more.items}
+def _check_prompts(pool: Pool, new_pool: Pool) -> None:
+    """Raise PoolError [join-other] if an item has different prompts in two pools."""
+    prompts = {item.id: item.prompt for item in new_pool.items}
     for item in pool.items:
         if item.prompt and prompts.get(item.id) and prompts[item.id] != item.prompt:
             raise PoolError(
-                f"The item '{item.id}' has another prompt in '{more.name}' than in this run's pool. Give responses to the run's "
-                "items, or start a run of its own.",
+                f"The item '{item.id}' has different prompts in '{new_pool.name}' and in this run's pool. Pass responses to the "
+                "run's items, or start a new run.",
                 slug="join-other",
             )
 
 
-def _refuse_other_responses(pool: Pool, more: Pool) -> None:
-    """First responses that both pools hold have to be the same. Raises: PoolError [join-other]."""
-    theirs = _blocks(more, [agent.id for agent in pool.agents], [item.id for item in pool.items])[0]
-    for agent, ours, row in zip(pool.agents, pool.texts, theirs, strict=True):
-        for item, one, other in zip(pool.items, ours, row, strict=True):
-            if other is not None and one != other:
+def _check_responses(pool: Pool, new_pool: Pool) -> None:
+    """Raise PoolError [join-other] if the first response in a cell of both pools differs."""
+    new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])[0]
+    for agent, row, new_row in zip(pool.agents, pool.texts, new_texts, strict=True):
+        for item, text, new_text in zip(pool.items, row, new_row, strict=True):
+            if new_text is not None and text != new_text:
                 raise PoolError(
-                    f"The agent '{agent.id}' has another response to '{item.id}' in '{more.name}' than in this run's pool. Leave "
-                    "out agents that are there already, or give a changed agent another id.",
+                    f"The agent '{agent.id}' has different responses to '{item.id}' in '{new_pool.name}' and in this run's pool. "
+                    "Remove agents that the run already has, or set another id for an agent that has changed.",
                     slug="join-other",
                 )
 
 
-def _nothing_new(what: str, more: Pool) -> PoolError:
+def _nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
     return PoolError(
-        f"All {what} of '{more.name}' are in the run already. Give a pool with {what} that are new; for more calls on those that "
-        "are there give --calls.",
+        f"All {kind} of '{new_pool.name}' are already in the run. Pass a pool with new {kind}; to add only calls, set `calls` "
+        "instead.",
         slug="join-none",
     )
 
 
-def _refuse_gaps(agent: str, items: Sequence[str]) -> None:
-    """Raises: PoolError [join-gaps] where `agent` lacks responses to `items`."""
+def _check_gaps(agent: str, items: Sequence[str]) -> None:
+    """Raise PoolError [join-gaps] if `items`, those without a required response of the agent, is not empty."""
     if items:
-        shown = ", ".join(items[:_SHOWN]) + (" …" if len(items) > _SHOWN else "")
+        listing = ", ".join(items[:_MAX_DISPLAYED]) + (" …" if len(items) > _MAX_DISPLAYED else "")
         raise PoolError(
-            f"The agent '{agent}' has no response to {len(items)} items that it has to be compared on: {shown}. Add them "
-            "(an empty text is a response), or leave it out.",
+            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {listing}. Add these "
+            "responses (an empty text is a response), or remove the agent.",
             slug="join-gaps",
         )

@@ -1,6 +1,6 @@
-"""Write columns as Parquet files that DuckDB and pandas read by name, and read them back to the same numbers.
+"""Write columns as Parquet files that DuckDB and pandas can read, and read them back without loss.
 
-A large table is one file, too: it is read one row group at a time.
+A table is always one file, and can be read one row group at a time.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter
 
-from youden.data.atomic import replacing
-from youden.data.folder.run_files import VERSION, StrictFile, damaged, missing, parse
+from youden.data.atomic import atomic_write
+from youden.data.folder.run_files import VERSION, StrictFile, damaged_file_error, missing_file_error, parse
 from youden.errors import RunFolderError
 from youden.types.columns import TableColumn
 from youden.types.pool import Bools, Ids, Positions
 
 _KEY = b"youden"
+"""Key of the metadata in the schema of a Parquet file."""
 
 _TYPES = {
     "text": pa.string(),
@@ -36,81 +37,121 @@ _TYPES = {
 
 M = TypeVar("M", bound=BaseModel)
 Names = Mapping[str, Sequence[str]]
-"""The ids that columns hold, by whose they are: agents, items, models."""
+"""Kind of id ("agents", "items" or "models") → ids, by position."""
 
 
 class TableMetadata(StrictFile):
-    """What a table says beside its rows, as JSON in its metadata."""
+    """Metadata of a table, stored as JSON in the schema of its file."""
 
     version: int = VERSION
 
 
-def encoded(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
-    """Columns as they stand in a file.
+def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
+    """Convert arrays to a table.
 
-    values: by column, None for one that is all null. Of a text positions, among its words or in `names` by whose ids it holds;
-    null is −1 of these and of whole numbers, NaN of other numbers.
+    Parameters
+    ----------
+    columns : sequence of TableColumn
+        Columns of the table.
+    values : mapping
+        Name of a column → array (n_rows,), or None for a column of nulls. A text is a position in the column's `words` or in
+        `names`. Null is −1 in texts and whole numbers, NaN in other numbers.
+    names : mapping
+        Kind of id → ids.
+
+    Returns
+    -------
+    pyarrow.Table
     """
-    n = next(len(array) for array in values.values() if array is not None)
-    return pa.table({column.name: _encoded(column, values[column.name], names, n) for column in columns})
+    n_rows = next(len(array) for array in values.values() if array is not None)
+    return pa.table({column.name: _encode_column(column, values[column.name], names, n_rows) for column in columns})
 
 
-def _encoded(column: TableColumn, values: NDArray[Any] | None, names: Names, n: int) -> pa.Array:
+def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Names, n_rows: int) -> pa.Array:
     if values is None:
-        return pa.nulls(n, _TYPES[column.kind])
+        return pa.nulls(n_rows, _TYPES[column.kind])
     match column.kind:
         case "text":
-            codes = _plain(values.astype(np.int32), valid=values >= 0)
-            return pa.DictionaryArray.from_arrays(codes, _texts(column.words or names[column.of]))
+            codes = _encode_numbers(values.astype(np.int32), valid=values >= 0)
+            return pa.DictionaryArray.from_arrays(codes, _encode_texts(column.words or names[column.of]))
         case "key":
             return pa.array(values.astype("S64")).cast(pa.string())
         case "whole":
-            return _plain(values, valid=values >= 0 if column.null else None)
+            return _encode_numbers(values, valid=values >= 0 if column.null else None)
         case kind:
-            return _plain(values, valid=~np.isnan(values)).cast(_TYPES[kind])
+            return _encode_numbers(values, valid=~np.isnan(values)).cast(_TYPES[kind])
 
 
-def _plain(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
-    """Numbers; null where not `valid`. By their buffers: for an array of NumPy's, pyarrow would load pandas."""
+def _encode_numbers(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
+    """Convert numbers (n_rows,) to an Arrow array that is null where `valid` (n_rows,) is False."""
+    # made from buffers: given a NumPy array, pyarrow would import pandas
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def _texts(names: Sequence[str]) -> pa.Array:
-    """Strings, by their buffers as `_plain` has them."""
+def _encode_texts(names: Sequence[str]) -> pa.Array:
+    # made from buffers, so that pyarrow does not import pandas
     encoded = [name.encode() for name in names]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
-def write_table(path: Path, table: pa.Table, said: BaseModel, *, group_size: int | None = None) -> None:
-    """Write a table (zstd) with `said` as JSON in the schema's metadata under `youden`, replacing the file in one step.
+def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size: int | None = None) -> None:
+    """Write a table as a Parquet file, which atomically replaces an existing one.
 
-    group_size: maximum number of rows in a row group.
+    Parameters
+    ----------
+    path : Path
+        File to write; it is compressed with zstd.
+    table : pyarrow.Table
+    metadata : BaseModel
+        Stored as JSON in the metadata of the schema, under the key `youden`.
+    group_size : int, optional
+        Maximum number of rows in a row group. Default: pyarrow's.
     """
-    table = table.replace_schema_metadata(with_table_metadata(table.schema, said).metadata)
-    with replacing(path) as fresh:
-        pq.write_table(table, fresh, compression="zstd", row_group_size=group_size)
+    table = table.replace_schema_metadata(with_table_metadata(table.schema, metadata).metadata)
+    with atomic_write(path) as tmp_path:
+        pq.write_table(table, tmp_path, compression="zstd", row_group_size=group_size)
 
 
-def with_table_metadata(schema: pa.Schema, said: BaseModel) -> pa.Schema:
-    """The schema of a table that says `said` beside its rows."""
-    return schema.with_metadata({_KEY: said.model_dump_json().encode()})
+def with_table_metadata(schema: pa.Schema, metadata: BaseModel) -> pa.Schema:
+    """Return a schema with metadata.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    metadata : BaseModel
+        Stored as JSON under the key `youden`; other metadata are dropped.
+
+    Returns
+    -------
+    pyarrow.Schema
+    """
+    return schema.with_metadata({_KEY: metadata.model_dump_json().encode()})
 
 
 @dataclass(frozen=True, eq=False)
 class ParquetTable(Generic[M]):
-    """A table's columns, each read when asked for, and what it says beside them.
+    """A Parquet file whose columns are read on request.
 
-    Every method raises RunFolderError where a column does not fit.
+    Every method raises RunFolderError [run-file-damaged] if a column does not fit.
 
-    n_rows: of the table; group: the row group that is read, None for all.
+    Attributes
+    ----------
+    path : Path
+        The file.
+    n_rows : int
+        Number of rows.
+    metadata : BaseModel
+        Metadata of the table.
+    group : int, optional
+        Row group to read; None for the whole table.
     """
 
     path: Path
     n_rows: int
-    said: M
+    metadata: M
     group: int | None = None
 
     def __len__(self) -> int:
@@ -121,99 +162,167 @@ class ParquetTable(Generic[M]):
         """Names of the columns."""
         return frozenset(pq.read_schema(self.path).names)
 
-    def blocks(self) -> Iterator[ParquetTable[M]]:
-        """Yield the row groups, each as a table."""
-        about = pq.read_metadata(self.path)
-        for group in range(about.num_row_groups):
-            yield replace(self, n_rows=about.row_group(group).num_rows, group=group)
+    def row_groups(self) -> Iterator[ParquetTable[M]]:
+        """Yield each row group as a table.
+
+        Yields
+        ------
+        ParquetTable
+        """
+        file_metadata = pq.read_metadata(self.path)
+        for group in range(file_metadata.num_row_groups):
+            yield replace(self, n_rows=file_metadata.row_group(group).num_rows, group=group)
 
     def read(self, columns: Sequence[TableColumn], names: Names) -> dict[str, NDArray[Any]]:
-        """As `encoded` took them: int32[N] of ids and whole numbers, int8[N] of words, S64[N] of keys, else float64[N]."""
-        return {column.name: self._values(column, names) for column in columns}
+        """Read columns as arrays.
 
-    def _values(self, column: TableColumn, names: Names) -> NDArray[Any]:
+        Parameters
+        ----------
+        columns : sequence of TableColumn
+            Columns to read.
+        names : mapping
+            Kind of id → ids, of which a column of ids holds positions.
+
+        Returns
+        -------
+        dict
+            Name of a column → array (n_rows,): int32 of ids and whole numbers, int8 of words, S64 of keys, else float64. Null
+            is −1 in texts and whole numbers, NaN in other numbers.
+        """
+        return {column.name: self._read_values(column, names) for column in columns}
+
+    def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
         match column.kind:
             case "text" if column.words:
-                return self._positions(column, column.words).astype(np.int8)
+                return self._read_positions(column, column.words).astype(np.int8)
             case "text":
-                return self._positions(column, names[column.of])
+                return self._read_positions(column, names[column.of])
             case "key":
-                return self.ascii(column.name)
+                return self.read_ascii(column.name)
             case "whole":
-                return np.array(self._column(column.name, pa.int32(), nulls=column.null).fill_null(-1), dtype=np.int32)
-        return np.array(self._column(column.name, pa.float64(), nulls=True).fill_null(np.nan), dtype=np.float64)
+                numbers = self._read_column(column.name, pa.int32(), nulls=column.null)
+                return np.array(numbers.fill_null(-1), dtype=np.int32)
+        numbers = self._read_column(column.name, pa.float64(), nulls=True)
+        return np.array(numbers.fill_null(np.nan), dtype=np.float64)
 
-    def _positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
-        found = self._column(column.name, None, nulls=column.null)
-        if not pa.types.is_dictionary(found.type):
-            found = found.cast(pa.string()).dictionary_encode()
-        known = _texts(names)
-        return np.concatenate(
-            [self._codes(column.name, chunk, known) for chunk in found.chunks] or [np.empty(0, dtype=np.int32)]
-        )
+    def _read_positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
+        """Read a column of texts as positions in `names`: int32 (n_rows,), −1 for null."""
+        texts = self._read_column(column.name, None, nulls=column.null)
+        if not pa.types.is_dictionary(texts.type):
+            texts = texts.cast(pa.string()).dictionary_encode()
+        encoded_names = _encode_texts(names)
+        positions = [self._chunk_positions(column.name, chunk, encoded_names) for chunk in texts.chunks]
+        return np.concatenate(positions or [np.empty(0, dtype=np.int32)])
 
-    def _codes(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
+    def _chunk_positions(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
+        """Look up the texts of a chunk of the column `name` in `names`."""
         import pyarrow.compute as pc
 
-        known = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
+        positions = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
         used = chunk.indices.drop_null()
-        unknown = used.filter(pc.is_null(known.take(used)))
+        unknown = used.filter(pc.is_null(positions.take(used)))
         if len(unknown):
             value = chunk.dictionary[unknown[0].as_py()].as_py()
-            raise damaged(self.path, f"the column {name} holds {value!r}, which the run does not know")
-        return np.array(known.take(chunk.indices).fill_null(-1), dtype=np.int32)
+            raise damaged_file_error(self.path, f"the column {name} contains {value!r}, which is not in the run")
+        return np.array(positions.take(chunk.indices).fill_null(-1), dtype=np.int32)
 
-    def ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
-        """S64[N], or of some rows alone."""
-        column = self._column(name, pa.binary(), nulls=False)
-        return np.array(column if rows is None else column.take(_plain(rows)), dtype="S64")
+    def read_ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
+        """Read a column of hexadecimal digests.
 
-    def _column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        rows : int array (n,), optional
+            Rows to read. Default: all.
+
+        Returns
+        -------
+        S64 array (n,)
+        """
+        column = self._read_column(name, pa.binary(), nulls=False)
+        return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
+
+    def _read_column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
+        """Read a column, cast to a type; `nulls` tells whether it may contain nulls."""
         try:
-            column = self._read(name)
+            column = self._read_raw_column(name)
             column = column if kind is None else column.cast(kind)
         except pa.ArrowException as error:
-            raise damaged(self.path, f"the column {name} is not {kind} ({error})") from error
+            raise damaged_file_error(self.path, f"the column {name} is not {kind} ({error})") from error
         if column.null_count and not nulls:
-            raise damaged(self.path, f"the column {name} has {column.null_count} nulls")
+            raise damaged_file_error(self.path, f"the column {name} has {column.null_count} nulls")
         return column
 
-    def _read(self, name: str) -> pa.ChunkedArray:
+    def _read_raw_column(self, name: str) -> pa.ChunkedArray:
         try:
             with pq.ParquetFile(self.path) as file:
                 names = file.schema_arrow.names
                 if name not in names:
-                    raise damaged(self.path, f"there is no column {name}; it has {', '.join(names) or 'none at all'}")
+                    raise damaged_file_error(
+                        self.path, f"it has no column {name}; its columns are {', '.join(names) or 'none'}"
+                    )
                 groups = range(file.num_row_groups) if self.group is None else [self.group]
                 return file.read_row_groups(groups, columns=[name]).column(0)
         except (pa.ArrowException, OSError) as error:
-            raise _no_parquet(self.path, error) from error
+            raise _not_parquet_error(self.path, error) from error
 
 
 def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
-    """Open a table whose metadata is a `kind`.
+    """Open a table; its columns are read later.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : type
+        Class of its metadata.
+
+    Returns
+    -------
+    ParquetTable
 
     Raises
     ------
     RunFolderError
-        If the file is missing, damaged or of another version.
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version of youden
+        wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
     """
     metadata = read_table_metadata(path, kind)
     return ParquetTable(path, pq.read_metadata(path).num_rows, metadata)
 
 
 def read_table_metadata(path: Path, kind: type[M]) -> M:
-    """Read the metadata of a table without its rows. Raises: as `read_table`."""
+    """Read the metadata of a table without its rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : type
+        Class of its metadata.
+
+    Returns
+    -------
+    BaseModel
+        An instance of `kind`.
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version of youden
+        wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
+    """
     if not path.is_file():
-        raise missing(path)
+        raise missing_file_error(path)
     try:
         metadata = (pq.read_schema(path).metadata or {}).get(_KEY)
     except (pa.ArrowException, OSError) as error:
-        raise _no_parquet(path, error) from error
+        raise _not_parquet_error(path, error) from error
     if metadata is None:
-        raise damaged(path, "its metadata says nothing under 'youden'")
+        raise damaged_file_error(path, "its metadata has no key 'youden'")
     return parse(path, metadata, TypeAdapter(kind))
 
 
-def _no_parquet(path: Path, error: Exception) -> RunFolderError:
-    return damaged(path, f"it is no whole Parquet file ({error})")
+def _not_parquet_error(path: Path, error: Exception) -> RunFolderError:
+    return damaged_file_error(path, f"it is not a complete Parquet file ({error})")

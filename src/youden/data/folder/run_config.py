@@ -1,4 +1,7 @@
-"""The YAML file behind `youden run CONFIG`: what it may say, and how it is read and written."""
+"""Define, read and write the config of a run.
+
+A config is the YAML file that `youden run CONFIG` reads; a run's folder contains a copy of it, with paths relative to the folder.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 
 from youden.data.folder.extension_steps import POOLS, ExtensionStep, UnfinishedExtension
 from youden.errors import ConfigError, PlanError, RunFolderError
-from youden.project_store import moved_store, project_store
-from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
+from youden.project_store import find_moved_store, project_store
+from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
 from youden.run_keys import INDEPENDENT, REPLACED_KEYS, CallBudget, FromOne, Key, RunKeys, Target, Text, declared_keys
-from youden.text.printable import is_device, is_file, path_of, shown, typed
-from youden.text.yaml_text import YamlError, misfit, read_yaml
+from youden.text.printable import format_command, is_device, is_local_file, redact_location, to_path
+from youden.text.yaml_text import YamlError, format_validation_error, read_yaml
 
 if TYPE_CHECKING:
     from youden.types.facts import PartnerRules
@@ -28,46 +31,52 @@ if TYPE_CHECKING:
 
 
 def _read_keys(path: Path) -> dict[str, object]:
-    """What the YAML at `path` says. Raises: ConfigError [run-config-file], [run-config-yaml]."""
+    """Read the keys of a YAML file; raise ConfigError [run-config-file] or [run-config-yaml]."""
     try:
         data = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{path} cannot be read ({said}). {_way_on(path)}", slug="run-config-file") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path} cannot be read ({reason}). {_file_remedy(path)}", slug="run-config-file") from error
     except YamlError as error:
-        raise ConfigError(f"{path} is no YAML: {error}. {_way_on(path)}", slug="run-config-yaml") from error
+        raise ConfigError(f"{path} is not YAML: {error}. {_file_remedy(path)}", slug="run-config-yaml") from error
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        held = "is empty" if data is None else f"holds {repr(data)[:60]}, no keys"
-        raise ConfigError(f"{path} {held}. {_way_on(path)}", slug="run-config-yaml")
+        problem = "is empty" if data is None else f"contains {repr(data)[:60]}, but no keys"
+        raise ConfigError(f"{path} {problem}. {_file_remedy(path)}", slug="run-config-yaml")
     return data
 
 
-def _way_on(path: Path) -> str:
-    """What to do where the file at `path` is no run's config."""
+def _file_remedy(path: Path) -> str:
+    """Suggest what to do about a file that is not a config."""
     if not path.exists():
-        return "Correct the path, or write a config with `youden init POOL`."
+        return "Check the path, or run `youden init POOL` to write a config."
     if path.suffix.lower() in ("", ".yaml", ".yml") and not path.is_dir():
-        return "Write one `key: value` a line, at least `pool: …`, in UTF-8."
-    return f"A pool is no config: `{typed(['youden', 'init', str(path)])}` writes one for it."
+        return "Write one `key: value` per line, at least `pool: …`, in UTF-8."
+    return f"A pool is not a config: run `{format_command(['youden', 'init', str(path)])}` to write a config for it."
 
 
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
 OWN_STORE = "verdicts.db"
-"""The store in a run's folder: of runs that began before projects had one, and of runs that query the same judge again."""
+"""Name of a store in a run's folder: of runs from before projects had a store, and of runs that query the same judge again."""
 
-_PRECISE = ("cyclic", "width", "adaptive")
-"""Designs beside which `width`, `top` and `within` can stand."""
+_DESIGNS_WITH_ROUNDS = ("cyclic", "width", "adaptive")
+"""Designs that can be combined with the keys `width`, `top` and `within`."""
 
-_OF_A_DESIGN = ("design", "width", "top", "within", "options", "independent", "holdout", "rule")
-"""Keys that a run with `trials_of` cannot have."""
+_DESIGN_KEYS = ("design", "width", "top", "within", "options", "independent", "holdout", "rule")
+"""Keys that cannot be combined with `trials_of`."""
 
 
 class DrawnAs(BaseModel):
-    """How a run's plan was drawn, noted in its folder so that the config makes the same plan where defaults have changed.
+    """Resolved defaults of a plan.
 
-    pool: the first pool's digest; for another pool nothing here counts. budget: what the calls of both arms came to, None for as
-    many as the design takes.
+    They are recorded in the run's folder, so that its config gives the same plan if defaults change.
+
+    Attributes
+    ----------
+    pool : str
+        Digest of the initial pool; the record is ignored for another pool.
+    budget : int, optional
+        Number of calls of both trial types; None for the default of the design.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -77,9 +86,16 @@ class DrawnAs(BaseModel):
 
 
 class RayWorkers(BaseModel):
-    """What `--engine ray` places: so many workers (None for one a node), each with so much of a node set aside.
+    """Workers that `--engine ray` starts on a cluster, and their resources.
 
-    resources: others that the cluster's nodes were started with, by name.
+    Attributes
+    ----------
+    workers : int, optional
+        Number of workers; None for one per node.
+    num_cpus, num_gpus : float
+        Number of CPUs and of GPUs per worker.
+    resources : dict
+        Name of a custom resource of the cluster → amount per worker.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -91,14 +107,22 @@ class RayWorkers(BaseModel):
 
 
 class FitTerms(NamedTuple):
-    """What a fit goes by. target: what intervals are about; rules: whose word counts in the rankings beside the plain one."""
+    """Settings of a fit.
+
+    Attributes
+    ----------
+    target : Target
+        What the intervals describe.
+    rules : PartnerRules
+        Rules of the alternative rankings, and the ranking that comes first.
+    """
 
     target: Target
     rules: PartnerRules
 
 
 class RunConfig(RunKeys, BaseModel):
-    """Config of one run: the keys of `RunKeys` with their checks, and the keys that youden writes into a run's folder."""
+    """Config of a run, with the keys that youden writes into its folder."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -109,8 +133,10 @@ class RunConfig(RunKeys, BaseModel):
         UnfinishedExtension | None,
         Key("Written by youden: the extension that was stopped before its report was written."),
     ] = None
-    drawn: Annotated[DrawnAs | None, Key("Written by youden into a run's folder: how the plan was drawn.")] = None
-    ray: Annotated[RayWorkers, Key("What `youden judge --engine ray` places on a cluster.")] = RayWorkers()
+    drawn: Annotated[
+        DrawnAs | None, Key("Written by youden into a run's folder: the resolved defaults of the plan.")
+    ] = None
+    ray: Annotated[RayWorkers, Key("Workers that `youden judge --engine ray` starts on a cluster.")] = RayWorkers()
 
     @field_validator("calls", mode="before")
     @classmethod
@@ -135,152 +161,194 @@ class RunConfig(RunKeys, BaseModel):
                 "a name has up to 100 letters, digits, spaces and . + - _ and begins with a letter or digit"
             )
         if is_device(value):
-            raise ValueError("no folder of Windows can have this name; set another name")
+            raise ValueError("this name is reserved on Windows; set another name")
         return value
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
-        searched = [name for name in ("top", "within") if getattr(self, name) is not None]
-        rounds = ["width"] * (self.width is not None) + searched
-        if self.width is not None and (searched or self.design == "adaptive"):
-            search = searched[0] if searched else "design: adaptive"
-            raise ValueError(f"width asks all agents alike, and {search} looks for the best; keep one of them")
-        if rounds and self.design not in _PRECISE:
+        search_keys = [name for name in ("top", "within") if getattr(self, name) is not None]
+        has_rounds = self.width is not None or bool(search_keys)
+        if self.width is not None and (search_keys or self.design == "adaptive"):
+            search = search_keys[0] if search_keys else "design: adaptive"
             raise ValueError(
-                f"width, top and within ask cyclic slots in rounds, design {self.design} has none; leave design out"
+                f"width samples all agents equally, and {search} searches for the best; set only one of them"
             )
-        if rounds and (twice := self.options.keys() & {"width", "top", "within"}):
-            raise ValueError(f"{', '.join(sorted(twice))} stands in options and beside it; keep one of them")
+        if has_rounds and self.design not in _DESIGNS_WITH_ROUNDS:
+            raise ValueError(
+                f"width, top and within sample a cyclic design in rounds, and design {self.design} has none; remove design"
+            )
+        if has_rounds and (duplicates := self.options.keys() & {"width", "top", "within"}):
+            raise ValueError(f"{', '.join(sorted(duplicates))} is set in options and outside them; set it only once")
         if self.robust and self.trusted:
-            raise ValueError("robust and trusted would both head the ranking; keep one of them")
+            raise ValueError("robust and trusted would both determine the ranking; set only one of them")
         if self.trials_of is not None:
             fields = type(self).model_fields
-            if wrong := [name for name in _OF_A_DESIGN if getattr(self, name) != fields[name].default]:
+            if conflicts := [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]:
                 raise ValueError(
-                    f"trials_of takes another run's trials, so {', '.join(wrong)} cannot be given with it; remove one"
+                    f"trials_of uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of them"
                 )
             if isinstance(self.calls, str):
-                raise ValueError(f"trials_of takes a number of calls: got {self.calls}")
+                raise ValueError(f"trials_of requires a number of calls: got {self.calls}")
         return self
 
     @property
-    def asked_design(self) -> tuple[str, dict[str, JsonValue]]:
-        """The design and its options, with `width`, `top` and `within` among them: slots until a width, else adaptive."""
-        own: dict[str, JsonValue] = {"width": self.width, "top": self.top, "within": self.within}
-        options = {**self.options, **{name: value for name, value in own.items() if value is not None}}
+    def effective_design(self) -> tuple[str, dict[str, JsonValue]]:
+        """Name of the design that is used, and its options.
+
+        The keys `width`, `top` and `within` become options, and select the design: "width" with `width`, "adaptive" with `top` or
+        `within`.
+        """
+        goals: dict[str, JsonValue] = {"width": self.width, "top": self.top, "within": self.within}
+        options = {**self.options, **{name: value for name, value in goals.items() if value is not None}}
         if self.width is None and self.top is None and self.within is None:
             return self.design, options
         return "adaptive" if self.width is None else "width", options
 
     @property
     def terms(self) -> FitTerms:
-        """What the run is fitted by."""
+        """Settings of the fit."""
         from youden.types.facts import PartnerRules, RankedBy
 
-        head: RankedBy = "trusted" if self.trusted else "robust" if self.robust else "plain"
+        ranked_by: RankedBy = "trusted" if self.trusted else "robust" if self.robust else "plain"
         clones = tuple(tuple(cluster) for cluster in self.clones)
-        return FitTerms(self.target, PartnerRules(head, tuple(self.trusted), self.families, clones))
+        return FitTerms(self.target, PartnerRules(ranked_by, tuple(self.trusted), self.families, clones))
 
-    def fitted_by(self, terms: FitTerms) -> RunConfig:
-        """The same run, fitted by other terms."""
+    def with_terms(self, terms: FitTerms) -> RunConfig:
+        """Return a copy of the config with other settings of the fit."""
         rules = terms.rules
-        kept = {
+        changes = {
             "target": terms.target,
             "robust": rules.ranked_by == "robust",
             "trusted": list(rules.trusted),
             "families": dict(rules.families),
             "clones": [list(cluster) for cluster in rules.clones],
         }
-        return self.model_copy(update=kept)
+        return self.model_copy(update=changes)
 
     @cached_property
-    def beside(self) -> Path:
-        """Where its file is: a `.env` there may hold the judge's key. The folder in use where it has no file."""
+    def directory(self) -> Path:
+        """Folder of the config's file, or the current directory without a file.
+
+        A `.env` in it may contain the API key of the judge.
+        """
         return Path()
 
     @cached_property
     def file(self) -> Path | None:
-        """The config's file; None if it was not read from one."""
+        """File of the config, None if it was not read from a file."""
         return None
 
     @cached_property
     def judge_name(self) -> str | None:
-        """The name by which a judge's file was found next to the config; None if it was not found by a name."""
+        """Name by which the judge's file was found near the config, if it was."""
         return None
 
     @property
     def folder(self) -> Path:
-        """The run's folder."""
+        """Folder of the run."""
         return Path("runs", self.name) if self.out is None else Path(self.out)
 
     @property
-    def store_place(self) -> str:
-        """The store's path or URL."""
+    def store_location(self) -> str:
+        """Path or URL of the store."""
         if self.store is not None:
-            return str(moved_store(path_of(self.store), self.folder)) if "://" not in self.store else self.store
+            return str(find_moved_store(to_path(self.store), self.folder)) if "://" not in self.store else self.store
         own_store = self.folder / OWN_STORE
         return str(own_store if own_store.is_file() else project_store())
 
     @property
     def store_file(self) -> Path | None:
-        """The store's file; None where it is on a server."""
-        return path_of(self.store_place) if is_file(self.store_place) else None
+        """File of the store, None if the store is on a server."""
+        return to_path(self.store_location) if is_local_file(self.store_location) else None
 
 
 def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | None = None) -> RunConfig:
-    """The config at `path` (`configs/NAME` is also looked for among the shipped ones), then `changes` by key.
+    """Read the config of a run, which may be one of the shipped configs.
 
-    Relative paths in the file (pool, judge, trials_of, store, out) start at the file's folder; those in `changes` where the
-    program runs. A judge's name is looked for beside the file first (judges/, configs/judges/, ../judges/), so that it is
-    found from any folder. A pool `datasets/NAME` that is not there is left for `read_pool` to find. The default name is the
-    file's.
+    Parameters
+    ----------
+    path : str or path
+        File of the config; `configs/NAME` is also searched for among the shipped configs.
+    changes : mapping, optional
+        Keys that replace those of the file.
 
-    Raises: ConfigError naming file, key, what arrived and what is allowed.
+    Returns
+    -------
+    RunConfig
+        Relative paths in the file (pool, judge, trials_of, store, out) start at the file's folder, those in `changes` at the
+        current directory. A judge's name is first searched for near the file (judges/, configs/judges/, ../judges/), so that it
+        is found from any directory. A pool `datasets/NAME` that does not exist is left for `read_pool` to find. The default
+        `name` is that of the file.
+
+    Raises
+    ------
+    ConfigError
+        [run-config-file], [run-config-yaml]: if the file cannot be read; [run-config]: if a key does not fit; the message names
+        the key, its value and what is allowed.
     """
-    place = Path(path)
-    report_shadow_at(place)
-    if not place.exists() and place.parts[:1] == ("configs",):
-        place = find("configs", Path(*place.parts[1:]).as_posix())
-    return config_at(place, changes or {})
+    config_path = Path(path)
+    report_shadow_at(config_path)
+    if not config_path.exists() and config_path.parts[:1] == ("configs",):
+        config_path = find_resource("configs", Path(*config_path.parts[1:]).as_posix())
+    return read_run_config(config_path, changes or {})
 
 
-def config_at(place: Path, changes: Mapping[str, Json]) -> RunConfig:
-    """As `load_run_config`, of the file at `place`, wherever that is."""
-    data = {"name": place.stem, **_read_keys(place)}
-    _report_dataset(data.get("pool"), place.parent)
-    said = {key: _resolved(key, value, place.parent) for key, value in data.items()} | dict(changes)
+def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
+    """Read the config of a run from a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    changes : mapping
+        Keys that replace those of the file.
+
+    Returns
+    -------
+    RunConfig
+        Relative paths in the file start at the file's folder, those in `changes` at the current directory.
+
+    Raises
+    ------
+    ConfigError
+        [run-config-file], [run-config-yaml]: if the file cannot be read; [run-config]: if a key does not fit.
+    """
+    folder = path.parent
+    data = {"name": path.stem, **_read_keys(path)}
+    _report_dataset(data.get("pool"), folder)
+    keys = {key: _resolve(key, value, folder) for key, value in data.items()} | dict(changes)
     judge_name = None
-    if isinstance(judge := said.get("judge"), str) and (beside := judge_beside(judge, place.parent)):
-        said["judge"], judge_name = str(beside), judge
-    config = config_of_keys(said, origin=str(place))
-    # set as cached properties, because they are no part of what the run is
-    config.__dict__ |= {"beside": place.parent, "file": place, "judge_name": judge_name}
+    if isinstance(judge := keys.get("judge"), str) and (judge_path := find_nearby_judge(judge, folder)):
+        keys["judge"], judge_name = str(judge_path), judge
+    config = run_config_from_keys(keys, origin=str(path))
+    # set as cached properties, because they are not part of the run's definition
+    config.__dict__ |= {"directory": folder, "file": path, "judge_name": judge_name}
     return config
 
 
-def _refuse_replaced_keys(origin: str, data: Mapping[str, object]) -> None:
-    """Raises: ConfigError [run-config]; RunFolderError [run-version] if an earlier version of youden wrote the file."""
-    for key in REPLACED_KEYS.keys() & data.keys():
-        if "drawn" in data:
+def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
+    """Raise ConfigError [run-config] for a key that was replaced, RunFolderError [run-version] if youden wrote it."""
+    for key in REPLACED_KEYS.keys() & keys.keys():
+        if "drawn" in keys:
             raise RunFolderError(
                 f"{origin} was written by youden 0.2.0 or earlier: it has the key '{key}'. Use the version that wrote it, or "
                 "run your own config in another folder (--out): no stored answer is paid for again.",
                 slug="run-version",
             )
         new = REPLACED_KEYS[key]
-        remedy = "Remove it." if new is None else f"Set `{new.format(data[key])}` instead."
+        remedy = "Remove it." if new is None else f"Set `{new.format(keys[key])}` instead."
         raise ConfigError(f"{origin}: unknown key '{key}'. {remedy}", slug="run-config")
 
 
-def config_of_keys(keys: Mapping[str, object], *, origin: str) -> RunConfig:
-    """Make a config from keys whose paths start at the current directory.
+def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfig:
+    """Make a config from keys.
 
     Parameters
     ----------
     keys : mapping
-        As in a config file, `name` and `pool` at least.
+        Keys as in a config file, with `name` and `pool`. Relative paths start at the current directory.
     origin : str
-        Where the keys come from, for the error.
+        Origin of the keys, for errors.
 
     Returns
     -------
@@ -289,89 +357,104 @@ def config_of_keys(keys: Mapping[str, object], *, origin: str) -> RunConfig:
     Raises
     ------
     ConfigError
-        [run-config] naming the key, its value and what is allowed.
+        [run-config]: if a key does not fit; the message names the key, its value and what is allowed.
+    RunFolderError
+        [run-version]: if an earlier version of youden wrote the keys.
     """
-    _refuse_replaced_keys(origin, keys)
+    _check_replaced_keys(origin, keys)
     try:
         return RunConfig.model_validate(keys)
     except ValidationError as error:
         raise ConfigError(
-            f"{origin}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
+            f"{origin}: {format_validation_error(error, keys=RunConfig.model_fields)}. {_suggest_value(error)}",
+            slug="run-config",
         ) from error
 
 
 def _report_dataset(pool: object, folder: Path) -> None:
-    """Report a local dataset that has the name of a shipped one. Raises: ConfigError [shadowed]."""
+    """Report a local dataset that has the name of a shipped one; raise ConfigError [shadowed]."""
     if isinstance(pool, str) and pool.startswith("datasets/"):
         name = pool.removeprefix("datasets/")
         local = next((path for path in (folder / pool, Path(pool)) if path.exists()), None)
         if local is not None:
-            report_shadow("dataset", name, local, original=shipped("datasets", name))
+            report_shadow("dataset", name, local, original=find_shipped("datasets", name))
 
 
-def _remedy(error: ValidationError) -> str:
-    """What the key that does not fit may say, in words."""
+def _suggest_value(error: ValidationError) -> str:
+    """Suggest values for the key that does not fit."""
     location = error.errors(include_url=False, include_context=False)[0]["loc"]
     declared = declared_keys().get(str(location[0])) if location else None
-    return f"Set {declared.key.values}." if declared is not None and declared.key.values else "Correct it."
+    return f"Set {declared.key.values}." if declared is not None and declared.key.values else "Set another value."
 
 
-def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
-    """Return the config with a store, if it names none: the one that the run's folder names, else `usual`, else the default."""
+def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
+    """Return a config with a store, chosen if it has none.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of a run. Its own store comes first, then the one that is recorded in the run's folder.
+    default_store : str or None
+        Path or URL of the store to use if neither exists. None for the store of the project.
+
+    Returns
+    -------
+    RunConfig
+    """
     if config.store is not None:
         return config
-    file, recorded = config.folder / "config.yaml", None
-    if file.is_file():
+    recorded_path, store = config.folder / "config.yaml", None
+    if recorded_path.is_file():
         with suppress(ConfigError):
-            saved = config_at(file, {})
-            recorded = None if saved.store is None else saved.store_place
-    if recorded is None and not (config.folder / OWN_STORE).is_file():
-        recorded = usual
-    return config if recorded is None else config.model_copy(update={"store": recorded})
+            recorded = read_run_config(recorded_path, {})
+            store = None if recorded.store is None else recorded.store_location
+    if store is None and not (config.folder / OWN_STORE).is_file():
+        store = default_store
+    return config if store is None else config.model_copy(update={"store": store})
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
-    """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
+    """Format a config as YAML, with paths relative to `folder`, with all defaults and without credentials."""
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
     unfinished = data.get("unfinished", {})
     for step in (*data["extensions"], unfinished, unfinished.get("step", {})):
-        step |= {key: _relative("pool", step[key], folder) for key in step.keys() & POOLS}
+        step |= {key: _make_relative("pool", step[key], folder) for key in step.keys() & POOLS}
         if not step.get("focus", True):
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
-        data[key] = _relative(key, data[key], folder)
+        data[key] = _make_relative(key, data[key], folder)
     for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
         if not data[key]:
             del data[key]
     if config.ray == RayWorkers():
         del data["ray"]
     if config.store is not None:
-        data["store"] = shown(data["store"])
+        data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
 
 
-def _relative(key: str, value: object, folder: Path) -> object:
-    """A key's value as it is written into `folder`: a path from there, anything else as it is."""
-    return Path(os.path.relpath(str(value), folder)).as_posix() if _own_path(key, value, Path()) else value
+def _make_relative(key: str, value: object, folder: Path) -> object:
+    """Return the value of a key with a path relative to `folder`."""
+    return Path(os.path.relpath(str(value), folder)).as_posix() if _is_local_path(key, value, Path()) else value
 
 
-def _resolved(key: str, value: object, folder: Path) -> object:
-    """A key's value as it stands in a file in `folder`, its paths from where the program runs."""
+def _resolve(key: str, value: object, folder: Path) -> object:
+    """Return the value of a key in a file in `folder`, with paths relative to the current directory."""
     if key == "extensions" and isinstance(value, list):
-        return [_resolved("step", step, folder) for step in value]
+        return [_resolve("step", step, folder) for step in value]
     if key in ("step", "unfinished") and isinstance(value, dict):
         kinds = dict.fromkeys(POOLS, "pool") | {"step": "step"}
-        return {name: _resolved(kinds.get(name, ""), said, folder) for name, said in value.items()}
+        return {name: _resolve(kinds.get(name, ""), member, folder) for name, member in value.items()}
     if key == "judge" and isinstance(value, dict):
         prompt = value.get("prompt")
         if isinstance(prompt, str) and prompt.endswith(".md"):
             return value | {"prompt": os.path.normpath(folder / prompt)}
-    return os.path.normpath(folder / str(value)) if _own_path(key, value, folder) else value
+    return os.path.normpath(folder / str(value)) if _is_local_path(key, value, folder) else value
 
 
-def _own_path(key: str, value: object, folder: Path) -> bool:
-    """Whether it is a path, and not of a pool or a judge's file that comes with the project."""
+def _is_local_path(key: str, value: object, folder: Path) -> bool:
+    """Return whether the value of a key is a path, and not that of a shipped pool or judge."""
     if not isinstance(value, str) or not value:
         return False
     kind = {"pool": "datasets", "judge": "configs"}.get(key)
@@ -382,12 +465,27 @@ def _own_path(key: str, value: object, folder: Path) -> bool:
     return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
 
 
-def judge_beside(name: str, folder: Path) -> Path | None:
-    """The file of a judge called `name` near a config in `folder`; the project's own are found by their name alone."""
+def find_nearby_judge(name: str, folder: Path) -> Path | None:
+    """Find the file of a judge near a config.
+
+    Parameters
+    ----------
+    name : str
+        Name of the judge.
+    folder : Path
+        Folder of the config; its judges/ and configs/judges/, and ../judges/, are searched.
+
+    Returns
+    -------
+    Path or None
+        None if there is no such file, or if it is a shipped one, which is found by its name alone.
+    """
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
         return None
-    for place in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
-        file = place / f"{name}.yaml"
-        if file.is_file() and file.resolve().parent.parent not in map(Path.resolve, roots("configs", own=False)):
+    for judges_folder in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
+        file = judges_folder / f"{name}.yaml"
+        if file.is_file() and file.resolve().parent.parent not in map(
+            Path.resolve, find_resource_folders("configs", local=False)
+        ):
             return Path(os.path.normpath(file))
     return None

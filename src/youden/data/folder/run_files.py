@@ -1,5 +1,6 @@
-"""The JSON files of a run's folder: which command makes each file, what is said when one is missing or does not fit,
-`pool.json` and `gates.json`.
+"""Read and write `pool.json` and `gates.json`, and define what all files of a run's folder share.
+
+Every file has a version, and an error about a file names the command that writes it.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.errors import InputError, RunFolderError
 from youden.run_keys import Target
 from youden.text.regular_files import read_regular
 from youden.text.words import mean_lengths
-from youden.text.yaml_text import misfit
+from youden.text.yaml_text import format_validation_error
 from youden.types import Agent, Pool
 from youden.types.pool import Floats, ReadOnly, or_none
 
 T = TypeVar("T")
 
 VERSION: Final = 1
-"""Of every file. A reader takes this one alone."""
+"""Version of every file; readers refuse any other version."""
 
-FITTED = (
+FIT_FILES = (
     "rates.parquet",
     "scores.csv",
     "scores_row.csv",
@@ -41,9 +42,9 @@ FITTED = (
     "ranking.json",
     "fit.json",
 )
-"""What a fit writes, in the order in which it takes its place."""
+"""Files that a fit writes, in the order in which they replace those of the previous fit."""
 
-MADE_BY: Final = dict.fromkeys(FITTED, "youden fit RUN") | {
+COMMAND_BY_FILE: Final = dict.fromkeys(FIT_FILES, "youden fit RUN") | {
     "config.yaml": "youden plan CONFIG",
     "pool.json": "youden plan CONFIG",
     "plan.parquet": "youden plan CONFIG",
@@ -55,78 +56,138 @@ MADE_BY: Final = dict.fromkeys(FITTED, "youden fit RUN") | {
     "report.html": "youden report RUN",
     "generation.json": "youden generate AGENTS ITEMS --out POOL",
 }
+"""File → command that writes it."""
 
 
 class StrictFile(BaseModel):
-    """What stands in a file, or in a part of one: no key that nobody knows, no value of another type."""
+    """Content of a file, in which unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def missing(path: Path) -> RunFolderError:
-    """The error for a file that is not there."""
+def missing_file_error(path: Path) -> RunFolderError:
+    """Return the error for a file that does not exist: [run-missing] without its folder, else [run-file-missing]."""
     if not path.parent.is_dir():
         return RunFolderError(
-            f"There is no run's folder at {path.parent}. Make one with `youden run CONFIG`, or correct the path.",
+            f"There is no run folder at {path.parent}. Run `youden run CONFIG` to create one, or check the path.",
             slug="run-missing",
         )
     return RunFolderError(
-        f"{path.parent} has no {path.name}. Make it with `{_made_by(path)}`; `youden run CONFIG` makes all files.",
+        f"{path.parent} has no {path.name}. Run `{_command_for(path)}` to write it, or `youden run CONFIG` to write all files.",
         slug="run-file-missing",
     )
 
 
-def damaged(path: Path, problem: str) -> RunFolderError:
-    """The error for a file that is there and not what it has to be. `problem`: what was expected, what arrived."""
+def damaged_file_error(path: Path, problem: str) -> RunFolderError:
+    """Return the error for a file that does not have the expected content.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    problem : str
+        What was expected and what was found; begins in lower case and has no full stop.
+
+    Returns
+    -------
+    RunFolderError
+        [run-file-damaged].
+    """
     return RunFolderError(
-        f"{path}: {problem}. Make it again with `{_made_by(path)}`, or take it out of the folder.",
+        f"{path}: {problem}. Run `{_command_for(path)}` to write the file again, or remove it from the folder.",
         slug="run-file-damaged",
     )
 
 
-def _made_by(path: Path) -> str:
-    return MADE_BY.get(path.name, MADE_BY["verdicts.parquet"])  # keys are called after their judge
+def _command_for(path: Path) -> str:
+    # files of request hashes are named after their judge; they are written together with the verdicts
+    return COMMAND_BY_FILE.get(path.name, COMMAND_BY_FILE["verdicts.parquet"])
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's content. Raises: RunFolderError [run-missing], [run-file-missing]."""
+    """Read a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    RunFolderError
+        [run-missing], [run-file-missing]: if the folder or the file does not exist.
+    """
     if not path.is_file():
-        raise missing(path)
+        raise missing_file_error(path)
     return path.read_bytes()
 
 
 def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
-    """JSON of this version as what `kind` describes.
+    """Parse JSON and validate it.
 
-    Raises: RunFolderError [run-version], [run-file-damaged] naming the place in it.
+    Parameters
+    ----------
+    path : Path
+        File that the text comes from, for errors.
+    text : bytes
+        JSON object with a `version`.
+    kind : TypeAdapter
+        Type of the result.
+
+    Returns
+    -------
+    object
+        A value of the type.
+
+    Raises
+    ------
+    RunFolderError
+        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON, or does not fit the
+        type; the message names the key.
     """
     try:
         version = json.loads(text)["version"]
     except RecursionError as error:
-        raise damaged(path, "its lists and objects are nested too deeply") from error
+        raise damaged_file_error(path, "its lists and objects are nested too deeply") from error
     except (ValueError, TypeError, KeyError) as error:
-        raise damaged(path, f"it is no JSON object with a version ({error})") from error
+        raise damaged_file_error(path, f"it is not a JSON object with a version ({error})") from error
     if version != VERSION:
         raise RunFolderError(
-            f"{path} was written by another youden: it is version {version!r} of this file, and this one "
-            f"reads version {VERSION} alone. Nothing was changed. Use the "
-            "youden that wrote it, or make the run anew in another folder (--out).",
+            f"{path} was written by another version of youden: got version {version!r} of this file, and this one reads only "
+            f"version {VERSION}. Nothing was changed. Run the version of youden that wrote it, or make the run again in another "
+            "folder (--out).",
             slug="run-version",
         )
     try:
         return kind.validate_json(text)
     except ValidationError as error:
-        raise damaged(path, misfit(error)) from error
+        raise damaged_file_error(path, format_validation_error(error)) from error
 
 
 @dataclass(frozen=True, eq=False)
 class PoolSummary(ReadOnly):
     """A pool without its texts.
 
-    digest: the pool's; None where the run was imported without texts. source: where the pool came from, as given.
-    n_missing: cells without a response; None where that is not known.
-    mean_length: float[K], mean words of each agent's responses, NaN for an agent without any; None where no text was seen.
-    notes: what a reader of any number made from this pool has to know.
+    Attributes
+    ----------
+    name : str
+        Name of the pool.
+    digest : str or None
+        Digest of the pool; None if the run was imported without texts.
+    source : str
+        Path of the pool, or of the imported file, as the user gave it.
+    agents : tuple of Agent
+    item_ids : tuple of str
+    n_missing : int or None
+        Number of cells without a response; None if unknown.
+    mean_length : float array (n_agents,) or None
+        Mean number of words in each agent's responses, NaN for an agent without responses; None without texts.
+    notes : tuple of str
+        Caveats about every number that is computed from this pool.
     """
 
     name: str
@@ -140,32 +201,58 @@ class PoolSummary(ReadOnly):
 
     @property
     def agent_ids(self) -> tuple[str, ...]:
+        """Ids of the agents."""
         return tuple(agent.id for agent in self.agents)
 
     @property
     def groups(self) -> dict[str, str | None]:
-        """Agent → group."""
+        """Id of an agent → its group."""
         return {agent.id: agent.group for agent in self.agents}
 
     @property
     def families(self) -> dict[str, str]:
-        """Agent → family, of those that say one."""
-        said = {agent.id: agent.meta.get("family") for agent in self.agents}
-        return {agent: family for agent, family in said.items() if isinstance(family, str) and family}
+        """Id of an agent → its family, for agents with a family."""
+        values = {agent.id: agent.meta.get("family") for agent in self.agents}
+        return {agent: family for agent, family in values.items() if isinstance(family, str) and family}
 
     @classmethod
-    def of(cls, pool: Pool, *, source: str) -> PoolSummary:
-        """What a run keeps of its pool: who and what, not the texts."""
-        ids, lengths = tuple(item.id for item in pool.items), mean_lengths(pool.texts)
-        return cls(pool.name, pool.digest, source, pool.agents, ids, pool.n_missing, lengths)
+    def from_pool(cls, pool: Pool, *, source: str) -> PoolSummary:
+        """Summarize a pool.
+
+        Parameters
+        ----------
+        pool : Pool
+        source : str
+            Path of the pool, as the user gave it.
+
+        Returns
+        -------
+        PoolSummary
+        """
+        item_ids = tuple(item.id for item in pool.items)
+        return cls(
+            pool.name, pool.digest, source, pool.agents, item_ids, pool.n_missing, mean_length=mean_lengths(pool.texts)
+        )
 
     @classmethod
-    def of_import(cls, agents: tuple[Agent, ...], item_ids: tuple[str, ...], *, source: str) -> PoolSummary:
-        """Of a run that was imported without texts."""
+    def from_import(cls, agents: tuple[Agent, ...], item_ids: tuple[str, ...], *, source: str) -> PoolSummary:
+        """Make the summary for a run that is imported without texts.
+
+        Parameters
+        ----------
+        agents : tuple of Agent
+        item_ids : tuple of str
+        source : str
+            Path of the imported file; it is also the name of the pool.
+
+        Returns
+        -------
+        PoolSummary
+        """
         return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
 
 
-class _AgentLine(StrictFile):
+class _AgentEntry(StrictFile):
     id: str
     group: str | None
     mean_words: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
@@ -173,53 +260,53 @@ class _AgentLine(StrictFile):
 
 
 class PoolFile(StrictFile):
-    """`pool.json` as it stands in the folder."""
+    """Content of `pool.json`."""
 
     version: int
     name: str
     digest: str | None
     source: str
     n_missing: int | None
-    agents: list[_AgentLine]
+    agents: list[_AgentEntry]
     items: list[str]
     notes: list[str]
 
     @classmethod
-    def of(cls, pool: PoolSummary) -> Self:
-        """The file of a summary."""
+    def from_summary(cls, pool: PoolSummary) -> Self:
+        """Make the file of a summary."""
         lengths = [None] * len(pool.agents) if pool.mean_length is None else map(or_none, pool.mean_length.tolist())
         return cls(
             version=VERSION,
             **{name: getattr(pool, name) for name in ("name", "digest", "source", "n_missing")},
             agents=[
-                _AgentLine(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
+                _AgentEntry(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
                 for agent, length in zip(pool.agents, lengths, strict=True)
             ],
             items=list(pool.item_ids),
             notes=list(pool.notes),
         )
 
-    def summary(self) -> PoolSummary:
-        """The noun."""
+    def to_summary(self) -> PoolSummary:
+        """Convert the file to a summary."""
         lengths = [agent.mean_words for agent in self.agents]
-        unmeasured = all(length is None for length in lengths)
+        has_no_lengths = all(length is None for length in lengths)
         return PoolSummary(
             name=self.name,
             digest=self.digest,
             source=self.source,
-            agents=tuple(Agent(line.id, line.group, dict(line.meta)) for line in self.agents),
+            agents=tuple(Agent(agent.id, agent.group, dict(agent.meta)) for agent in self.agents),
             item_ids=tuple(self.items),
             n_missing=self.n_missing,
-            mean_length=None if unmeasured else np.array(lengths, dtype=np.float64),
+            mean_length=None if has_no_lengths else np.array(lengths, dtype=np.float64),
             notes=tuple(self.notes),
         )
 
 
-FILE = "gates.json"
+GATES_FILE = "gates.json"
 
 
 class _Analyses(StrictFile):
-    """Interim analyses of one agent against one baseline. answers: digests of the answers of each, in order."""
+    """Interim analyses of one agent against one baseline; `answers` is the digest of the answers of each, in order."""
 
     agent: str
     baseline: str
@@ -228,7 +315,10 @@ class _Analyses(StrictFile):
 
 
 class GateLedger(StrictFile):
-    """`gates.json`: the interim analyses of each agent and baseline, all with one target."""
+    """Content of `gates.json`: interim analyses of agents against baselines.
+
+    All analyses of one agent against one baseline have the same target.
+    """
 
     version: Literal[1] = 1
     looks: list[_Analyses]
@@ -236,61 +326,116 @@ class GateLedger(StrictFile):
     def _find(self, agent: str, baseline: str) -> _Analyses | None:
         return next((pair for pair in self.looks if (pair.agent, pair.baseline) == (agent, baseline)), None)
 
-    def look(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
-        """Return the number, from 1 on, that the analysis of these answers has or would have.
+    def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
+        """Return the number of an interim analysis, recorded or next.
+
+        Parameters
+        ----------
+        agent, baseline : str
+            Ids of the agents that are compared.
+        answers : str
+            Digest of the analyzed answers. Answers that were analyzed before keep their number.
+        target : Target
+            What the intervals describe.
+
+        Returns
+        -------
+        int
+            From 1.
 
         Raises
         ------
         InputError
-            [gate-target]: if earlier analyses had another target.
+            [gate-target]: if earlier analyses of this pair had another target.
         """
         pair = self._find(agent, baseline)
         if pair is None:
             return 1
         if pair.target != target:
             raise InputError(
-                f"Earlier looks at '{agent}' against '{baseline}' were about {pair.target}, this one is about {target}; doing "
-                f"both would spend the allowed error twice. Go on with --target {pair.target}, or begin with new answers and "
+                f"Earlier interim analyses of '{agent}' against '{baseline}' had the target {pair.target}, this one has "
+                f"{target}; doing both would spend alpha twice. Set --target {pair.target}, or start with new answers and "
                 "another --ledger.",
                 slug="gate-target",
             )
         return pair.answers.index(answers) + 1 if answers in pair.answers else len(pair.answers) + 1
 
-    def having(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> GateLedger:
-        """Return this ledger with that analysis."""
+    def with_analysis(
+        self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
+    ) -> GateLedger:
+        """Return the ledger with an analysis added.
+
+        Parameters
+        ----------
+        agent, baseline : str
+            Ids of the agents that are compared.
+        answers : str
+            Digest of the analyzed answers.
+        target : Target
+            What the intervals describe; used for the first analysis of this pair.
+
+        Returns
+        -------
+        GateLedger
+            This ledger if it already contains the analysis.
+        """
         pair = self._find(agent, baseline)
         if pair is None:
             pair = _Analyses(agent=agent, baseline=baseline, target=target, answers=[])
         elif answers in pair.answers:
             return self
-        longer = pair.model_copy(update={"answers": [*pair.answers, answers]})
-        return GateLedger(looks=[*(other for other in self.looks if other is not pair), longer])
+        extended = pair.model_copy(update={"answers": [*pair.answers, answers]})
+        return GateLedger(looks=[*(entry for entry in self.looks if entry is not pair), extended])
 
 
 def read_ledger(path: Path) -> GateLedger:
-    """Read the ledger at `path`; without a file, one without analyses. Raises: RunFolderError [gate-ledger]."""
+    """Read a ledger.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    GateLedger
+        Without analyses if the file does not exist.
+
+    Raises
+    ------
+    RunFolderError
+        [gate-ledger]: if the file is not a ledger.
+    """
     if not path.exists():
         return GateLedger(looks=[])
     try:
         ledger = GateLedger.model_validate_json(read_regular(path))
     except ValidationError as error:
-        raise _damaged(path, misfit(error)) from error
+        raise _damaged_ledger_error(path, format_validation_error(error)) from error
     if len({(pair.agent, pair.baseline) for pair in ledger.looks}) < len(ledger.looks):
-        raise _damaged(path, "two agents are there twice")
+        raise _damaged_ledger_error(path, "a pair of agents occurs twice")
     return ledger
 
 
 def write_ledger(path: Path, ledger: GateLedger) -> None:
-    """Replace `path` in one step; pairs are sorted, so that the same analyses make the same file."""
+    """Write a ledger, which atomically replaces an existing one.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    ledger : GateLedger
+        Its pairs are sorted, so that the same analyses give the same file.
+    """
     looks = sorted(ledger.looks, key=lambda pair: (pair.agent, pair.baseline))
-    with replacing(path) as fresh:
+    with atomic_write(path) as tmp_path:
         text = GateLedger(looks=looks).model_dump_json(indent=1)
-        fresh.write_text(text + "\n", encoding="utf-8", newline="\n")
+        tmp_path.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
-def _damaged(path: Path, problem: str) -> RunFolderError:
+def _damaged_ledger_error(path: Path, problem: str) -> RunFolderError:
     return RunFolderError(
-        f"{path} is no record of looks ({problem}). Put back the file as it was: it says how often the answers were looked at, "
-        "and each look has to leave error to the next. Delete it only to begin with new answers.",
+        f"{path} is not a record of interim analyses ({problem}). Restore the file: it records how often the answers were "
+        "analyzed, and each analysis spends a part of alpha. Remove it only to start with new answers.",
         slug="gate-ledger",
     )

@@ -1,4 +1,7 @@
-"""A run's folder: one file for each noun of the path, each written whole and read back as it was."""
+"""Write and read the files of a run's folder.
+
+Each step of a run has one type and one file; a file is replaced atomically and reads back to an equal object.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from pydantic import JsonValue, TypeAdapter
 
-from youden.data.atomic import replacing, replacing_together
+from youden.data.atomic import atomic_write, atomic_write_many
 from youden.data.folder import csv_tables, trial_tables
 from youden.data.folder.calibration_file import find_calibration
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import ParquetTable
-from youden.data.folder.run_config import FitTerms, RunConfig, config_at, dump_run_config
-from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
+from youden.data.folder.run_config import FitTerms, RunConfig, dump_run_config, read_run_config
+from youden.data.folder.run_files import FIT_FILES, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
 from youden.errors import RunFolderError, YoudenError
-from youden.text.printable import typed
+from youden.text.printable import format_command
 from youden.types import Plan, Pool, Scores, Verdicts
 from youden.types.cells import Pairs
 from youden.types.facts import PartnerRules, RankingRow, RunFacts
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
+_SCORE_FILES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
 
 
 @cache
@@ -46,6 +49,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 class SignatureFile(StrictFile):
+    """Content of `signature.json`."""
+
     version: int
     text: str
     digest: str
@@ -53,7 +58,7 @@ class SignatureFile(StrictFile):
 
 
 class JudgedFiles(NamedTuple):
-    """A run's plan without its trials, and the table of its verdicts."""
+    """Plan of a run without its trials, and table of its verdicts."""
 
     plan: Plan
     verdicts: ParquetTable[VerdictsMetadata]
@@ -61,203 +66,287 @@ class JudgedFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder at `path`, made when something is first written.
+    """Folder of a run.
 
-    Every `read_…` raises RunFolderError for a file that is missing (with the command that makes it), damaged, or of another
-    version; every `write_…` replaces the file in one step.
+    Every `read_…` and `open_…` raises RunFolderError: [run-missing] or [run-file-missing] if the folder or the file does not
+    exist, [run-version] if another version of youden wrote the file, [run-file-damaged] if it does not have the expected content.
+    Every `write_…` creates the folder if necessary and replaces the file atomically; a table
+    without a required column raises RunFolderError [run-columns].
 
-    The plan, the verdicts, the pool and the items are kept in memory by this object, and read again only where their files have
-    changed.
+    The plan, the verdicts, the pool and the items are cached by this object, and read again only if their files have changed.
+
+    Attributes
+    ----------
+    path : Path
+        Path of the folder, which may not exist yet.
     """
 
     path: Path
-    _known: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def file(self, name: str) -> Path:
-        """Where the file called `name` is, or would be."""
+        """Return the path of a file of the run, which may not exist."""
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Whether there is a file called `name`."""
+        """Return whether a file of the run exists."""
         return self.file(name).exists()
 
-    def command(self) -> str:
-        """The command that makes this run again."""
+    def format_command(self) -> str:
+        """Return the command line that makes this run again."""
         if self.has("config.yaml"):
-            return typed(["youden", "run", str(self.file("config.yaml"))])
-        return typed(["youden", "import", "peer-prediction", self.read_pool().source, "--out", str(self.path)])
+            return format_command(["youden", "run", str(self.file("config.yaml"))])
+        return format_command(["youden", "import", "peer-prediction", self.read_pool().source, "--out", str(self.path)])
 
     def write_text(self, name: str, text: str) -> None:
-        """Any text, in UTF-8."""
-        with replacing(self.file(name)) as fresh:
-            fresh.write_text(text, encoding="utf-8", newline="\n")
+        """Write a text file of the run in UTF-8."""
+        with atomic_write(self.file(name)) as tmp_path:
+            tmp_path.write_text(text, encoding="utf-8", newline="\n")
 
     def write_config(self, config: RunConfig) -> None:
+        """Write config.yaml, with paths relative to the folder."""
         self.write_text("config.yaml", dump_run_config(config, self.path))
 
     def read_config(self) -> RunConfig:
+        """Read config.yaml, which raises ConfigError if a key does not fit."""
         read_bytes(self.file("config.yaml"))
-        return config_at(self.file("config.yaml"), {})
+        return read_run_config(self.file("config.yaml"), {})
 
-    def recorded_config(self) -> RunConfig | None:
-        """Return the config in the folder, or None if there is none that can be read."""
+    def find_config(self) -> RunConfig | None:
+        """Read config.yaml, or return None if that is not possible."""
         with suppress(YoudenError):
             return self.read_config()
         return None
 
     def write_pool(self, pool: PoolSummary) -> None:
-        self._write_json("pool.json", PoolFile.of(pool))
+        """Write pool.json, which does not contain the responses."""
+        self._write_json("pool.json", PoolFile.from_summary(pool))
 
     def read_pool(self) -> PoolSummary:
-        return self._read_json("pool.json", PoolFile).summary()
+        """Read pool.json."""
+        return self._read_json("pool.json", PoolFile).to_summary()
 
     def write_notes(self, notes: tuple[str, ...]) -> None:
-        """Keep, with the pool, what a reader of any number of this run has to know."""
+        """Replace the notes in pool.json: caveats about every number of the run."""
         self.write_pool(replace(self.read_pool(), notes=notes))
 
     def read_notes(self) -> tuple[str, ...]:
+        """Read the notes in pool.json."""
         return self.read_pool().notes
 
     def write_plan(self, plan: Plan) -> None:
+        """Write plan.parquet."""
         trial_tables.write_plan(self.file("plan.parquet"), plan)
-        self._known["plan.parquet"] = _state(self.file("plan.parquet")), plan
+        self._cache["plan.parquet"] = _file_state(self.file("plan.parquet")), plan
 
     def read_plan(self) -> Plan:
-        """Read the plan; its pool is read when it is first used."""
-        return self._once("plan.parquet", lambda file: replace(trial_tables.read_plan(file), source=self.run_pool))
+        """Read plan.parquet. The pool of the plan is read when it is first used."""
+        return self._read_cached(
+            "plan.parquet", lambda path: replace(trial_tables.read_plan(path), source=self.read_judged_pool)
+        )
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
+        """Write verdicts.parquet."""
         trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
-        self._known["verdicts.parquet"] = _state(self.file("verdicts.parquet")), verdicts
+        self._cache["verdicts.parquet"] = _file_state(self.file("verdicts.parquet")), verdicts
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
-        """The verdicts on `plan`; verdicts on another plan are refused."""
-        known = self._known.get("verdicts.parquet")
-        if known is not None and known[1].plan is not plan:
-            del self._known["verdicts.parquet"]
-        return self._once("verdicts.parquet", lambda file: trial_tables.read_verdicts(file, plan))
+        """Read the verdicts on a plan.
 
-    def refuse_unjudged(self) -> None:
-        """Raises: RunFolderError [run-unjudged] where there are no answers yet."""
+        Raises
+        ------
+        RunFolderError
+            [run-other-plan]: if the file contains verdicts on another plan.
+        """
+        cached = self._cache.get("verdicts.parquet")
+        if cached is not None and cached[1].plan is not plan:
+            del self._cache["verdicts.parquet"]
+        return self._read_cached("verdicts.parquet", lambda path: trial_tables.read_verdicts(path, plan))
+
+    def check_judged(self) -> None:
+        """Raise RunFolderError [run-unjudged] if the run has no answers yet."""
         if not self.has("verdicts.parquet"):
             raise RunFolderError(
-                f"{self.path} has no answers yet that this could go on from. Judge it first: {self.command()}",
+                f"{self.path} has no answers yet. Run `{self.format_command()}` to judge it first.",
                 slug="run-unjudged",
             )
 
-    def read_plan_alone(self) -> Plan:
-        """The plan without its trials."""
-        return trial_tables.read_plan_alone(self.file("plan.parquet")).plan
+    def read_plan_without_trials(self) -> Plan:
+        """Read plan.parquet without its trials, which is fast."""
+        return trial_tables.read_plan_without_trials(self.file("plan.parquet")).plan
 
-    def judged_files(self) -> JudgedFiles:
-        """The plan without its trials, and the table of its verdicts, no row of which is read yet."""
-        plan, digest = trial_tables.read_plan_alone(self.file("plan.parquet"))
-        return JudgedFiles(plan, trial_tables.read_verdict_table(self.file("verdicts.parquet"), of=digest))
+    def open_judged_files(self) -> JudgedFiles:
+        """Read the plan without its trials, and open the table of its verdicts.
 
-    def judged_plan(self) -> str:
-        """The digest of the plan whose answers verdicts.parquet holds."""
+        Returns
+        -------
+        JudgedFiles
+
+        Raises
+        ------
+        RunFolderError
+            [run-other-plan]: if the verdicts belong to another plan; as for every file, if one is missing or damaged.
+        """
+        plan, digest = trial_tables.read_plan_without_trials(self.file("plan.parquet"))
+        return JudgedFiles(plan, trial_tables.read_verdict_table(self.file("verdicts.parquet"), plan_digest=digest))
+
+    def read_judged_plan_digest(self) -> str:
+        """Read the digest of the plan to which verdicts.parquet belongs."""
         return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).plan_digest
 
-    def judged_by(self) -> Mapping[str, Json]:
-        """The judge that gave the answers in verdicts.parquet, as it signed them."""
+    def read_recorded_judge(self) -> Mapping[str, Json]:
+        """Read the settings of the judge whose answers are in verdicts.parquet."""
         return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).judge
 
-    def remember(self, pool: Pool, config: RunConfig) -> None:
-        """Keep the pool of `config`, texts and all, for whoever asks this object."""
-        self._known["pool"] = _states(config), pool
+    def cache_pool(self, pool: Pool, config: RunConfig) -> None:
+        """Keep a pool in memory, so that it is not read again.
 
-    def run_pool(self) -> Pool:
-        """The pool that was judged, its extensions included. Raises: PoolError, ConfigError, RunFolderError."""
+        Parameters
+        ----------
+        pool : Pool
+            The pool of the run with its responses.
+        config : RunConfig
+            Config of the run, which names the files of the pool.
+        """
+        self._cache["pool"] = _pool_file_states(config), pool
+
+    def read_judged_pool(self) -> Pool:
+        """Read the judged pool, including its extensions.
+
+        Returns
+        -------
+        Pool
+
+        Raises
+        ------
+        PoolError
+            If a pool cannot be read.
+        ConfigError, RunFolderError
+            If config.yaml cannot be read.
+        """
         config = self.read_config()
-        if self._known.get("pool", (None, None))[0] != _states(config):
-            self.remember(read_run_pool(config), config)
-        pool: Pool = self._known["pool"][1]
+        if self._cache.get("pool", (None, None))[0] != _pool_file_states(config):
+            self.cache_pool(read_run_pool(config), config)
+        pool: Pool = self._cache["pool"][1]
         return pool
 
-    def _once(self, name: str, read: Callable[[Path], T]) -> T:
-        state = _state(self.file(name))
-        if state is None or self._known.get(name, (None, None))[0] != state:
-            self._known[name] = state, read(self.file(name))
-        found: T = self._known[name][1]
-        return found
+    def _read_cached(self, name: str, read: Callable[[Path], T]) -> T:
+        """Read a file unless it is in the cache and has not changed."""
+        state = _file_state(self.file(name))
+        if state is None or self._cache.get(name, (None, None))[0] != state:
+            self._cache[name] = state, read(self.file(name))
+        content: T = self._cache[name][1]
+        return content
 
     @contextmanager
-    def fitting(self) -> Iterator[RunFolder]:
-        """A folder for all that a fit writes. Its files take the places of an earlier fit's when the block ends well, fit.json
-        last; else the run is as it was."""
-        with replacing_together(self.path, FITTED) as fresh:
-            yield RunFolder(fresh)
+    def replace_fit_files(self) -> Iterator[RunFolder]:
+        """Replace all files of a fit together.
+
+        Yields
+        ------
+        RunFolder
+            A temporary folder for the new files. If the block succeeds, they replace those of the previous fit, fit.json last;
+            otherwise the run is unchanged.
+        """
+        with atomic_write_many(self.path, FIT_FILES) as tmp_folder:
+            yield RunFolder(tmp_folder)
 
     def remove(self, name: str) -> None:
-        """Take out a file that no longer belongs to the run."""
+        """Delete a file of the run if it exists."""
         self.file(name).unlink(missing_ok=True)
 
     def write_rates(self, rates: Rates) -> None:
-        """All but `detail`, which the verdicts hold."""
-        self.write_rates_of_items([(0, rates)], rates)
+        """Write rates.parquet, which contains all but `detail`."""
+        self.write_rate_chunks([(0, rates)], rates)
 
-    def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
-        """Write rates that come in chunks of items, each with its first item. of: has their agents, items and split."""
-        trial_tables.write_rates(self.file("rates.parquet"), blocks, of)
+    def write_rate_chunks(self, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
+        """Write rates.parquet from chunks of items.
+
+        Parameters
+        ----------
+        chunks : iterable of (int, Rates)
+            The index of each chunk's first item, and its rates, whose items are numbered from 0.
+        template : Plan or Rates
+            Object with the agents, the items and the split of the rates.
+        """
+        trial_tables.write_rates(self.file("rates.parquet"), chunks, template)
 
     def read_rates(self) -> Rates:
-        """Read the rates with their split; `detail` is None."""
+        """Read rates.parquet, without `detail`."""
         return trial_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
-        csv_tables.write_scores(self.file(_SCORES[kind]), scores)
+        """Write the training scores of one kind."""
+        csv_tables.write_scores(self.file(_SCORE_FILES[kind]), scores)
 
     def read_scores(self, kind: ScoreKind) -> Scores:
-        """Training scores; `weight` is 1 where seen, for the file holds no counts of trials."""
-        return csv_tables.read_scores(self.file(_SCORES[kind]), kind=kind, role="train")
+        """Read the training scores of one kind. Observed cells have weight 1."""
+        return csv_tables.read_scores(self.file(_SCORE_FILES[kind]), kind=kind, role="train")
 
     def write_holdout(self, scores: Scores) -> None:
+        """Write the scores of held-out cells."""
         csv_tables.write_scores(self.file("holdout.csv"), scores)
 
     def read_holdout(self, kind: ScoreKind = "symmetric") -> Scores:
-        """Scores of held-out cells, of the kind they were written as; `weight` as in `read_scores`."""
+        """Read the scores of held-out cells, which were written with this kind."""
         return csv_tables.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
 
     def write_ranking(self, ranking: pd.DataFrame) -> None:
+        """Write ranking.csv from a table with one row per agent, best first."""
         csv_tables.write_ranking(self.file("ranking.csv"), ranking)
 
     def read_ranking(self) -> tuple[RankingRow, ...]:
+        """Read ranking.csv, best agent first."""
         return csv_tables.read_ranking(self.file("ranking.csv"))
 
     def write_pairs(self, pairs: Pairs, *, agents: tuple[str, ...]) -> None:
-        """Of the fit that wrote the ranking."""
+        """Write pairs.parquet after the ranking of the same fit.
+
+        Parameters
+        ----------
+        pairs : Pairs
+        agents : tuple of str
+            Ids of the agents, by position in the pairs.
+        """
         trial_tables.write_pairs(
             self.file("pairs.parquet"), pairs, agents=agents, ranking_digest=self._digest("ranking.csv")
         )
 
     def read_pairs(self) -> Pairs:
-        """What the fit that wrote the ranking knows of pairs. Raises: RunFolderError; [pairs-stale] for those of another fit."""
+        """Read pairs.parquet.
+
+        Raises
+        ------
+        RunFolderError
+            [pairs-stale]: if another fit wrote the file than the ranking.
+        """
         return trial_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
 
     def _digest(self, *names: str) -> str:
         return hashlib.sha256(b"".join(read_bytes(self.file(name)) for name in names)).hexdigest()
 
     def write_ranking_json(self, run: str) -> None:
-        """ranking.csv, and what it takes to read it, as one file of JSON. run: its name.
-
-        Raises: RunFolderError where the run is not fitted.
-        """
-        made = RankingFile.of(run, self.read_ranking(), facts=self.read_facts(), signature=self.read_signature())
-        self._write_json("ranking.json", made)
+        """Write ranking.json from the other files of the fit of the named run."""
+        content = RankingFile.from_rows(
+            run, self.read_ranking(), facts=self.read_facts(), signature=self.read_signature()
+        )
+        self._write_json("ranking.json", content)
 
     def write_items(self, items: pd.DataFrame) -> None:
+        """Write items.csv from a table with one row per item."""
         csv_tables.write_items(self.file("items.csv"), items)
 
     def read_items(self) -> tuple[ItemRow, ...]:
-        return self._once("items.csv", csv_tables.read_items)
+        """Read items.csv, in the order of the pool."""
+        return self._read_cached("items.csv", csv_tables.read_items)
 
-    def n_compared(self, pool: PoolSummary) -> int:
-        """Of `pool`'s items, how many hold an answered comparison; all of them where the run has no items.csv."""
+    def count_compared_items(self, pool: PoolSummary) -> int:
+        """Count the items with an answered trial, or all without items.csv."""
         return sum(item.n_trials > 0 for item in self.read_items()) if self.has("items.csv") else len(pool.item_ids)
 
     @property
     def terms(self) -> FitTerms:
-        """What the run is fitted by. An import has no config: its fit.json remembers."""
+        """Settings of the fit, which an imported run has in fit.json."""
         if self.has("config.yaml"):
             return self.read_config().terms
         if not self.has("fit.json"):
@@ -267,87 +356,95 @@ class RunFolder:
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """What fit.json recommends; None if the run is not fitted."""
+        """Recommendation in fit.json, None if the run is not fitted."""
         return self.read_facts().recommendation if self.has("fit.json") else None
 
     @property
     def calibration(self) -> str | None:
-        """One line on the stored calibration of the run's judge; None if there is none. Raises: RunFolderError."""
+        """One line on the stored calibration of the judge, None without one."""
         if not self.has("verdicts.parquet"):
             return None
         pool = self.read_pool().digest
-        record = find_calibration(self.path.resolve().parent, self.judged_by(), pool=pool)
-        return None if record is None else record.text(pool=pool)
+        record = find_calibration(self.path.resolve().parent, self.read_recorded_judge(), pool=pool)
+        return None if record is None else record.describe(pool=pool)
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
-        """How the curl of the symmetric scores is distributed, on every link."""
+        """Write curl.csv, the curl of the symmetric scores on each link."""
         csv_tables.write_curl(self.file("curl.csv"), curves)
 
     def read_curl(self) -> tuple[CurlCurve, ...]:
+        """Read curl.csv."""
         return csv_tables.read_curl(self.file("curl.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
+        """Write fit.json."""
         self._write_json("fit.json", facts)
 
     def read_facts(self) -> RunFacts:
+        """Read fit.json."""
         return self._read_json("fit.json", RunFacts)
 
     def write_signature(self, signature: Signature) -> None:
+        """Write signature.json."""
         file = SignatureFile(version=VERSION, text=signature.text, digest=signature.digest, parts=dict(signature.parts))
         self._write_json("signature.json", file)
 
     def read_signature(self) -> Signature:
+        """Read signature.json."""
         return Signature(self._read_json("signature.json", SignatureFile).parts)
 
-    def tables_digest(self) -> str:
-        """sha256 (hex) of the ranking and the symmetric scores as they stand in their files."""
+    def compute_tables_digest(self) -> str:
+        """Compute the SHA-256 (hex) of the ranking and the symmetric scores."""
         return self._digest("ranking.csv", "scores.csv")
 
-    def write_labels(self, found: Validation) -> None:
-        self._write_json("labels.json", found)
+    def write_labels(self, validation: Validation) -> None:
+        """Write labels.json."""
+        self._write_json("labels.json", validation)
 
     def read_labels(self) -> Validation:
-        """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
+        """Read labels.json, which is about the ranking with the digest `tables`."""
         return self._read_json("labels.json", Validation)
 
-    def write_moves(self, found: WhatMoves) -> None:
-        """What moves the ranking that stands there."""
-        self._write_json("moves.json", found)
+    def write_moves(self, variance_components: WhatMoves) -> None:
+        """Write the variance components of the ranking (moves.json)."""
+        self._write_json("moves.json", variance_components)
 
     def read_moves(self) -> WhatMoves:
-        """What `fit` or `youden study variance` found."""
+        """Read the variance components of the ranking (moves.json)."""
         return self._read_json("moves.json", WhatMoves)
 
-    def write_quality(self, found: QualityFacts) -> None:
-        """quality.csv and quality.json."""
-        csv_tables.write_quality(self.file("quality.csv"), found.agents)
-        self._write_json("quality.json", found)
+    def write_quality(self, facts: QualityFacts) -> None:
+        """Write quality.csv and quality.json."""
+        csv_tables.write_quality(self.file("quality.csv"), facts.agents)
+        self._write_json("quality.json", facts)
 
     def read_quality(self) -> QualityFacts:
-        """What labels and ability said together: of this ranking, if `tables` is the digest of its tables."""
+        """Read quality.json, which is about the ranking with the digest `tables`."""
         return self._read_json("quality.json", QualityFacts)
 
     def _write_json(self, name: str, value: Any) -> None:
         self.write_text(name, _adapter(value.__class__).dump_json(value, indent=1).decode() + "\n")
 
     def _read_json(self, name: str, kind: type[T]) -> T:
-        file, of = self.file(name), cast(Any, kind)
-        found: T = parse(file, read_bytes(file), _adapter(of))
-        return found
+        file = self.file(name)
+        content: T = parse(file, read_bytes(file), _adapter(cast(Any, kind)))
+        return content
 
 
-def _states(config: RunConfig) -> tuple[object, ...]:
-    """What differs where a file of the run's pools was replaced."""
-    steps = (step.added_pool for step in config.extensions)
-    places = [Path(place).resolve() for place in (config.pool, *steps) if place is not None]
-    files = (file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place]))
-    return tuple((file, _state(file)) for file in files)
+def _pool_file_states(config: RunConfig) -> tuple[object, ...]:
+    """Return a value that changes if a file of the run's pools is replaced."""
+    added_pools = (step.added_pool for step in config.extensions)
+    paths = [Path(path).resolve() for path in (config.pool, *added_pools) if path is not None]
+    files: list[Path] = []
+    for path in paths:
+        files += sorted(path.iterdir()) if path.is_dir() else [path]
+    return tuple((file, _file_state(file)) for file in files)
 
 
-def _state(file: Path) -> object:
-    """What differs where the file was replaced; None where there is none."""
+def _file_state(file: Path) -> object:
+    """Return a value that changes if the file is replaced; None if it does not exist."""
     try:
-        said = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return said.st_ino, said.st_mtime_ns, said.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

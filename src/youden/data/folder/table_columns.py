@@ -1,4 +1,7 @@
-"""The columns of every table in a run's folder, declared once: writers, readers, schemas, exporters and the book go by them."""
+"""Declare the columns of every table in a run's folder.
+
+Each table is declared once; writers, readers, schemas, exporters and the documentation use the declaration.
+"""
 
 from __future__ import annotations
 
@@ -18,111 +21,165 @@ ARMS = ("paired", "independent")
 
 @dataclass(frozen=True)
 class ItemRow:
-    """One line of `items.csv`. difficulty: None for an item never seen."""
+    """One row of `items.csv`.
 
-    item: Annotated[str, Meaning("its id")]
-    difficulty: Annotated[float | None, Meaning("how far it lies below ability; empty for an item never seen")]
-    n_agents: Annotated[int, Meaning("agents with a score on it")]
-    n_trials: Annotated[int, Meaning("its comparisons with an answer")]
+    Attributes
+    ----------
+    item : str
+        Id of the item.
+    difficulty : float or None
+        Difficulty of the item, on the scale of abilities; None if no score of the item was observed.
+    n_agents : int
+        Number of agents with a score on the item.
+    n_trials : int
+        Number of answered trials of the item.
+    """
+
+    item: Annotated[str, Meaning("id of the item")]
+    difficulty: Annotated[
+        float | None, Meaning("how far scores on it are below ability; empty if no score was observed")
+    ]
+    n_agents: Annotated[int, Meaning("number of agents with a score on it")]
+    n_trials: Annotated[int, Meaning("number of its trials with an answer")]
 
 
 CURL = (
-    TableColumn("link", "text", "identity, probit, logit"),
-    TableColumn("sd", "number", "SD of the scores on that scale"),
-    TableColumn("x", "number", "a size of curl, on the link's scale"),
-    TableColumn("share", "number", "the share of rectangles with no more than that"),
-    TableColumn("error", "number", "its standard error, where rectangles were sampled; else 0"),
+    TableColumn("link", "text", "name of the link: identity, probit or logit"),
+    TableColumn("sd", "number", "standard deviation of the scores on the link's scale"),
+    TableColumn("x", "number", "size of a curl, on the link's scale"),
+    TableColumn("share", "number", "share of rectangles whose curl has at most this size"),
+    TableColumn("error", "number", "standard error of the share if rectangles were sampled; else 0"),
 )
 TARGET = TableColumn(
-    "target", "text", "what intervals and places describe, in every line the same", words=get_args(Target)
+    "target", "text", "what intervals and ranks describe, the same in every row", words=get_args(Target)
 )
 
 
 def ranking_columns(standings: Collection[StandingName] = STANDINGS) -> tuple[TableColumn, ...]:
-    """Of `ranking.csv`, with the rankings beside the plain one that a run has, in their order."""
-    plain = columns_of(RankingRow)
-    beside = (
+    """List the columns of `ranking.csv`.
+
+    Parameters
+    ----------
+    standings : collection of str
+        Names of the alternative rankings that the file contains. Default: all.
+
+    Returns
+    -------
+    tuple of TableColumn
+        The columns of the plain ranking, the target, and the columns of the alternative rankings, whose names begin with that of
+        the ranking.
+    """
+    plain_columns = columns_of(RankingRow)
+    alternative_columns = (
         replace(column, name=f"{name}_{column.name}", null=True)
         for name in STANDINGS
         if name in standings
-        for column in plain
+        for column in plain_columns
         if column.standing
     )
-    return (*plain, TARGET, *beside)
+    return (*plain_columns, TARGET, *alternative_columns)
 
 
 TRIALS = (
-    TableColumn("item", "text", "what the first response answers", of="items"),
-    TableColumn("first", "text", "the agent whose response the judge reads first", of="agents"),
-    TableColumn("second", "text", "the agent whose response the judge reads second", of="agents"),
-    TableColumn("arm", "text", "whether both responses answer one item", words=ARMS),
+    TableColumn("item", "text", "item of the first response", of="items"),
+    TableColumn("first", "text", "agent whose response the judge reads first", of="agents"),
+    TableColumn("second", "text", "agent whose response the judge reads second", of="agents"),
+    TableColumn("arm", "text", "trial type: paired if both responses are to one item", words=ARMS),
     TableColumn(
         "other_item",
         "text",
-        "what the second response answers, where that is another item; null in the paired arm",
+        "item of the second response if it is another one; null in paired trials",
         of="items",
         null=True,
     ),
-    TableColumn("replicate", "whole", "0, or which repetition"),
-    TableColumn("slot", "whole", "the slot of a cyclic plan; null in other designs", null=True),
+    TableColumn("replicate", "whole", "0, or the number of the repetition"),
+    TableColumn("slot", "whole", "block of a cyclic plan; null in other designs", null=True),
     TableColumn(
         "role",
         "text",
-        "what it is for: `plan` compares everybody, `placing` some agents with the first ones; `twin` and `pooled` are for rates "
-        "of false positives, a `probe` for their alarm alone, a `follow-up` for links alone",
+        "purpose: `plan` compares all agents, `placing` compares new agents with the first ones; `twin` and `pooled` estimate "
+        "false-positive rates, a `probe` serves only their alarm, a `follow-up` only the search for flagged pairs",
         words=ROLES,
     ),
-    TableColumn("step", "whole", "0 for the first plan, else which extension or round asked, from 1 on"),
     TableColumn(
-        "weight_first", "number", "what its answer counts for the first agent: 1, 0, or one over the chance of it"
+        "step", "whole", "0 for the first plan, else the number of the extension or round that added the trial"
     ),
-    TableColumn("weight_second", "number", "the same for the second agent"),
+    TableColumn(
+        "weight_first",
+        "number",
+        "weight of the answer for the first agent: 1, 0, or the inverse of its sampling probability",
+    ),
+    TableColumn("weight_second", "number", "weight of the answer for the second agent"),
 )
 REPEATS = (
     TableColumn(
-        "first_repeat", "whole", "which of its responses the first agent shows, from 1; only where some have several"
+        "first_repeat",
+        "whole",
+        "number of the first agent's response, from 1; only if agents have several responses to an item",
     ),
-    TableColumn("second_repeat", "whole", "the same of the second agent"),
+    TableColumn("second_repeat", "whole", "number of the second agent's response"),
 )
 ANSWERS = (
-    TableColumn("answer", "share", "in [0, 1]: soft or graded where the judge is; null where missing", null=True),
-    TableColumn("hard", "bit", "0 or 1", null=True),
     TableColumn(
-        "missing", "text", "null where there is an answer, else why there is none", words=MISSING_REASONS[1:], null=True
+        "answer", "share", "answer in [0, 1], fractional if the judge is soft or graded; null if missing", null=True
     ),
-    TableColumn("key", "key", "sha256 of the request, its name in the store; null for judges without calls", null=True),
-    TableColumn("tokens_in", "whole", "tokens of the request that were paid for", null=True),
-    TableColumn("tokens_out", "whole", "tokens of the answer that were paid for", null=True),
-    TableColumn("usd", "number", "what it cost over all passes of the run", unit="USD", null=True),
-    TableColumn("seconds", "number", "what the call took", unit="seconds", null=True),
-    TableColumn("served", "text", "the model that the provider says it served", of="models", null=True),
+    TableColumn("hard", "bit", "answer as 0 or 1", null=True),
+    TableColumn(
+        "missing",
+        "text",
+        "null if there is an answer, else the reason why there is none",
+        words=MISSING_REASONS[1:],
+        null=True,
+    ),
+    TableColumn(
+        "key",
+        "key",
+        "SHA-256 of the request, under which the store keeps the answer; null for judges without calls",
+        null=True,
+    ),
+    TableColumn("tokens_in", "whole", "paid tokens of the request", null=True),
+    TableColumn("tokens_out", "whole", "paid tokens of the answer", null=True),
+    TableColumn("usd", "number", "cost over all invocations of the run", unit="USD", null=True),
+    TableColumn("seconds", "number", "duration of the call", unit="seconds", null=True),
+    TableColumn("served", "text", "model that answered, as reported by the provider", of="models", null=True),
 )
 VOTE = "vote_"
+"""Prefix of the columns with the answers of a jury's judges."""
 
 
 def vote_column(number: int) -> TableColumn:
-    """What a judge of a jury answered, from 1; only where a jury judged."""
-    return TableColumn(f"{VOTE}{number}", "share", "what this judge of the jury answered", null=True)
+    """Return the column with the answers of one judge of a jury.
+
+    Parameters
+    ----------
+    number : int
+        Number of the judge, from 1.
+
+    Returns
+    -------
+    TableColumn
+    """
+    return TableColumn(f"{VOTE}{number}", "share", "answer of this judge of the jury", null=True)
 
 
 RATES = (
     *TRIALS[:3],
-    TableColumn("tpr", "share", "share of yes to paired trials; null where none answered", null=True),
-    TableColumn("fpr", "share", "share of yes to independent trials; null where none answered", null=True),
-    TableColumn("n_paired", "whole", "paired trials with an answer"),
-    TableColumn("n_independent", "whole", "independent trials with an answer"),
-    TableColumn("n_missing", "whole", "trials of either arm without an answer"),
+    TableColumn("tpr", "share", "share of yes among paired trials; null if none has an answer", null=True),
+    TableColumn("fpr", "share", "share of yes among independent trials; null if none has an answer", null=True),
+    TableColumn("n_paired", "whole", "number of paired trials with an answer"),
+    TableColumn("n_independent", "whole", "number of independent trials with an answer"),
+    TableColumn("n_missing", "whole", "number of trials of both types without an answer"),
 )
 PAIRS = (
     *TRIALS[1:3],
-    TableColumn("agreement", "number", "mean TPR over items, less the pair's own FPR where it has one", null=True),
-    TableColumn("mean", "number", "mean answer to both orders, items' own means taken off", null=True),
-    TableColumn("error", "number", "its standard error", null=True),
-    TableColumn("n", "number", "the answers behind it", null=True),
+    TableColumn("agreement", "number", "mean TPR over items, minus the pair's own FPR if it has one", null=True),
+    TableColumn("mean", "number", "mean answer in both orders, minus the means of the items", null=True),
+    TableColumn("error", "number", "standard error of the mean", null=True),
+    TableColumn("n", "number", "number of answers in the mean", null=True),
     TableColumn(
         "above",
         "bit",
-        "1 where the first is told to be better than the second, 0 where it is not, null where they are not compared",
+        "1 if the first agent is significantly better than the second, 0 if not, null if they were not compared",
         null=True,
     ),
 )
@@ -137,4 +194,4 @@ COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
     "rates.parquet": RATES,
     "pairs.parquet": PAIRS,
 }
-"""File of a run → its columns, in their order; `REPEATS` only where agents have several responses to an item."""
+"""File of a run → its columns, in order; those of `REPEATS` only if agents have several responses to an item."""

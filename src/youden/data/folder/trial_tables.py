@@ -1,5 +1,7 @@
-"""`plan.parquet` and `verdicts.parquet`: trials as tables that a person can query, whole or a block of rows at a time; and what
-is made of them of two agents: `rates.parquet` on each item, `pairs.parquet` over all.
+"""Write and read the Parquet tables of a run: `plan.parquet`, `verdicts.parquet`, `rates.parquet` and `pairs.parquet`.
+
+All but the rows of a table is JSON in its metadata. Verdicts can be read a chunk of rows at a time, because they may not fit in
+memory.
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import JsonValue, create_model
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.folder.parquet_tables import (
     ParquetTable,
     TableMetadata,
-    encoded,
+    encode_table,
     read_table,
     read_table_metadata,
     with_table_metadata,
     write_table,
 )
-from youden.data.folder.run_files import StrictFile, damaged, read_bytes
+from youden.data.folder.run_files import StrictFile, damaged_file_error, read_bytes
 from youden.data.folder.table_columns import ANSWERS, PAIRS, RATES, REPEATS, TRIALS, VOTE, vote_column
 from youden.errors import RunFolderError
 from youden.run_keys import SplitRule
@@ -41,8 +43,8 @@ from youden.types.results import Rates
 ROWS_PER_GROUP = 1 << 20
 """Maximum number of trials in a row group of a plan or of verdicts."""
 
-_MEASURES = ANSWERS[3:]
-"""What not every judge gives."""
+_OPTIONAL_ANSWER_COLUMNS = ANSWERS[3:]
+"""Columns of verdicts that not every judge provides."""
 _COLUMNS = {column.name: column for column in (*TRIALS, *REPEATS, *ANSWERS)}
 
 
@@ -59,24 +61,25 @@ class _Split(StrictFile):
             rule=split.rule,
             fraction=split.fraction,
             seed=split.seed,
-            train=_packed(split.train),
-            holdout=_packed(split.holdout),
+            train=_pack(split.train),
+            holdout=_pack(split.holdout),
         )
 
-    def read(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Unpack the split. Raises: RunFolderError if its size does not fit `shape` (agents, items)."""
-        train, holdout = (_unpacked(path, packed, shape) for packed in (self.train, self.holdout))
+    def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
+        """Unpack the split; raise RunFolderError for `path` if its size does not fit `shape` (n_agents, n_items)."""
+        train = _unpack(path, self.train, shape)
+        holdout = _unpack(path, self.holdout, shape)
         return Split(train, holdout, rule=self.rule, fraction=self.fraction, seed=self.seed)
 
 
-class _Turn(StrictFile):
+class _Round(StrictFile):
     start: int
     agents: tuple[int, ...]
 
 
 class _Rounds(StrictFile):
     n_paired: int | None
-    turns: tuple[_Turn, ...]
+    turns: tuple[_Round, ...]
 
 
 class _PlanMetadata(TableMetadata):
@@ -89,17 +92,20 @@ class _PlanMetadata(TableMetadata):
     digest: str
 
 
-_IN_OTHER_WORDS = ("trials", "agent_ids", "item_ids", "source")
-_AS_IT_IS: dict[str, Any] = {
+_CONVERTED_FIELDS = ("trials", "agent_ids", "item_ids", "source")
+"""Fields of a plan that its metadata lacks or contains under another name."""
+_PLAIN_FIELDS: dict[str, Any] = {
     name: (hint, ...)
     for name, hint in get_type_hints(Plan).items()
-    if name in Plan.__dataclass_fields__ and name not in (*_IN_OTHER_WORDS, *_PlanMetadata.model_fields)
+    if name in Plan.__dataclass_fields__ and name not in (*_CONVERTED_FIELDS, *_PlanMetadata.model_fields)
 }
-PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_AS_IT_IS)
-"""All of a plan but its trials."""
+PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_PLAIN_FIELDS)
+"""Metadata of plan.parquet: all of a plan but its trials."""
 
 
 class VerdictsMetadata(TableMetadata):
+    """Metadata of verdicts.parquet; `measured` lists the optional columns that are not null."""
+
     noun: Literal["verdicts"] = "verdicts"
     plan_digest: str
     judge: Mapping[str, JsonValue]
@@ -110,10 +116,10 @@ class VerdictsMetadata(TableMetadata):
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """A row a trial; everything else of the plan in the metadata."""
+    """Write a plan, one row per trial."""
     rounds = plan.rounds
-    said = PlanMetadata(
-        **{name: getattr(plan, name) for name in _AS_IT_IS},
+    metadata = PlanMetadata(
+        **{name: getattr(plan, name) for name in _PLAIN_FIELDS},
         options=dict(plan.options),
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
         agents=plan.agent_ids,
@@ -121,126 +127,158 @@ def write_plan(path: Path, plan: Plan) -> None:
         split=_Split.from_split(plan.split),
         digest=plan.digest,
     )
-    table = encoded(_asked(plan.trials.columns()), plan.trials.columns(), _names(plan))
-    write_table(path, table, said, group_size=ROWS_PER_GROUP)
+    columns = plan.trials.columns()
+    table = encode_table(_trial_columns(columns), columns, _id_names(plan))
+    write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan as it was written. Raises: RunFolderError."""
+    """Read a plan, without a source of its pool; raise RunFolderError if the file is missing, damaged or of another version."""
     table = read_table(path, PlanMetadata)
-    said = table.said
-    return _plan(path, said, Trials(**table.read(_asked(table.names), {"agents": said.agents, "items": said.items})))
+    metadata = table.metadata
+    names = {"agents": metadata.agents, "items": metadata.items}
+    return _to_plan(path, metadata, Trials(**table.read(_trial_columns(table.names), names)))
 
 
-def _asked(names: Container[str]) -> Sequence[TableColumn]:
-    """The columns of trials: of repeats where they are among `names`."""
+def _trial_columns(names: Container[str]) -> Sequence[TableColumn]:
+    """Return the columns of trials, with those of repeats that are among `names`."""
     return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
 
-class PlanAlone(NamedTuple):
-    """A plan without its trials, and the digest that it has with them."""
+class PlanWithoutTrials(NamedTuple):
+    """A plan without its trials, and the digest of the complete plan."""
 
     plan: Plan
     digest: str
 
 
-def read_plan_alone(path: Path) -> PlanAlone:
-    """The plan without its trials. Raises: RunFolderError."""
-    said = read_table_metadata(path, PlanMetadata)
-    return PlanAlone(_plan(path, said, Trials.concat([])), said.digest)
+def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
+    """Read a plan without its trials; raise RunFolderError if the file is missing, damaged or of another version."""
+    metadata = read_table_metadata(path, PlanMetadata)
+    return PlanWithoutTrials(_to_plan(path, metadata, Trials.concat([])), metadata.digest)
 
 
-def _plan(path: Path, said: _PlanMetadata, trials: Trials) -> Plan:
-    shape, rounds = (len(said.agents), len(said.items)), said.rounds
+def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
+    n_agents, n_items = len(metadata.agents), len(metadata.items)
+    rounds = None
+    if metadata.rounds is not None:
+        starts = [(turn.start, turn.agents) for turn in metadata.rounds.turns]
+        rounds = Rounds.from_said(metadata.rounds.n_paired, starts, n_agents=n_agents)
     return Plan(
         trials=trials,
-        split=said.split.read(path, shape),
-        rounds=None
-        if rounds is None
-        else Rounds.from_said(
-            rounds.n_paired, [(turn.start, turn.agents) for turn in rounds.turns], n_agents=len(said.agents)
-        ),
-        agent_ids=said.agents,
-        item_ids=said.items,
-        options=said.options,
-        **{name: getattr(said, name) for name in _AS_IT_IS},
+        split=metadata.split.to_split(path, (n_agents, n_items)),
+        rounds=rounds,
+        agent_ids=metadata.agents,
+        item_ids=metadata.items,
+        options=metadata.options,
+        **{name: getattr(metadata, name) for name in _PLAIN_FIELDS},
     )
 
 
 def write_verdicts(path: Path, verdicts: Verdicts) -> None:
-    """The plan's columns, then what became of each trial."""
+    """Write verdicts, one row per trial: the columns of the plan, then the answer."""
     plan = verdicts.plan
-    answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS} | {"missing": verdicts.missing - 1}
-    said = VerdictsMetadata(
+    answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
+    # in the table, a missing reason counts from 0, and −1 is null
+    answers["missing"] = verdicts.missing - 1
+    metadata = VerdictsMetadata(
         plan_digest=plan.digest,
         judge=dict(verdicts.judge),
         models=verdicts.models,
         warnings=verdicts.warnings,
-        measured=tuple(column.name for column in _MEASURES if answers[column.name] is not None),
+        measured=tuple(column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None),
         usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
     )
-    names = _names(plan) | {"models": verdicts.models}
+
+    trials = plan.trials.columns()
     votes = {} if verdicts.votes is None else dict(zip(map(vote_column, count(1)), verdicts.votes, strict=False))
-    told = plan.trials.columns() | answers | {column.name: vote for column, vote in votes.items()}
-    table = encoded((*_asked(plan.trials.columns()), *ANSWERS, *votes), told, names)
-    write_table(path, table, said, group_size=ROWS_PER_GROUP)
+    values = trials | answers | {column.name: vote for column, vote in votes.items()}
+    names = _id_names(plan) | {"models": verdicts.models}
+    table = encode_table((*_trial_columns(trials), *ANSWERS, *votes), values, names)
+    write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
-    """The verdicts on `plan`. Raises: RunFolderError, also where the file answers another plan."""
-    table = read_verdict_table(path, of=plan.digest)
-    said = table.said
-    there = [column for column in ANSWERS if column not in _MEASURES or column.name in said.measured]
-    answers = table.read(there, {"models": said.models})
-    jury = [*takewhile(lambda column: column.name in table.names, map(vote_column, count(1)))]
+    """Read the verdicts on a plan.
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan]: if the file contains verdicts on another plan. Also if it is missing, damaged or of another version.
+    """
+    table = read_verdict_table(path, plan_digest=plan.digest)
+    metadata = table.metadata
+    columns = [
+        column for column in ANSWERS if column not in _OPTIONAL_ANSWER_COLUMNS or column.name in metadata.measured
+    ]
+    answers = table.read(columns, {"models": metadata.models})
+    answers["missing"] = answers["missing"] + 1
+    vote_columns = [*takewhile(lambda column: column.name in table.names, map(vote_column, count(1)))]
     return Verdicts(
         plan=plan,
-        **answers | {"missing": answers["missing"] + 1},
-        judge=said.judge,
-        models=said.models,
-        warnings=said.warnings,
-        usd_tried=nan if said.usd_tried is None else said.usd_tried,
-        votes=np.stack([*table.read(jury, {}).values()]) if jury else None,
+        **answers,
+        judge=metadata.judge,
+        models=metadata.models,
+        warnings=metadata.warnings,
+        usd_tried=nan if metadata.usd_tried is None else metadata.usd_tried,
+        votes=np.stack([*table.read(vote_columns, {}).values()]) if vote_columns else None,
     )
 
 
-def read_verdict_table(path: Path, *, of: str) -> ParquetTable[VerdictsMetadata]:
-    """The verdicts on the plan with the digest `of`, no row of which is read yet. Raises: RunFolderError, as `read_verdicts`."""
+def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
+    """Open a table of verdicts on the plan with this digest, without reading a row.
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan]: if the file contains verdicts on another plan. Also if it is missing, damaged or of another version.
+    """
     table = read_table(path, VerdictsMetadata)
-    if table.said.plan_digest != of:
+    found_digest = table.metadata.plan_digest
+    if found_digest != plan_digest:
         raise RunFolderError(
-            f"{path} answers another plan, {table.said.plan_digest[:12]}, than plan.parquet holds, {of[:12]}. Judge this plan "
-            "with `youden judge CONFIG`; the store keeps what is paid for.",
+            f"{path} contains answers to another plan than plan.parquet: got {found_digest[:12]}, expected {plan_digest[:12]}. "
+            "Run `youden judge CONFIG` to judge this plan; answers in the store are not paid for again.",
             slug="run-other-plan",
         )
     return table
 
 
 def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
-    """What the verdicts say beside their rows. Raises: RunFolderError."""
+    """Read the metadata of verdicts; raise RunFolderError if the file is missing, damaged or of another version."""
     return read_table_metadata(path, VerdictsMetadata)
 
 
-def _names(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
 
-def _packed(cells: Bools) -> str:
+def _pack(cells: Bools) -> str:
+    """Encode a boolean array as one bit per cell, in base64."""
     return base64.b64encode(np.packbits(cells).tobytes()).decode()
 
 
-def _unpacked(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
+def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
     try:
         bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
         return np.unpackbits(bits, count=shape[0] * shape[1]).astype(np.bool_).reshape(shape)
     except ValueError as error:
-        raise damaged(path, f"the split is not one bit a cell ({error})") from error
+        raise damaged_file_error(path, f"the split does not have one bit per cell ({error})") from error
 
 
-class TrialBlock(dict[str, NDArray[Any]]):
-    """Columns of verdicts by name, read when first asked for, as `Verdicts` and `Trials` have them.
+class VerdictChunk(dict[str, NDArray[Any]]):
+    """Consecutive rows of verdicts.parquet: name of a column → array (n_rows,), read on first access.
 
-    start: the first row's position in the run; n_rows: how many there are. Raises: RunFolderError where a column does not fit.
+    The arrays are those of `Trials` and `Verdicts`. Access raises RunFolderError if a column does not fit.
+
+    Parameters
+    ----------
+    table : ParquetTable
+        The rows.
+    plan : Plan
+        Plan of the run; its trials are not used.
+    start : int
+        Position of the first row in the plan.
     """
 
     def __init__(self, table: ParquetTable[VerdictsMetadata], plan: Plan, start: int) -> None:
@@ -249,17 +287,28 @@ class TrialBlock(dict[str, NDArray[Any]]):
         self.n_rows = len(table)
 
     def __contains__(self, name: object) -> bool:
-        """Whether the table has the column, read or not."""
+        """Return whether the table has the column, even if it has not been read."""
         return super().__contains__(name) or name in self._table.names
 
-    def again(self) -> TrialBlock:
-        """The same rows, with nothing read yet: what is read of them goes with them."""
-        return TrialBlock(self._table, self._plan, self.start)
+    def unread_copy(self) -> VerdictChunk:
+        """Return a chunk of the same rows without the columns that have been read, so that its memory can be released."""
+        return VerdictChunk(self._table, self._plan, self.start)
 
-    def keys_of(self, rows: Positions) -> list[bytes]:
-        """The keys of some, by their place in the block."""
-        found: list[bytes] = self._table.ascii("key", rows).tolist()
-        return found
+    def read_request_hashes(self, rows: Positions) -> list[bytes]:
+        """Read the request hashes of some rows.
+
+        Parameters
+        ----------
+        rows : int array (n,)
+            Positions in the chunk.
+
+        Returns
+        -------
+        list of bytes
+            SHA-256 in hexadecimal digits.
+        """
+        hashes: list[bytes] = self._table.read_ascii("key", rows).tolist()
+        return hashes
 
     def __missing__(self, name: str) -> NDArray[Any]:
         self[name] = self._read(name)
@@ -267,22 +316,41 @@ class TrialBlock(dict[str, NDArray[Any]]):
 
     def _read(self, name: str) -> NDArray[Any]:
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
-        (found,) = self._table.read([column], _names(self._plan)).values()
-        return found + 1 if name == "missing" else found
+        (values,) = self._table.read([column], _id_names(self._plan)).values()
+        return values + 1 if name == "missing" else values
 
 
-def verdict_blocks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[TrialBlock]:
-    """The verdicts of a table in the order of their rows; nothing of them is read yet.
+def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[VerdictChunk]:
+    """Split a table of verdicts into chunks, without reading a row.
 
-    plan: the run's; its trials are not looked at. Raises: RunFolderError.
+    Parameters
+    ----------
+    table : ParquetTable
+        Verdicts of a run.
+    plan : Plan
+        Plan of the run; its trials are not used.
+
+    Returns
+    -------
+    sequence of VerdictChunk
+        In the order of the rows.
+
+    Raises
+    ------
+    RunFolderError
+        If the table cannot be read.
     """
-    found: list[TrialBlock] = []
-    for block in table.blocks():
-        found.append(TrialBlock(block, plan, found[-1].start + found[-1].n_rows if found else 0))
-    return found
+    chunks: list[VerdictChunk] = []
+    start = 0
+    for row_group in table.row_groups():
+        chunks.append(VerdictChunk(row_group, plan, start))
+        start += chunks[-1].n_rows
+    return chunks
 
 
 class RatesMetadata(TableMetadata):
+    """Metadata of rates.parquet."""
+
     noun: Literal["rates"] = "rates"
     independent: IndependentRule
     agents: tuple[str, ...]
@@ -290,55 +358,74 @@ class RatesMetadata(TableMetadata):
     split: _Split
 
 
-def write_rates(path: Path, blocks: Iterable[tuple[int, Rates]], of: Plan | Rates) -> None:
-    """Write one row per ordered pair and item, from chunks of items.
+def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
+    """Write rates, one row per ordered pair of agents and item.
 
-    blocks: each chunk with its first item; the items inside a chunk are numbered from 0. of: has the agents, items and split of
-    the rates. `detail` stays in the verdicts.
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    chunks : iterable of (int, Rates)
+        The index of each chunk's first item, and its rates, whose items are numbered from 0. Their `detail` is not written.
+    template : Plan or Rates
+        Object with the agents, the items and the split of the rates.
     """
-    writer, agents, items = None, of.agent_ids, of.item_ids
-    with replacing(path) as fresh:
+    names = {"agents": template.agent_ids, "items": template.item_ids}
+    writer = None
+    with atomic_write(path) as tmp_path:
         try:
-            for start, rates in blocks:
-                order = _order(rates)
+            for start, rates in chunks:
+                order = _row_order(rates)
                 values = {column.name: getattr(rates, column.name)[order] for column in RATES}
-                table = encoded(RATES, values | {"item": values["item"] + start}, {"agents": agents, "items": items})
+                table = encode_table(RATES, values | {"item": values["item"] + start}, names)
                 if writer is None:
-                    split = _Split.from_split(of.split)
-                    said = RatesMetadata(independent=of.independent, agents=agents, items=items, split=split)
-                    writer = pq.ParquetWriter(fresh, with_table_metadata(table.schema, said), compression="zstd")
+                    split = _Split.from_split(template.split)
+                    metadata = RatesMetadata(
+                        independent=template.independent,
+                        agents=template.agent_ids,
+                        items=template.item_ids,
+                        split=split,
+                    )
+                    writer = pq.ParquetWriter(tmp_path, with_table_metadata(table.schema, metadata), compression="zstd")
                 writer.write_table(table)
         finally:
             if writer is not None:
                 writer.close()
 
 
-def _order(rates: Rates) -> Positions | slice:
-    """Rows by item, first and second, as `Verdicts.rates` sorts them: looking costs a tenth of sorting."""
-    row = np.ravel_multi_index((rates.item, rates.first, rates.second), (rates.n_items, rates.n_agents, rates.n_agents))
-    return slice(None) if (row[1:] >= row[:-1]).all() else np.argsort(row, kind="stable")
+def _row_order(rates: Rates) -> Positions | slice:
+    """Return the order of rows by item, first and second agent."""
+    shape = (rates.n_items, rates.n_agents, rates.n_agents)
+    index = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
+    # rows are usually sorted already, and checking takes a tenth of the time of sorting
+    is_sorted = (index[1:] >= index[:-1]).all()
+    return slice(None) if is_sorted else np.argsort(index, kind="stable")
 
 
 def read_rates(path: Path) -> Rates:
-    """Read the rates; `detail` is None: use the verdicts for independent trials by their other item. Raises: RunFolderError."""
+    """Read rates without `detail`; raise RunFolderError if the file is missing, damaged or of another version."""
     table = read_table(path, RatesMetadata)
-    said = table.said
-    shape = len(said.agents), len(said.items)
+    metadata = table.metadata
+    shape = len(metadata.agents), len(metadata.items)
     return Rates(
-        **table.read(RATES, {"agents": said.agents, "items": said.items}),
-        split=said.split.read(path, shape),
-        independent=said.independent,
-        agent_ids=said.agents,
-        item_ids=said.items,
+        **table.read(RATES, {"agents": metadata.agents, "items": metadata.items}),
+        split=metadata.split.to_split(path, shape),
+        independent=metadata.independent,
+        agent_ids=metadata.agents,
+        item_ids=metadata.items,
         detail=None,
     )
 
 
-_OF_PAIRS = PAIRS[2:]
+_PAIR_MEASURES = PAIRS[2:]
+"""Columns of pairs.parquet other than the two agents."""
 
 
 class PairsMetadata(TableMetadata):
-    """ability: of the additive fit, by agent; ranking_digest: sha256 (hex) of the ranking.csv that the same fit wrote."""
+    """Metadata of pairs.parquet.
+
+    `ability` is that of the additive fit, by agent; `ranking_digest` is the SHA-256 (hex) of the ranking.csv of the same fit.
+    """
 
     noun: Literal["pairs"] = "pairs"
     agents: tuple[str, ...]
@@ -349,38 +436,60 @@ class PairsMetadata(TableMetadata):
 
 
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
-    """A row an ordered pair of agents; `above` is null where two are not compared."""
+    """Write pairs of agents, one row per ordered pair.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    pairs : Pairs
+        `above` becomes null for agents that were not compared.
+    agents : tuple of str
+        Ids of the agents, by position in the pairs.
+    ranking_digest : str
+        SHA-256 (hex) of the ranking.csv of the same fit.
+    """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
-    said = PairsMetadata(
+    metadata = PairsMetadata(
         agents=agents,
         ability=tuple(None if np.isnan(value) else value for value in pairs.ability.tolist()),
         partners_seen=pairs.partners_seen,
         own_rates=pairs.own_rates,
         ranking_digest=ranking_digest,
     )
-    measured = {column.name: getattr(pairs, column.name)[first, second] for column in _OF_PAIRS}
-    write_table(path, encoded(PAIRS, {"first": first, "second": second} | measured, {"agents": agents}), said)
+    measures = {column.name: getattr(pairs, column.name)[first, second] for column in _PAIR_MEASURES}
+    table = encode_table(PAIRS, {"first": first, "second": second} | measures, {"agents": agents})
+    write_table(path, table, metadata)
 
 
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
-    """The pairs of the fit that wrote this ranking.csv. Raises: RunFolderError; [pairs-stale] for those of another fit."""
+    """Read the pairs of agents that belong to the file `ranking`.
+
+    Raises
+    ------
+    RunFolderError
+        [pairs-stale]: if another fit wrote the pairs than the ranking. Also if a file is missing, damaged or of another version.
+    """
     table = read_table(path, PairsMetadata)
-    said, K = table.said, len(table.said.agents)
-    if said.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
+    metadata, n_agents = table.metadata, len(table.metadata.agents)
+    if metadata.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
         raise RunFolderError(
-            f"{path} belongs to another ranking than ranking.csv. Fit the run again: youden fit {path.parent}",
+            f"{path} belongs to another ranking than ranking.csv. Run `youden fit {path.parent}` to fit the run again.",
             slug="pairs-stale",
         )
-    if len(said.ability) != K or len(table) != K * (K - 1):
-        raise damaged(path, f"it holds {len(table)} pairs and {len(said.ability)} abilities of {K} agents")
-    columns = table.read(PAIRS, {"agents": said.agents})
+    if len(metadata.ability) != n_agents or len(table) != n_agents * (n_agents - 1):
+        raise damaged_file_error(
+            path, f"it contains {len(table)} pairs and {len(metadata.ability)} abilities for {n_agents} agents"
+        )
+
+    columns = table.read(PAIRS, {"agents": metadata.agents})
     first, second = columns.pop("first"), columns.pop("second")
-    squares = {name: np.full((K, K), np.nan) for name in columns}
+    matrices = {name: np.full((n_agents, n_agents), np.nan) for name in columns}
     for name, column in columns.items():
-        squares[name][first, second] = column
+        matrices[name][first, second] = column
     return Pairs(
-        **squares | {"n": np.nan_to_num(squares["n"])},
-        ability=np.array([np.nan if value is None else value for value in said.ability]),
-        partners_seen=said.partners_seen,
-        own_rates=said.own_rates,
+        **matrices | {"n": np.nan_to_num(matrices["n"])},
+        ability=np.array([np.nan if value is None else value for value in metadata.ability]),
+        partners_seen=metadata.partners_seen,
+        own_rates=metadata.own_rates,
     )

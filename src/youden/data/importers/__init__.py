@@ -1,4 +1,7 @@
-"""Formats that pools can be imported from. One file each; a package elsewhere adds one by the group `youden.importers`."""
+"""Registry of the formats from which pools can be imported.
+
+Other packages add formats by the entry-point group `youden.importers`.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,25 @@ if TYPE_CHECKING:
 
 
 class Importer(Protocol):
-    """Reads other people's files, often one for each agent, and joins them by item.
+    """Read the files of another tool and join the responses of all agents by item.
 
-    columns: agent, item, text, prompt or group → the column or path it has in these files; only formats that are tables take any.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files or folders, often one file per agent.
+    columns : mapping of str to str
+        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat. Formats that are not tables
+        ignore it.
 
-    Raises: ImportFormatError naming file and place.
+    Returns
+    -------
+    ImportedPool
+        The pool, with an account of the rows that were not used.
+
+    Raises
+    ------
+    ImportFormatError
+        If the files do not have the expected format; the message starts with file and location.
     """
 
     def __call__(self, paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool: ...

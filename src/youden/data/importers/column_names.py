@@ -1,6 +1,6 @@
-"""Tells from the name of a column which role it may have: agent, item, text, prompt, group, empty or repeat.
+"""Infer the role of a column from its name: agent, item, text, prompt, group, empty or repeat.
 
-A name only proposes a role; `column_roles` decides by the values.
+A name only proposes a role; `column_roles` decides by the values of the column.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 ROLES = ("agent", "item", "text", "prompt", "group", "empty", "repeat")
-"""What `--column` may name. `empty` says that an empty response was given."""
+"""Roles that `--column` accepts. A column `empty` marks responses that are empty on purpose."""
 
 
 def _vocabulary(*words: str) -> frozenset[str]:
@@ -45,11 +45,11 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "repeat": "repeat epoch repetition_number",
     }.items()
 }
-"""Usual names of columns by role, the surest first."""
+"""Usual names of columns by role, the most reliable first."""
 _ENDINGS = {"prompt": ("frage", "質問", "問い合わせ", "问题"), "text": ("antwort", "回答", "回复", "返信")}
-"""Endings of compound words in languages that write them without a space."""
+"""Last parts of compound words by role, in languages that write compounds without a space."""
 _GENERIC = _vocabulary("text content body id name string value full messages contents parts")
-"""Last parts of a path that say little by themselves."""
+"""Last parts of a path that do not identify a role without the part before."""
 ABOUT = _vocabulary(
     "expected reference gold golden ground truth correct label score scores rating grade rank pass metric judge eval",
     "role cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
@@ -58,121 +58,157 @@ ABOUT = _vocabulary(
     "reason explanation rationale judgment judgement verdict critique object usage type kind level mime",
     "kommentar bemerkung notiz bewertung datum comentario commentaire remarque nota 备注 コメント 評価 评分",
 )
-"""Words for what is known of an item or a response."""
+"""Words for information about an item or a response, such as its score, cost or date."""
 SUBJECTS = _vocabulary(
     "subject topic category subcategory domain discipline field theme chapter course exam split subset dataset corpus",
     "benchmark suite scenario collection language lang locale",
 )
-"""Words for groups of items, which never name an agent."""
+"""Words for groups of items. A column with such a name never holds agents."""
 ASKERS = _vocabulary("user session thread customer account project client ticket kunde kunden cliente usuario email")
-"""Words for who asked, perhaps more than once."""
-_SAYING = _vocabulary("text message body mail content says said wrote writes asks asked schreibt fragt schrieb")
-"""Words that, beside a word for who asked, name a question."""
+"""Words for the author of a question."""
+_MESSAGE_WORDS = _vocabulary("text message body mail content says said wrote writes asks asked schreibt fragt schrieb")
+"""Words that name a question if the name also has a word for its author."""
 _ALL_NAMES = frozenset(name for names in NAMES.values() for name in names)
 LAST_ANSWER = "[-1].content"
-"""End of the path to the last message of a conversation, which is a response."""
+"""Suffix of the path to the last message of a conversation, which is a response."""
 PAIRED = re.compile(r"(model|agent|generator|assistant)_?(name|id)?_(a|b|1|2|left|right)")
-"""Names of columns that may name the models of two responses in one row."""
+"""Names of columns that may hold the models of two responses in one row."""
 
 
-def plain_name(column: str) -> str:
-    """Return a name in lower case, with words joined by `_`.
+def normalize_name(column: str) -> str:
+    """Convert a name to lower case with words joined by underscores.
 
-    >>> plain_name("Model Name "), plain_name("actualOutput")
+    >>> normalize_name("Model Name "), normalize_name("actualOutput")
     ('model_name', 'actual_output')
     """
-    return re.sub(r"[^\w#]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).casefold()).strip("_")
+    with_word_breaks = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column)
+    return re.sub(r"[^\w#]+", "_", with_word_breaks.casefold()).strip("_")
 
 
-def path_parts(column: str) -> list[str]:
-    """Return the plain names along a path, at least one."""
-    return [plain_name(part) for part in re.split(r"\.|\[-?\d*\]", column) if part.strip()] or [plain_name(column)]
+def split_path(column: str) -> list[str]:
+    """Split a path such as `choices[0].text` into normalized names, at least one."""
+    parts = [normalize_name(part) for part in re.split(r"\.|\[-?\d*\]", column) if part.strip()]
+    return parts or [normalize_name(column)]
 
 
-def words_of(column: str) -> set[str]:
-    """Split the name of a column into words, also without the s of a plural.
+def split_into_words(column: str) -> set[str]:
+    """Return the words of a name, the same words without a plural s, and the normalized name itself.
 
-    >>> sorted(words_of("Source files"))
+    >>> sorted(split_into_words("Source files"))
     ['file', 'files', 'source', 'source_files']
     """
-    name = plain_name(column)
-    return {name, *name.split("_"), *(word.removesuffix("s") for word in name.split("_"))}
+    name = normalize_name(column)
+    words = name.split("_")
+    return {name, *words, *(word.removesuffix("s") for word in words)}
 
 
-def role_of_name(column: str) -> str | None:
-    """Return the role that a name proposes, "about" for what is known of responses, or None.
+def infer_role(column: str) -> str | None:
+    """Infer the role of a column from its name.
 
-    A last part that says little, such as `text` or `id`, counts together with the one before.
+    A last part that does not identify a role, for example `text` or `id`, is combined with the part before.
 
-    >>> role_of_name("Question text"), role_of_name("Model response"), role_of_name("Expected answer"), role_of_name("gpt-4")
+    Parameters
+    ----------
+    column : str
+        Name of the column, or path to a value inside it.
+
+    Returns
+    -------
+    str or None
+        One of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes no role.
+
+    Examples
+    --------
+    >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
-    >>> role_of_name("attributes.input.value"), role_of_name("choices[].message.content"), role_of_name("request_id")
+    >>> infer_role("attributes.input.value"), infer_role("choices[].message.content"), infer_role("request_id")
     ('prompt', 'text', 'item')
-    >>> role_of_name("User message"), role_of_name("Kundenfrage"), role_of_name("message du client")
+    >>> infer_role("User message"), infer_role("Kundenfrage"), infer_role("message du client")
     ('prompt', 'prompt', 'prompt')
     """
-    parts = path_parts(column)
-    if any(part in ABOUT or (ABOUT & set(part.split("_")) and not part.endswith("_id")) for part in parts):
+    parts = split_path(column)
+    if any(_is_about(part) for part in parts):
         return "about"
     if "[]" in column and parts[-1] == "index":
         return "repeat"
     if column.endswith(LAST_ANSWER):
         return "text"
-    joined = "_".join(parts[-2:])
-    if len(parts) == 1 or parts[-1] not in _GENERIC or joined in _ALL_NAMES:
-        return _role_of_part(joined if joined in _ALL_NAMES else parts[-1])
-    return _role_of_reference(_role_of_part(parts[-2]), parts[-1]) or _role_of_part(parts[-1])
+
+    last_two = "_".join(parts[-2:])
+    if last_two in _ALL_NAMES:
+        return _infer_role_of_part(last_two)
+    if len(parts) == 1 or parts[-1] not in _GENERIC:
+        return _infer_role_of_part(parts[-1])
+    role_before = _infer_role_of_part(parts[-2])
+    return _role_of_reference(role_before, parts[-1]) or _infer_role_of_part(parts[-1])
 
 
-def _role_of_part(name: str) -> str | None:
-    first, _, rest = name.partition("_")
-    last = rest.rpartition("_")[2]
+def _is_about(part: str) -> bool:
+    return part in ABOUT or (bool(ABOUT & set(part.split("_"))) and not part.endswith("_id"))
+
+
+def _infer_role_of_part(name: str) -> str | None:
+    """Infer the role of one normalized name, without a path."""
+    first, _, remainder = name.partition("_")
+    last = remainder.rpartition("_")[2]
     if last in ("id", "name") and name not in _ALL_NAMES:
-        return _role_of_reference(_role_of_part(first), last)
-    if rest and ASKERS & {*name.split("_")} and _SAYING & {*name.split("_")}:
+        return _role_of_reference(_infer_role_of_part(first), last)
+
+    words = {*name.split("_")}
+    if remainder and ASKERS & words and _MESSAGE_WORDS & words:
         return "prompt"
-    words = (name, *([first] if last in _GENERIC else []), last)
-    named = next((role for word in words for role, names in NAMES.items() if word in names), None)
-    return named or next((role for role, ends in _ENDINGS.items() if name.endswith(ends)), None)
+
+    for candidate in (name, first, last) if last in _GENERIC else (name, last):
+        for role, names in NAMES.items():
+            if candidate in names:
+                return role
+    return next((role for role, endings in _ENDINGS.items() if name.endswith(endings)), None)
 
 
 def _role_of_reference(role: str | None, last: str) -> str | None:
-    """Return the role of a name that ends in `last`, if what comes before has `role`: the id of a response names no item."""
+    """Return the role of a name that consists of a word of role `role` and the word `last`.
+
+    The id of a prompt names an item, and the id of a response names nothing.
+    """
     if last not in ("id", "name"):
         return role
-    return {"text": "about", "prompt": "item", "item": "item", "agent": "agent"}.get(
-        role or "", "item" if last == "id" else "agent"
-    )
+    if role == "text":
+        return "about"
+    if role in ("prompt", "item"):
+        return "item"
+    if role == "agent":
+        return "agent"
+    return "item" if last == "id" else "agent"
 
 
-def name_order(column: str, role: str) -> int:
-    """Return how sure a name is for a role; 0 is surest."""
-    name, names = path_parts(column)[-1], NAMES[role]
+def get_name_priority(column: str, role: str) -> int:
+    """Return the position of a name in the order of reliability for a role; 0 is the most reliable."""
+    name, names = split_path(column)[-1], NAMES[role]
     words = name.split("_")
     if role == "prompt" and ASKERS & {*words}:
         return names.index("question")
-    is_id = role == "agent" and words[-1] == "id"  # a name says more
-    return next((names.index(one) for one in (name, words[-1], words[0]) if one in names), len(names)) + (
-        2 * len(names) if is_id else 0 if name in names else len(names)
-    )
+
+    priority = next((names.index(part) for part in (name, words[-1], words[0]) if part in names), len(names))
+    if role == "agent" and words[-1] == "id":  # a name identifies an agent better than an id
+        return priority + 2 * len(names)
+    return priority if name in names else priority + len(names)
 
 
 def is_about_responses(column: str) -> bool:
-    """Return whether all words of a name are about responses or generic: "Expected answer", but not "baseline reference".
+    """Return whether a name consists of words for information about responses and of generic words.
 
     >>> is_about_responses("Expected answer"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
     (True, False, False)
     """
-    words = set(plain_name(column).split("_"))
+    words = set(normalize_name(column).split("_"))
     return bool(words & ABOUT) and words <= ABOUT | _GENERIC | {*NAMES["text"]} | {*NAMES["prompt"]} | {"id"}
 
 
-def names_agents_surely(column: str) -> bool:
-    """Return whether a name says that a column names models or agents.
+def is_agent_name(column: str) -> bool:
+    """Return whether the name of a column explicitly refers to models or agents.
 
-    >>> names_agents_surely("providedModelName"), names_agents_surely("name"), names_agents_surely("modelParameters.top_p")
+    >>> is_agent_name("providedModelName"), is_agent_name("name"), is_agent_name("modelParameters.top_p")
     (True, False, False)
     """
-    return role_of_name(column) == "agent" and not {"agent", "model", "generator", "llm"}.isdisjoint(
-        path_parts(column)[-1].split("_")
-    )
+    words = split_path(column)[-1].split("_")
+    return infer_role(column) == "agent" and not {"agent", "model", "generator", "llm"}.isdisjoint(words)

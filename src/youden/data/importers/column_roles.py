@@ -1,7 +1,7 @@
-"""Decides which column of a table names the agents and the items, and which hold prompts and responses.
+"""Find the columns of a table that hold agents, items, prompts and responses.
 
-Values decide: an item is what several agents respond to, a response is a text that no other agent gave, and a question differs
-from row to row and is no response. Names decide only between columns whose values allow both. If neither decides, the error
+Values decide first: several agents respond to one item, a response is a text that no other agent gave, and a question differs
+from row to row and is not a response. Names decide only between columns whose values allow both. If neither decides, the error
 names the option that does.
 """
 
@@ -18,33 +18,29 @@ from youden.data.importers.column_names import (
     NAMES,
     PAIRED,
     SUBJECTS,
+    get_name_priority,
+    infer_role,
     is_about_responses,
-    name_order,
-    names_agents_surely,
-    path_parts,
-    plain_name,
-    role_of_name,
-    words_of,
+    is_agent_name,
+    normalize_name,
+    split_into_words,
+    split_path,
 )
-from youden.data.importers.column_values import FILE, FOLDER, SHORT, Row, TableColumns, joined, mean_overlap
+from youden.data.importers.column_values import FILE, FOLDER, MAX_ID_LENGTH, Row, TableColumns, join_names, mean_overlap
 
-_MOST_AGENTS = 500
-_MOST_CANDIDATES = 50
-"""Most columns that are compared with each other, each with each."""
-_SURELY_AGENTS = {"agent", "model"}
-"""Names of columns that name agents however few rows each agent has."""
-_FEWEST_WORDS = 4
-"""Mean number of words from which a column that repeats itself holds texts, not categories."""
+_MAX_AGENTS = 500
+_MAX_CANDIDATES = 50
+"""Maximum number of columns of which all pairs are compared."""
+_AGENT_NAMES = {"agent", "model"}
+"""Names of columns that hold agents, however few rows an agent has."""
+_MIN_WORDS = 4
+"""Minimum mean number of words of a repetitive column that holds texts rather than categories."""
 
 
 class UnclearColumnsError(Exception):
-    """The columns of a table allow several readings.
+    """The roles of the columns of a table are ambiguous.
 
-    Attributes
-    ----------
-    problem : str
-    options : mapping
-        Roles and columns that resolve the case; empty if none are known.
+    `problem` describes the ambiguity. `options` holds the column by role that resolves it, and is empty if none does.
     """
 
     def __init__(self, problem: str, **options: str) -> None:
@@ -54,343 +50,399 @@ class UnclearColumnsError(Exception):
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns have which role.
+    """Columns of a table by role.
 
     Attributes
     ----------
-    columns : mapping
-        Role to column.
+    columns : mapping of str to str
+        Column by role.
     agents : tuple of str
         Columns that together name an agent.
-    wide : tuple of str
-        Columns that each hold the responses of one agent.
-    made : bool
-        Whether items get ids that are made from their prompts.
+    agent_columns : tuple of str
+        Columns that each hold the responses of one agent; empty unless the table is wide.
+    has_generated_ids : bool
+        Whether the ids of items are generated from their prompts.
     unused : tuple of str
         All other columns.
     """
 
     columns: Mapping[str, str]
     agents: tuple[str, ...]
-    wide: tuple[str, ...]
-    made: bool
+    agent_columns: tuple[str, ...]
+    has_generated_ids: bool
     unused: tuple[str, ...]
 
 
-def find_roles(rows: Sequence[Row], *, places: Sequence[str] = (), told: Mapping[str, str] | None = None) -> Roles:
-    """Find which column has which role.
+def find_roles(
+    rows: Sequence[Row], *, location_columns: Sequence[str] = (), given: Mapping[str, str] | None = None
+) -> Roles:
+    """Find the role of each column of a table.
 
     Parameters
     ----------
     rows : sequence of mapping
-        Flat rows of one table, or of several tables in files of their own.
-    places : sequence of str
+        Flat rows of one table, or of several tables of the same layout.
+    location_columns : sequence of str, optional
         Columns that hold the folder and the file of a row, if there are several files.
-    told : mapping, optional
-        Role to column, as far as it is known; for texts also several columns with commas, one per agent.
+    given : mapping of str to str, optional
+        Columns by role that the user named; for the role text also several columns, separated by commas, one per agent.
+
+    Returns
+    -------
+    Roles
 
     Raises
     ------
     UnclearColumnsError
-        If a role has no column, or several columns could have it.
+        If a required role has no column, or several columns could have it.
     """
-    return _Search(rows, places, told or {}).roles()
+    return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
 
-class _Search:
-    """One search for the roles of columns."""
+class _RoleSearch:
+    """One search for the roles of the columns of a table; lists of candidates begin with the most reliable one."""
 
-    def __init__(self, rows: Sequence[Row], places: Sequence[str], told: Mapping[str, str]) -> None:
-        self.places, self.told = places, told
-        self.told_texts = told["text"].split(",") if "text" in told else []
+    def __init__(self, rows: Sequence[Row], location_columns: Sequence[str], given: Mapping[str, str]) -> None:
+        self.location_columns, self.given = location_columns, given
+        self.given_texts = given["text"].split(",") if "text" in given else []
         self.table = TableColumns(rows)
+
         by_role: dict[str | None, list[str]] = {}
         for name in self.table.names:
-            if name not in {*self.told_texts, *told.values(), *places}:
-                by_role.setdefault(role_of_name(name), []).append(name)
+            if name not in {*self.given_texts, *given.values(), *location_columns}:
+                by_role.setdefault(infer_role(name), []).append(name)
         for role in NAMES:
-            by_role.get(role, []).sort(key=partial(name_order, role=role))
-        self.by_role = by_role | {role: [column] for role, column in told.items()}
-        self.texts = [name for name in self.named("text") if "text" in told or self.table[name].is_text]
-        if self.texts and (answered := [row for row in rows if row.get(self.texts[0]) is not None]):
-            self.table = TableColumns(answered)
-        self.unnamed = self.named(None)
-        self.prompts = [*self.named("prompt"), *self.texts[1:]]
-        others = sorted(self.unnamed, key=lambda name: self.table[name].is_contact)
-        candidates = (*self.named("item"), *self.prompts, *others)
-        ids = [name for name in candidates if self.table[name].can_be_id]
-        self.items = self.named("item") if "item" in told else ids
+            by_role.get(role, []).sort(key=partial(get_name_priority, role=role))
+        self.by_role = by_role | {role: [column] for role, column in given.items()}
 
-    def named(self, role: str | None) -> list[str]:
+        self.text_columns = [
+            name for name in self.get_candidates("text") if "text" in given or self.table[name].is_text
+        ]
+        if self.text_columns and (answered := [row for row in rows if row.get(self.text_columns[0]) is not None]):
+            self.table = TableColumns(answered)
+
+        self.unnamed_columns = self.get_candidates(None)
+        self.prompt_columns = [*self.get_candidates("prompt"), *self.text_columns[1:]]
+        contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
+        candidates = (*self.get_candidates("item"), *self.prompt_columns, *contacts_last)
+        ids = [name for name in candidates if self.table[name].can_be_id]
+        self.item_columns = self.get_candidates("item") if "item" in given else ids
+
+    def get_candidates(self, role: str | None) -> list[str]:
+        """Return the columns whose names propose a role, or the column that the user named."""
         return self.by_role.get(role, [])
 
-    def roles(self) -> Roles:
-        table, told = self.table, self.told
-        self.refuse_pairs()
-        if len(self.told_texts) > 1:
-            return self.made_of(agents=(), text=None, wide=tuple(self.told_texts))
-        agents = [
+    def find_roles(self) -> Roles:
+        table, given = self.table, self.given
+        self.check_no_pairs()
+        if len(self.given_texts) > 1:
+            return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_texts))
+
+        candidates = [
             name
-            for name in self.named("agent")
-            if "agent" in told or path_parts(name)[-1] in _SURELY_AGENTS or self.names_agents(name)
+            for name in self.get_candidates("agent")
+            if "agent" in given or split_path(name)[-1] in _AGENT_NAMES or self.can_name_agents(name)
         ]
-        found, is_ambiguous = self.agent_columns(agents)
-        is_named = any(names_agents_surely(name) and len(set(table[name].keys)) > 1 for name in agents)
-        if found is None and not is_named and "text" not in told and not self.places:
-            texts = [name for name in self.texts if plain_name(name) in NAMES["text"]]
-            others = [name for name in (*self.unnamed, *self.named("agent")) if table[name].is_prose]
-            if (len(texts) != 1 or len(others) > 2) and (wide := self.wide_columns()):
-                return self.made_of(agents=(), text=None, wide=wide)
-        named = found or tuple([*agents, *self.places][:1])
+        found_agents, is_ambiguous = self.find_agents(candidates)
+        has_agent_name = any(is_agent_name(name) and len(set(table[name].keys)) > 1 for name in candidates)
+        may_be_wide = found_agents is None and not has_agent_name and "text" not in given and not self.location_columns
+        if may_be_wide and (agent_columns := self.find_agent_columns()):
+            return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
+
+        agents = found_agents or tuple([*candidates, *self.location_columns][:1])
         prose = sorted(
-            (name for name in self.unnamed if table[name].is_prose), key=lambda name: table[name].mean_length
+            (name for name in self.unnamed_columns if table[name].is_prose), key=lambda name: table[name].mean_length
         )
-        own = [name for name in prose if not table.n_lined_up(named, name)]  # no agent shares these texts with another
-        text = self.texts[0] if self.texts else (own or prose)[-1] if prose and (found or self.places) else None
-        if text is None or (not self.texts and len(own) > 1 and {*named} <= {*self.places}):
-            raise UnclearColumnsError(
-                "no column holds responses as text" + f", or several do ({', '.join(own)})" * (len(own) > 1)
-            )
+        # A column of responses: no agent shares its texts with another agent.
+        unshared = [name for name in prose if not table.count_shared_cells(agents, name)]
+        text = None
+        if self.text_columns:
+            text = self.text_columns[0]
+        elif prose and (found_agents or self.location_columns):
+            text = (unshared or prose)[-1]
+
+        has_only_locations = {*agents} <= {*self.location_columns}
+        if text is None or (not self.text_columns and len(unshared) > 1 and has_only_locations):
+            several = f", or several do ({', '.join(unshared)})" if len(unshared) > 1 else ""
+            raise UnclearColumnsError("no column holds responses as text" + several)
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
-        if found is None and "item" not in told and len(set(table.keys_of(named))) > 1:
+        if found_agents is None and "item" not in given and len(set(table.get_keys(agents))) > 1:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
-        roles = self.made_of(agents=named, text=text, wide=())
-        self.refuse_second_text(roles, own)
+        roles = self.make_roles(agents=agents, text=text, agent_columns=())
+        self.check_single_text(roles, unshared)
         return roles
 
-    def refuse_pairs(self) -> None:
-        """Refuse rows that hold the responses of two models, which other columns name."""
-        paired = [name for name in self.table.names if PAIRED.fullmatch(path_parts(name)[-1])]
-        ends = tuple(name[-1] for name in paired)
-        others = (name for name in self.table.names if name not in paired and role_of_name(name) != "about")
-        has_texts = any(name.endswith(ends) for name in others)
+    def check_no_pairs(self) -> None:
+        """Raise UnclearColumnsError if each row holds responses of two models, which other columns name."""
+        paired = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
+        suffixes = tuple(name[-1] for name in paired)
+        others = (name for name in self.table.names if name not in paired and infer_role(name) != "about")
+        has_texts = any(name.endswith(suffixes) for name in others)
         columns = [self.table[name] for name in paired]
-        are_texts = any(column.is_prose or not (has_texts or column.repeats) for column in columns)
-        if len(paired) > 1 and not self.told and not are_texts:
+        are_texts = any(column.is_prose or not (has_texts or column.is_repetitive) for column in columns)
+        if len(paired) > 1 and not self.given and not are_texts:
             raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
-    def names_agents(self, name: str) -> bool:
+    def can_name_agents(self, name: str) -> bool:
+        """Return whether a column has few short values that recur and are neither contacts nor subjects."""
         column = self.table[name]
-        if SUBJECTS & words_of(name) or column.is_contact:
+        if SUBJECTS & split_into_words(name) or column.is_contact:
             return False
         n_values = sum(bool(key) for key in column.keys)
-        most = min(_MOST_AGENTS, max(1, n_values // 2))
-        return 0 < len(column.distinct) <= most and max(map(len, column.distinct)) <= SHORT
+        max_agents = min(_MAX_AGENTS, max(1, n_values // 2))
+        return 0 < len(column.distinct) <= max_agents and max(map(len, column.distinct)) <= MAX_ID_LENGTH
 
-    def agent_columns(self, agents: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Return the columns that name agents, and whether folders and files may both do so."""
-        items, places = self.items, self.places
-        if "agent" in self.told:
-            return (self.told["agent"],), False
+    def find_agents(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
+        """Return the columns that name agents, and whether folders and files may both do so.
+
+        candidates : columns whose names and values propose agents
+        """
+        items, locations = self.item_columns, self.location_columns
+        if "agent" in self.given:
+            return (self.given["agent"],), False
+
         shared = list(items)
-        if places and "item" not in self.told:  # ids may restart in each folder or file
-            shared += [joined((place, name)) for name in self.named("item") for place in places]
+        if locations and "item" not in self.given:  # ids may restart in each folder or file
+            shared += [join_names((column, name)) for name in self.get_candidates("item") for column in locations]
         others = [
             name
-            for name in self.unnamed
-            if self.names_agents(name) and self.table[name].is_text and self.table[name].share_asking < 0.5
+            for name in self.unnamed_columns
+            if self.can_name_agents(name) and self.table[name].is_text and self.table[name].question_fraction < 0.5
         ]
-        others.sort(key=lambda name: self.table[name].mean_words >= _FEWEST_WORDS)
-        tried = [([*agents, *places], shared), ([*self.named("group"), *others], items)]
-        if len(places) > 1:  # prompts tell whether folders or files are the agents; ids may restart in each
-            tried.insert(0, (tried[0][0], [name for name in self.prompts if name in items]))
+        others.sort(key=lambda name: self.table[name].mean_words >= _MIN_WORDS)
+
+        attempts = [([*candidates, *locations], shared), ([*self.get_candidates("group"), *others], items)]
+        if len(locations) > 1:  # prompts show whether folders or files are the agents; ids may restart in each
+            attempts.insert(0, (attempts[0][0], [name for name in self.prompt_columns if name in items]))
+
         is_ambiguous = False
-        for candidates, ids in tried:
-            is_ambiguous |= ids is shared and self.is_ambiguous(agents, ids)
-            if (best := self.best(candidates, ids)) is not None:
+        for agents, ids in attempts:
+            is_ambiguous |= ids is shared and self.has_ambiguous_locations(candidates, ids)
+            if (best := self.find_best_agents(agents, ids)) is not None:
                 return best, is_ambiguous
         return None, is_ambiguous
 
-    def best(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the columns that name agents, so that most cells line up: one, or two of the first four."""
-        tried = items[:_MOST_CANDIDATES]
-        apart = [(name,) for name in agents[:_MOST_CANDIDATES]] + list(combinations(agents[:4], 2))
+    def find_best_agents(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the column, or the two of the first four columns, by which most cells are shared; None if none is."""
+        items = items[:_MAX_CANDIDATES]
+        choices = [(name,) for name in agents[:_MAX_CANDIDATES]] + list(combinations(agents[:4], 2))
         scores = {
-            names: max((self.table.n_lined_up(names, item) for item in tried if item not in names), default=0)
-            for names in apart
+            names: max((self.table.count_shared_cells(names, item) for item in items if item not in names), default=0)
+            for names in choices
         }
         best = max(scores, key=lambda names: (scores[names], -len(names)), default=None)
         return best if best is not None and scores[best] > 0 else None
 
-    def is_ambiguous(self, agents: Sequence[str], items: Sequence[str]) -> bool:
-        """Return whether folders and files line up equally well as agents, and no column names any."""
+    def has_ambiguous_locations(self, agents: Sequence[str], items: Sequence[str]) -> bool:
+        """Return whether folders and files share equally many cells as agents, and no column names agents."""
         scores = {
-            max((self.table.n_lined_up([place], item) for item in items if place not in item), default=0)
-            for place in self.places
+            max((self.table.count_shared_cells([column], item) for item in items if column not in item), default=0)
+            for column in self.location_columns
         }
-        return len(self.places) > 1 and not agents and len(scores) == 1 and 0 not in scores
+        return len(self.location_columns) > 1 and not agents and len(scores) == 1 and 0 not in scores
 
-    def wide_columns(self) -> tuple[str, ...]:
-        """Return the columns that are an agent each; none if there are fewer than two.
+    def find_agent_columns(self) -> tuple[str, ...]:
+        """Return the columns that each hold the responses of one agent; empty if there are fewer than two.
 
-        The question among them is added to `prompts`. Raises: UnclearColumnsError.
+        Sets `prompt_columns` and `item_columns` to the candidates among the other columns. Raises: UnclearColumnsError.
         """
         table = self.table
-        left = [name for name in table.names if name not in self.told.values() and not is_about_responses(name)]
-        left = [
-            name for name in left if table[name].is_text and not table[name].is_contact and not self.is_remark(name)
-        ]
-        prose, words = [], []
-        for name in left:
+        texts = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
+        others = [name for name in (*self.unnamed_columns, *self.get_candidates("agent")) if table[name].is_prose]
+        if len(texts) == 1 and len(others) <= 2:
+            return ()
+
+        candidates = [name for name in table.names if name not in self.given.values() and not is_about_responses(name)]
+        candidates = [name for name in candidates if table[name].is_text and not table[name].is_contact]
+        candidates = [name for name in candidates if not self.is_remark(name)]
+        prose, unclear = [], []
+        for name in candidates:
             column = table[name]
-            if column.is_prose and (column.mean_words >= _FEWEST_WORDS or not column.repeats):
+            if column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive):
                 prose.append(name)
-            elif not column.repeats and not any(re.search(r"\d", text) for text in column.texts):
-                words.append(name)
-        question = self.told.get("prompt") or self.question(prose)
+            elif not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts):
+                unclear.append(name)
+
+        question = self.given.get("prompt") or self.find_question(prose)
         agents = [name for name in prose if name != question]
-        if len(agents) < 2:
-            named = [name for name in self.named("prompt") if name in words]
-            agents, words = [name for name in left if name not in (*prose, *named) and not self.is_group(name)], []
+        if len(agents) < 2:  # responses of one word, such as labels
+            prompts = [name for name in self.get_candidates("prompt") if name in unclear]
+            agents = [name for name in candidates if name not in (*prose, *prompts) and not self.is_group(name)]
+            unclear = []
         if len(agents) < 2:
             return ()
-        if words:
+        if unclear:
             raise UnclearColumnsError(
-                f"{', '.join(map(repr, words))} may be an agent or be about the items",
+                f"{', '.join(map(repr, unclear))} may be an agent or be about the items",
                 text=",".join(agents),
                 **({"prompt": question} if question else {}),
             )
+
         if question is not None:
-            self.prompts = [question]
-        self.items = [name for name in self.named("item") if table[name].can_be_id and name not in prose]
-        self.items += [question] if question else [name for name in self.unnamed if table[name].is_contact]
+            self.prompt_columns = [question]
+        self.item_columns = [
+            name for name in self.get_candidates("item") if table[name].can_be_id and name not in prose
+        ]
+        if question:
+            self.item_columns.append(question)
+        else:
+            self.item_columns += [name for name in self.unnamed_columns if table[name].is_contact]
         return tuple(agents)
 
     def is_remark(self, name: str) -> bool:
-        """Return whether a column is about the agent of another one: "gpt rationale" beside "gpt response"."""
-        *agent, last = plain_name(name).split("_")
-        others = (plain_name(other).split("_") for other in self.table.names if other != name)
+        """Return whether a column annotates another one, for example "gpt rationale" a column "gpt response"."""
+        *agent, last = normalize_name(name).split("_")
+        others = (normalize_name(column).split("_") for column in self.table.names if column != name)
         return bool(agent) and last in ABOUT and any(words[: len(agent)] == agent for words in others)
 
     def is_group(self, name: str) -> bool:
-        words = words_of(name)
-        return bool(SUBJECTS & words and not _SURELY_AGENTS & words) or role_of_name(name) in (
-            "item",
-            "prompt",
-            "about",
-        )
+        """Return whether the name of a column proposes items, prompts, groups of items, or information about them."""
+        words = split_into_words(name)
+        names_subject = bool(SUBJECTS & words and not _AGENT_NAMES & words)
+        return names_subject or infer_role(name) in ("item", "prompt", "about")
 
-    def question(self, prose: Sequence[str]) -> str | None:
-        """Return the column of questions among columns of texts; None if all of them are responses."""
-        named = [
-            name for name in prose if role_of_name(name) in ("prompt", "item") or plain_name(name) in NAMES["prompt"]
+    def find_question(self, prose: Sequence[str]) -> str | None:
+        """Return the column of questions among columns of texts; None if all of them hold responses.
+
+        Raises: UnclearColumnsError if a column may hold questions or responses.
+        """
+        by_name = [
+            name for name in prose if infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
         ]
-        asking = sorted(prose, key=lambda name: -self.table[name].share_asking)
         if len(prose) < 3:
-            return named[0] if named else None
-        if not named and self.table[asking[0]].share_asking >= 0.5 + self.table[asking[1]].share_asking:
-            named = asking[:1]
-        if len(named) == 1:
-            self.refuse_texts_before(named[0], prose)
-            return named[0]
-        if named:
-            problem = f"{' and '.join(map(repr, named))} could both be the question"
-            best = min(named, key=lambda name: (-self.table[name].share_asking, name_order(name, "prompt")))
-        else:
-            unlike = (
-                name for name in (prose[0], prose[-1]) if self.differs(name, [one for one in prose if one != name])
+            return by_name[0] if by_name else None
+
+        by_fraction = sorted(prose, key=lambda name: -self.table[name].question_fraction)
+        first, second = (self.table[name].question_fraction for name in by_fraction[:2])
+        if not by_name and first >= 0.5 + second:
+            by_name = by_fraction[:1]
+        if len(by_name) == 1:
+            self.check_question_position(by_name[0], prose)
+            return by_name[0]
+
+        if by_name:
+            problem = f"{' and '.join(map(repr, by_name))} could both be the question"
+            best = min(
+                by_name, key=lambda name: (-self.table[name].question_fraction, get_name_priority(name, "prompt"))
             )
-            if (best := next(unlike, "")) == "":
+        else:
+            ends = (prose[0], prose[-1])
+            best = next((name for name in ends if self.is_different(name, [x for x in prose if x != name])), "")
+            if not best:
                 return None
             problem = f"{best!r} could be the question or an agent"
-        responses = [name for name in prose if name not in (named or [best])]
+        responses = [name for name in prose if name not in (by_name or [best])]
         raise UnclearColumnsError(problem, prompt=best, text=",".join(responses))
 
-    def refuse_texts_before(self, question: str, prose: Sequence[str]) -> None:
-        """Refuse texts on both sides of the question: those on one side may be about it."""
-        at = prose.index(question)
-        before, after = prose[:at], prose[at + 1 :]
+    def check_question_position(self, question: str, prose: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if there are columns of texts on both sides of the question."""
+        position = prose.index(question)
+        before, after = prose[:position], prose[position + 1 :]
         if before and after:
-            few, responses = sorted((before, after), key=len)
-            problem = f"{', '.join(map(repr, few))} may be an agent or belong to the question"
+            unclear, responses = sorted((before, after), key=len)
+            problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
             raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
-    def differs(self, first: str, others: Sequence[str]) -> bool:
-        """Return whether a column differs from others in its name, its length or its words."""
-        names = [words_of(name) | {plain_name(name)[:3]} for name in others]
-        if common := set.intersection(*names):
-            return not common & (words_of(first) | {plain_name(first)[:3]})
-        columns = [self.table[name] for name in (first, *others[:8])]
-        length = columns[0].mean_length / (sum(column.mean_length for column in columns[1:]) / len(columns[1:]))
-        own = [mean_overlap(columns[0], column) for column in columns[1:]]
-        mutual = [mean_overlap(one, other) for one, other in combinations(columns[1:], 2)]
-        return not 0.75 < length < 1.33 or sum(own) / len(own) < 0.9 * sum(mutual) / len(mutual)
+    def is_different(self, name: str, others: Sequence[str]) -> bool:
+        """Return whether a column of texts differs from the others in its name, its length or its words."""
+        other_words = [split_into_words(peer) | {normalize_name(peer)[:3]} for peer in others]
+        if common := set.intersection(*other_words):
+            return not common & (split_into_words(name) | {normalize_name(name)[:3]})
 
-    def refuse_second_text(self, roles: Roles, own: Sequence[str]) -> None:
-        """Refuse a column of texts that is left over, if nothing says what it is."""
+        column = self.table[name]
+        other_columns = [self.table[peer] for peer in others[:8]]
+        mean_length = sum(peer.mean_length for peer in other_columns) / len(other_columns)
+        overlap = [mean_overlap(column, peer) for peer in other_columns]
+        mutual_overlap = [mean_overlap(a, b) for a, b in combinations(other_columns, 2)]
+        has_similar_length = 0.75 < column.mean_length / mean_length < 1.33
+        return not has_similar_length or (sum(overlap) / len(overlap) < 0.9 * sum(mutual_overlap) / len(mutual_overlap))
+
+    def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if an unused column may hold the responses, too.
+
+        unshared : columns whose texts no two agents share
+        """
         text = roles.columns["text"]
-        left = [name for name in own if name in roles.unused and "." not in name and "[" not in name]
-        left = [name for name in left if not self.table[name].repeats]
-        if left and "text" not in self.told and not self.places:
-            raise UnclearColumnsError(f"{text!r} and {left[0]!r} could both hold the responses", text=text)
+        unused = [name for name in unshared if name in roles.unused and "." not in name and "[" not in name]
+        unused = [name for name in unused if not self.table[name].is_repetitive]
+        if unused and "text" not in self.given and not self.location_columns:
+            raise UnclearColumnsError(f"{text!r} and {unused[0]!r} could both hold the responses", text=text)
 
-    def made_of(self, *, agents: tuple[str, ...], text: str | None, wide: tuple[str, ...]) -> Roles:
-        table, told = self.table, self.told
-        items = [name for name in self.items if name not in (text, *agents, *wide)]
-        item = self.item_column(agents, items)
-        is_called_item = item is not None and (
-            told.get("item") == item or (item not in self.prompts and role_of_name(item) == "item")
+    def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
+        """Find the columns of the other roles, once agents and responses are known."""
+        table, given = self.table, self.given
+        item = self.find_item(
+            agents, [name for name in self.item_columns if name not in (text, *agents, *agent_columns)]
         )
-        is_id = item is not None and is_called_item and not table[item].is_long
+        has_ids = item is not None and self.has_item_name(item) and not table[item].is_long
+
         columns = {} if text is None else {"text": text}
         if agents:
-            columns["agent"] = joined(agents)
+            columns["agent"] = join_names(agents)
         if item is not None:
-            columns["item" if is_id else "prompt"] = item
-        if (
-            item is not None
-            and is_id
-            and (prompt := told.get("prompt") or self.prompt_of(item, {text, item, *agents, *wide}))
-        ):
-            columns["prompt"] = prompt
+            columns["item" if has_ids else "prompt"] = item
+        if item is not None and has_ids:
+            prompt = given.get("prompt") or self.find_prompt(item, {text, item, *agents, *agent_columns})
+            if prompt:
+                columns["prompt"] = prompt
+
         for role in ("group", "empty", "repeat"):
-            taken = (*agents, item, *told.values())
-            free = (name for name in table.names if role_of_name(name) == role and name not in taken)
-            if role in told:
-                columns[role] = told[role]
-            elif (column := next(free, None)) is not None and (role != "group" or self.is_of_agents(agents, column)):
+            used = (*agents, item, *given.values())
+            column = next((name for name in table.names if infer_role(name) == role and name not in used), None)
+            if role in given:
+                columns[role] = given[role]
+            elif column is not None and (role != "group" or self.is_constant_per_agent(agents, column)):
                 columns[role] = column
-        used = {*columns.values(), *agents, *wide}
-        return Roles(columns, agents, wide, not is_id, tuple(name for name in table.names if name not in used))
 
-    def item_column(self, agents: tuple[str, ...], items: Sequence[str]) -> str | None:
+        all_used = {*columns.values(), *agents, *agent_columns}
+        unused = tuple(name for name in table.names if name not in all_used)
+        return Roles(columns, agents, agent_columns, not has_ids, unused)
+
+    def has_item_name(self, column: str) -> bool:
+        """Return whether the user named a column for items, or its name proposes items."""
+        return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
+
+    def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
+        """Return the column by which agents share most cells; without agents, the first that is almost unique."""
         table = self.table
-        free = [name for name in items if name not in agents]
+        candidates = [name for name in candidates if name not in agents]
         if agents:
-            scores = [table.n_lined_up(agents, name) for name in free]
-            if (most := max(scores, default=0)) > 0:
-                item, *others = (name for name, score in zip(free, scores, strict=True) if score == most)
-                prompts = [name for name in others if role_of_name(name) == "prompt" and table[name].is_text]
-                return next((name for name in prompts if self.restarts(item, name)), item)
-        n_distinct = [len(table[name].distinct) for name in free]
-        return next((name for name, n in zip(free, n_distinct, strict=True) if n >= 0.9 * max(n_distinct)), None)
+            scores = [table.count_shared_cells(agents, name) for name in candidates]
+            if (max_score := max(scores, default=0)) > 0:
+                item, *others = (name for name, score in zip(candidates, scores, strict=True) if score == max_score)
+                prompts = [name for name in others if infer_role(name) == "prompt" and table[name].is_text]
+                return next((name for name in prompts if self.has_restarting_ids(item, name)), item)
 
-    def restarts(self, item: str, prompt: str) -> bool:
-        """Return whether ids number the rows of each agent, so that one id has several prompts, and no prompt has one id."""
+        n_distinct = {name: len(table[name].distinct) for name in candidates}
+        return next((name for name, n in n_distinct.items() if n >= 0.9 * max(n_distinct.values())), None)
+
+    def has_restarting_ids(self, item: str, prompt: str) -> bool:
+        """Return whether ids number the rows of each agent: some id has several prompts, and some prompt several ids."""
         ids, prompts = self.table[item].keys, self.table[prompt].keys
         n_pairs = len(set(zip(ids, prompts, strict=True)))
-        return role_of_name(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
+        return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
-    def prompt_of(self, item: str, used: set[str | None]) -> str | None:
-        """Return the first column of several prompts, preferably with one per item, as no agent's own template has."""
-        ids = self.table[item].keys
+    def find_prompt(self, item: str, used: set[str | None]) -> str | None:
+        """Return a column of prompts, preferably the first with one prompt per item."""
+        table = self.table
+        ids = table[item].keys
 
-        def is_shared(name: str) -> bool:
-            return len(set(zip(ids, self.table[name].keys, strict=True))) == len(set(ids))
+        def is_one_per_item(name: str) -> bool:
+            return len(set(zip(ids, table[name].keys, strict=True))) == len(set(ids))
 
-        named = [name for name in self.prompts if name not in used and self.table[name].is_text]
-        varied = [name for name in named if len(set(self.table[name].keys)) > 1]
-        unnamed = [name for name in self.unnamed if name not in used and self.table[name].is_prose]
-        unnamed = [name for name in unnamed if len(self.table[name].distinct) > len(set(ids)) / 2 and is_shared(name)]
-        return next(filter(is_shared, varied), next(iter(varied or unnamed), None))
+        by_name = [name for name in self.prompt_columns if name not in used and table[name].is_text]
+        varied = [name for name in by_name if len(set(table[name].keys)) > 1]
+        unnamed = [name for name in self.unnamed_columns if name not in used and table[name].is_prose]
+        unnamed = [name for name in unnamed if len(table[name].distinct) > len(set(ids)) / 2 and is_one_per_item(name)]
+        return next(filter(is_one_per_item, varied), next(iter(varied or unnamed), None))
 
-    def is_of_agents(self, agents: Sequence[str], column: str) -> bool:
+    def is_constant_per_agent(self, agents: tuple[str, ...], column: str) -> bool:
         """Return whether each agent has one value in a column."""
         if not agents:
             return False
-        pairs = set(zip(self.table.keys_of(agents), self.table[column].keys, strict=True))
+        pairs = set(zip(self.table.get_keys(agents), self.table[column].keys, strict=True))
         complete = {pair for pair in pairs if None not in pair}
         return len(complete) == len({agent for agent, _ in complete})

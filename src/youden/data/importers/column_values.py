@@ -1,4 +1,7 @@
-"""Describes the columns of a table by their values: texts, prose, ids, repeated values, and cells that line up."""
+"""Describe the columns of a table by their values: texts, ids, repeated values, shared items.
+
+Each property is computed once, when it is first needed, because most columns are ruled out by their names.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +10,34 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
-from youden.data.importers.column_names import ASKERS, SUBJECTS, role_of_name, words_of
+from youden.data.importers.column_names import ASKERS, SUBJECTS, infer_role, split_into_words
 from youden.types.pool import Json
 
 Row = Mapping[str, Json]
 FOLDER, FILE = "<folder>", "<file>"
-"""TableColumns with the folder and the file of each row."""
+"""Names of the columns that hold the folder and the file of each row."""
 FILE_NUMBER = "<repeat>"
-"""ColumnValues with the number of a repeat in the name of each row's file or folder."""
-_TOGETHER = " + "
-SHORT = 100
-"""Most characters of an id or a name."""
+"""Name of the column that holds the number of a repeat in the name of each row's file or folder."""
+_SEPARATOR = " + "
+"""Separator of the names of columns that are used as one."""
+MAX_ID_LENGTH = 100
+"""Maximum number of characters of an id or a name."""
 _NUMERIC = re.compile(r"[-+\d.,:/%$€£¥ TZ()]+|true|false", re.IGNORECASE)
 _CONTACT = re.compile(r"\S+@\S+\.\w+|https?://\S+|[0-9a-f]{8}-[0-9a-f-]{20,}", re.IGNORECASE)
 """E-mail addresses, URLs and UUIDs."""
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
-_ASKS = re.compile(r"[?？]\W*$|^¿")
+_QUESTION = re.compile(r"[?？]\W*$|^¿")
 
 
 class ColumnValues:
-    """The values of one column, extracted once.
+    """The values of one column.
 
     Attributes
     ----------
     values : list
         One value per row.
     keys : list of (str or None)
-        The same as text, with runs of spaces as one; None if missing.
+        The values as texts, with each run of white space replaced by one space; None if missing.
     """
 
     def __init__(self, values: list[Json]) -> None:
@@ -42,71 +46,78 @@ class ColumnValues:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The values that are texts, or lists of texts, without runs of spaces."""
-        return [
-            key
-            for value, key in zip(self.values, self.keys, strict=True)
-            if key and (isinstance(value, str) or _are_texts(value))
-        ]
+        """Keys of the values that are texts, or lists of texts, and not empty."""
+        pairs = zip(self.values, self.keys, strict=True)
+        return [key for value, key in pairs if key and (isinstance(value, str) or _are_texts(value))]
 
     @cached_property
     def distinct(self) -> set[str]:
+        """Distinct keys that are not empty."""
         return {key for key in self.keys if key}
 
     @cached_property
     def mean_length(self) -> float:
-        """Mean length of the texts; 0 for a column of numbers or times."""
+        """Mean number of characters of the texts; 0 for a column of numbers or times."""
         if all(map(_NUMERIC.fullmatch, self.texts)):
             return 0.0
         return sum(map(len, self.texts)) / len(self.texts)
 
     @property
     def is_text(self) -> bool:
+        """Whether the column holds texts other than numbers and times."""
         return self.mean_length > 0
 
     @cached_property
     def mean_words(self) -> float:
-        """Mean number of words; two characters of Chinese or Japanese count as one."""
+        """Mean number of words; two characters of Chinese or Japanese count as one word."""
         n_words = (len(text.split()) + len(_CJK.findall(text)) / 2 for text in self.texts)
         return sum(n_words) / len(self.texts) if self.is_text else 0.0
 
     @cached_property
     def is_prose(self) -> bool:
-        """Whether most texts have several words, as no id, path or time has."""
-        several = sum(" " in text or len(_CJK.findall(text)) > 9 for text in self.texts)
-        return self.is_text and several > len(self.texts) / 2
+        """Whether most texts have several words, unlike ids, paths and times."""
+        n_with_words = sum(" " in text or len(_CJK.findall(text)) > 9 for text in self.texts)
+        return self.is_text and n_with_words > len(self.texts) / 2
 
     @property
-    def repeats(self) -> bool:
-        """Whether few values fill the column, as names and categories do."""
+    def is_repetitive(self) -> bool:
+        """Whether there are at least two rows per distinct value, as for names and categories."""
         return len(self.distinct) <= len(self.values) / 2
 
     @cached_property
     def is_contact(self) -> bool:
-        """Whether the values are e-mail addresses, URLs or UUIDs."""
+        """Whether most texts are e-mail addresses, URLs or UUIDs."""
         return sum(bool(_CONTACT.fullmatch(text)) for text in self.texts) > len(self.texts) / 2
 
     @cached_property
-    def share_asking(self) -> float:
-        """Share of texts that are questions."""
-        return sum(bool(_ASKS.search(text)) for text in self.texts) / max(1, len(self.texts))
+    def question_fraction(self) -> float:
+        """Fraction of texts that are questions, in [0, 1]."""
+        return sum(bool(_QUESTION.search(text)) for text in self.texts) / max(1, len(self.texts))
 
     @property
     def can_be_id(self) -> bool:
-        """Whether the values may name items: texts, whole numbers, or lists of texts."""
+        """Whether the values may identify items: texts, whole numbers, or lists of texts."""
         values = [value for value in self.values if value is not None]
         is_fraction = (isinstance(value, float) and not value.is_integer() for value in values)
         return not any(isinstance(value, bool | dict) for value in values) and not any(is_fraction)
 
     @property
     def is_long(self) -> bool:
-        """Whether the values are texts rather than ids."""
+        """Whether a value has several lines or is longer than an id."""
         texts = [value for value in self.values if isinstance(value, str)]
-        return any(len(text) > SHORT or len(text.strip().splitlines()) > 1 for text in texts)
+        return any(len(text) > MAX_ID_LENGTH or len(text.strip().splitlines()) > 1 for text in texts)
 
 
 class TableColumns(dict[str, ColumnValues]):
-    """The columns of a table by name; several names joined by " + " are one column."""
+    """Columns of a table by name, where "a + b" is a combined column.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    names : list of str
+        Names of the columns with at least one value, in order.
+    """
 
     def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__()
@@ -119,51 +130,64 @@ class TableColumns(dict[str, ColumnValues]):
         ]
 
     def __missing__(self, name: str) -> ColumnValues:
-        column = self[name] = ColumnValues([value(row, name) for row in self._rows])
+        column = self[name] = ColumnValues([get_value(row, name) for row in self._rows])
         return column
 
-    def keys_of(self, names: Sequence[str]) -> list[str | None]:
-        """Return one key per row, of several columns together; None if a part is missing."""
+    def get_keys(self, names: Sequence[str]) -> list[str | None]:
+        """Return one key per row that combines several columns; None if a value is missing."""
         if len(names) == 1:
             return self[names[0]].keys
-        parts = [self[name].keys for name in names]
-        together = zip(*parts, strict=True) if parts else [()] * self.n_rows
-        return [None if None in row else " / ".join(map(str, row)) for row in together]
+        columns = [self[name].keys for name in names]
+        rows = zip(*columns, strict=True) if columns else [()] * self.n_rows
+        return [None if None in row else " / ".join(map(str, row)) for row in rows]
 
-    def n_lined_up(self, agents: Sequence[str], item: str) -> int:
-        """Return the number of cells of items to which two agents or more responded."""
-        having: dict[str, set[str]] = {}
-        for agent, one in zip(self.keys_of(agents), self[item].keys, strict=True):
-            if agent and one:
-                having.setdefault(one, set()).add(agent)
-        n_cells = sum(len(names) for names in having.values() if len(names) > 1)
-        names_group = role_of_name(item) is None or (SUBJECTS | ASKERS) & words_of(item)
-        is_category = n_cells < self.n_rows and (len(having) == 1 or (names_group and n_cells < self.n_rows / 2))
+    def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
+        """Count the (agent, item) pairs of items to which at least two agents responded.
+
+        A column that holds a category rather than items counts as 0.
+
+        agents : names of the columns that together name an agent
+        item : name of the column that may name items
+        """
+        agents_by_item: dict[str, set[str]] = {}
+        for agent_key, item_key in zip(self.get_keys(agents), self[item].keys, strict=True):
+            if agent_key and item_key:
+                agents_by_item.setdefault(item_key, set()).add(agent_key)
+        n_cells = sum(len(names) for names in agents_by_item.values() if len(names) > 1)
+
+        may_be_group = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
+        has_one_value = len(agents_by_item) == 1
+        is_category = n_cells < self.n_rows and (has_one_value or (may_be_group and n_cells < self.n_rows / 2))
         return 0 if is_category else n_cells
 
 
 def _are_texts(value: Json) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) or _are_texts(one) for one in value)
+    return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
 
 
-def joined(columns: Sequence[str]) -> str:
-    """Name columns that are taken together as one, as `value` reads them."""
-    return _TOGETHER.join(columns)
+def join_names(columns: Sequence[str]) -> str:
+    """Return the name of the combined column of several columns, which `get_value` resolves."""
+    return _SEPARATOR.join(columns)
 
 
-def value(row: Row, column: str) -> Json:
-    """Return the value of a column; of columns that are taken together, all their values."""
-    if column in row or _TOGETHER not in column:
+def get_value(row: Row, column: str) -> Json:
+    """Return the value of a column, or the joined values of a combined column; None if a value is missing."""
+    if column in row or _SEPARATOR not in column:
         return row.get(column)
-    values = [row.get(name) for name in column.split(_TOGETHER)]
+    values = [row.get(name) for name in column.split(_SEPARATOR)]
     return None if None in values else " / ".join(map(str, values))
 
 
-def mean_overlap(one: ColumnValues, other: ColumnValues) -> float:
-    """Return the mean share of words that two texts of a row have in common."""
-    shares = []
-    for first, second in zip(one.keys[:200], other.keys[:200], strict=True):
-        words, others = ({*(_CJK.findall(text) or text.casefold().split())} for text in (first or "", second or ""))
-        if words and others:
-            shares.append(len(words & others) / len(words | others))
-    return sum(shares) / max(1, len(shares))
+def mean_overlap(a: ColumnValues, b: ColumnValues) -> float:
+    """Return the mean Jaccard similarity of the words of two columns in a row, over at most 200 rows."""
+    similarities = []
+    for text_a, text_b in zip(a.keys[:200], b.keys[:200], strict=True):
+        words_a, words_b = _split_words(text_a or ""), _split_words(text_b or "")
+        if words_a and words_b:
+            similarities.append(len(words_a & words_b) / len(words_a | words_b))
+    return sum(similarities) / max(1, len(similarities))
+
+
+def _split_words(text: str) -> set[str]:
+    """Return the Chinese or Japanese characters of a text; if there are none, its words."""
+    return {*(_CJK.findall(text) or text.casefold().split())}

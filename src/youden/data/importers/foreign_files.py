@@ -1,4 +1,7 @@
-"""Opens other people's files (which ones, in which encoding, as JSON) and tells agents apart by where their files lie."""
+"""Find, decode and parse the files of other tools, and derive unique names from their paths.
+
+Every error starts with the location of the problem: the file and, if known, its line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, replace_nonfinite, replace_surrogates
 from youden.text.json_text import parse_json as parse_tolerantly
-from youden.text.regular_files import read_regular, special_kind
+from youden.text.regular_files import find_special_kind, read_regular
 from youden.text.replacements import Replacements
 from youden.types.pool import Json
 
@@ -27,61 +30,111 @@ _MARKS = (
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def wrong(place: Path | str, problem: str, *, slug: str) -> ImportFormatError:
-    """The error that names the place first."""
-    return ImportFormatError(f"{place}: {problem}", slug=slug)
+def import_error(location: Path | str, problem: str, *, slug: str) -> ImportFormatError:
+    """Make an error whose message starts with the location of the problem.
 
+    Parameters
+    ----------
+    location : Path or str
+        File, or file and line.
+    problem : str
+        What is wrong and the remedy, as sentences.
+    slug : str
+        Stable name of the error.
 
-def files_of(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
-    """The files given, and those in folders given (at any depth) whose names fit a pattern, by path.
-
-    Raises: ImportFormatError [import-not-found], [import-empty] where there are none.
+    Returns
+    -------
+    ImportFormatError
     """
-    found: dict[Path, None] = {}
+    return ImportFormatError(f"{location}: {problem}", slug=slug)
+
+
+def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
+    """List files, and the files in folders whose names match a pattern.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files, which are returned whatever their names are, and folders, which are searched at any depth.
+    patterns : sequence of str
+        Glob patterns of names of files in folders.
+    what : str
+        Expected kind of file, for error messages.
+
+    Returns
+    -------
+    list of Path
+        Each file once, in the order of `paths`; files of one folder are sorted by path.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has no matching file.
+    """
+    files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
-            inside = sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
-            if not inside:
-                raise wrong(
+            matches = sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
+            if not matches:
+                raise import_error(
                     path,
-                    f"no file in this folder fits {', '.join(patterns)}. Give {what}, or a folder that holds some.",
+                    f"this folder has no file that matches {', '.join(patterns)}. Pass {what}, or a folder that contains one.",
                     slug="import-empty",
                 )
-            found.update(dict.fromkeys(inside))
+            files.update(dict.fromkeys(matches))
         elif path.is_file():
-            found[path] = None
+            files[path] = None
         else:
-            problem = f"it is {kind}, not a file" if (kind := special_kind(path)) else "there is no such file or folder"
-            raise wrong(path, f"{problem}. Give {what}.", slug="import-not-found")
-    return list(found)
+            problem = (
+                f"it is {kind}, not a file" if (kind := find_special_kind(path)) else "there is no such file or folder"
+            )
+            raise import_error(path, f"{problem}. Pass {what}.", slug="import-not-found")
+    return list(files)
 
 
 def read_text(path: Path, replaced: Replacements | None = None) -> str:
-    """The file's text, in the encoding its byte order mark names, else UTF-8.
+    """Read the text of a file.
 
-    Unpaired surrogates that were written as bytes are replaced by U+FFFD and counted in `replaced`.
+    The encoding is that of the byte order mark, or UTF-8 if there is none.
 
-    Raises: ImportFormatError [import-encoding] with line and byte, [import-not-found].
+    Parameters
+    ----------
+    path : Path
+    replaced : Replacements, optional
+        Counts the unpaired surrogates that were encoded as bytes; U+FFFD replaces them.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ImportFormatError
+        [import-encoding] with line and byte if the file cannot be decoded; [import-not-found] if it cannot be read.
     """
     try:
         raw = read_regular(path)
     except OSError as error:
-        raise wrong(path, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found") from error
+        raise import_error(
+            path, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found"
+        ) from error
+
     encoding = "utf-8"
-    for mark, named in _MARKS:
+    for mark, encoding_of_mark in _MARKS:
         if raw.startswith(mark):
-            raw, encoding = raw.removeprefix(mark), named
+            raw, encoding = raw.removeprefix(mark), encoding_of_mark
             break
+
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
         with suppress(UnicodeDecodeError):
             text = raw.decode(encoding, "surrogatepass")
             if replaced is not None:
-                replaced.add(n_texts=len(_SURROGATE.findall(text)), place=path)
+                replaced.add(n_texts=len(_SURROGATE.findall(text)), location=path)
             return replace_surrogates(text)
         line = raw[: error.start].count(b"\n") + 1
-        raise wrong(
+        raise import_error(
             f"{path}, line {line}",
             f"byte 0x{raw[error.start]:02x} is not {encoding.upper()}. Save the file as UTF-8.",
             slug="import-encoding",
@@ -89,86 +142,166 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
 
 
 def read_json(path: Path, replaced: Replacements | None = None) -> Json:
-    """Read the one JSON value of a file, as `parse_json` does. Raises: ImportFormatError [import-json]."""
+    """Read a file that holds one JSON value.
+
+    NaN and infinities become None, and unpaired surrogates U+FFFD; both are counted in `replaced`.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json] if the file is not JSON or nested too deeply; [import-encoding] or [import-not-found] if it cannot be read.
+    """
     return parse_json(read_text(path, replaced), path, replaced)
 
 
 def parse_json(
     text: str | bytes,
-    place: Path | str,
+    location: Path | str,
     replaced: Replacements | None = None,
     *,
-    remedy: str = "Give the file as the tool wrote it",
+    remedy: str = "Pass the file as the tool wrote it",
 ) -> Json:
-    """Parse `text` as JSON; NaN and infinities are None, and unpaired surrogates U+FFFD, counted in `replaced`.
+    """Parse a text as JSON.
 
-    Raises: ImportFormatError [import-json] with line and column, also if it is nested too deeply; [import-encoding] for bytes
-        that are not UTF-8.
+    Parameters
+    ----------
+    text : str or bytes
+        One JSON value; bytes are decoded as UTF-8.
+    location : Path or str
+        Location of the text, for error messages.
+    replaced : Replacements, optional
+        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
+    remedy : str, optional
+        Sentence without a full stop that ends each error message.
+
+    Returns
+    -------
+    Json
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json] with line and column if the text is not JSON, or if its lists and objects are nested too deeply;
+        [import-encoding] if the bytes are not UTF-8.
     """
     try:
         decoded = text if isinstance(text, str) else text.decode()
     except UnicodeDecodeError as error:
-        problem = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8. {remedy}."
-        raise wrong(place, problem, slug="import-encoding") from error
+        raise import_error(
+            location,
+            f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8. {remedy}.",
+            slug="import-encoding",
+        ) from error
+
     try:
         parsed = parse_tolerantly(decoded)
     except JSONDecodeError as error:
         position = f"column {error.colno}" if "\n" not in decoded else f"line {error.lineno}, column {error.colno}"
-        raise wrong(place, f"it is no JSON ({error.msg}, {position}). {remedy}.", slug="import-json") from error
-    if decoded.count("[") + decoded.count("{") > MAX_DEPTH and is_nested_deeper(parsed.value, MAX_DEPTH):
-        problem = f"its lists and objects are nested more than {MAX_DEPTH} deep. {remedy}."
-        raise wrong(place, problem, slug="import-json")
+        raise import_error(
+            location, f"it is not JSON ({error.msg}, {position}). {remedy}.", slug="import-json"
+        ) from error
+
+    # Counting brackets is cheap, and rules out deep nesting for almost every text.
+    n_brackets = decoded.count("[") + decoded.count("{")
+    if n_brackets > MAX_DEPTH and is_nested_deeper(parsed.value, MAX_DEPTH):
+        raise import_error(
+            location, f"its lists and objects are nested more than {MAX_DEPTH} deep. {remedy}.", slug="import-json"
+        )
+
     if replaced is not None:
-        replaced.add(n_nonfinite=parsed.n_nonfinite, n_texts=parsed.n_replaced_texts, place=place)
+        replaced.add(n_nonfinite=parsed.n_nonfinite, n_texts=parsed.n_replaced_texts, location=location)
     value: Json = replace_nonfinite(parsed.value) if parsed.n_nonfinite else parsed.value
     return value
 
 
 def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield (place, object) of each line that is not blank, as `parse_json` reads it. Raises: ImportFormatError [import-json]."""
+    """Read the objects in a JSON Lines file, with their locations.
+
+    Parameters
+    ----------
+    path : Path
+    replaced : Replacements, optional
+        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
+
+    Yields
+    ------
+    location : str
+        File and line number, for error messages.
+    row : dict
+        Object of a line that is not blank.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json] or [import-format] if a line is not a JSON object; [import-encoding] or [import-not-found] if the file
+        cannot be read.
+    """
     yield from parse_lines(read_text(path, replaced), path, replaced)
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield what `read_lines` does, from the text of the file at `path`."""
+    """Yield the location and the object of each line of `text` that is not blank; `path` is the file."""
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.isspace():
-            place = f"{path}, line {number}"
-            yield place, as_object(parse_json(line, place, replaced, remedy="Write one object per line"), place)
+            location = f"{path}, line {number}"
+            value = parse_json(line, location, replaced, remedy="Write one object per line")
+            yield location, require_object(value, location)
 
 
-def error_said(error: Json) -> str:
-    """What a tool says of a failure, to stand behind its place: the first line, in short; empty where it says nothing.
+MAX_ERROR_LENGTH = 160
+"""Maximum number of characters quoted from the error message of another tool."""
 
-    >>> error_said({"message": "429: slow down\\n…"}), error_said(None)
+
+def format_tool_error(error: Json) -> str:
+    """Format the first line of the error message of another tool, to append it to a location.
+
+    >>> format_tool_error({"message": "429: slow down\\n…"}), format_tool_error(None)
     (': 429: slow down', '')
     """
-    said = inner(error, "message") or inner(error, "error") or error
-    first = next((line.strip() for line in said.splitlines() if line.strip()), "") if isinstance(said, str) else ""
-    return f": {first[:MOST_SAID]}{'…' * (len(first) > MOST_SAID)}" if first else ""
+    message = get_nested(error, "message") or get_nested(error, "error") or error
+    lines = message.splitlines() if isinstance(message, str) else []
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if not first:
+        return ""
+
+    ellipsis = "…" if len(first) > MAX_ERROR_LENGTH else ""
+    return f": {first[:MAX_ERROR_LENGTH]}{ellipsis}"
 
 
-MOST_SAID = 160
+def require_object(value: Json, location: Path | str) -> dict[str, Json]:
+    """Return a JSON value that must be an object.
 
-
-def as_object(value: Json, place: Path | str) -> dict[str, Json]:
-    """`value`, if it is an object. Raises: ImportFormatError [import-format]."""
+    Raises
+    ------
+    ImportFormatError
+        [import-format] if it is not an object.
+    """
     if not isinstance(value, dict):
-        raise wrong(
-            place, f"it is {shown(value)}, no object. Give the file as the tool wrote it.", slug="import-format"
+        raise import_error(
+            location,
+            f"it is not an object: got {shown(value)}. Pass the file as the tool wrote it.",
+            slug="import-format",
         )
     return value
 
 
-def as_list(value: Json, place: Path | str) -> list[Json]:
-    """`value`, if it is a list. Raises: ImportFormatError [import-format]."""
+def require_list(value: Json, location: Path | str) -> list[Json]:
+    """Return a JSON value that must be a list.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format] if it is not a list.
+    """
     if not isinstance(value, list):
-        raise wrong(place, f"it is {shown(value)}, no list. Give the file as the tool wrote it.", slug="import-format")
+        raise import_error(
+            location, f"it is not a list: got {shown(value)}. Pass the file as the tool wrote it.", slug="import-format"
+        )
     return value
 
 
-def inner(value: Json, *keys: str | int) -> Json:
-    """The value at a path of keys and positions; None where the path ends early."""
+def get_nested(value: Json, *keys: str | int) -> Json:
+    """Return the value at a path of keys and list positions, or None if the path does not exist."""
     for key in keys:
         if isinstance(key, str) and isinstance(value, dict):
             value = value.get(key)
@@ -179,62 +312,73 @@ def inner(value: Json, *keys: str | int) -> Json:
     return value
 
 
-def suffixes(paths: Sequence[Path]) -> list[str]:
-    """For each path the shortest end that no other path has, without the part in which all end alike.
+def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest suffix of each path that no other path has, without the suffix that all paths share.
 
-    >>> suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
+    >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']
-    >>> suffixes([Path("runs/one"), Path("runs/two"), Path("runs/two")])
+    >>> find_unique_suffixes([Path("runs/one"), Path("runs/two"), Path("runs/two")])
     ['one', 'two', 'two']
     """
     parts = [path.resolve().parts for path in paths]
-    end = 0
+    n_shared = 0
     if len(set(parts)) > 1:
-        while end < min(map(len, parts)) - 2 and len({part[-end - 1] for part in parts}) == 1:
-            end += 1
-    kept = [part[: len(part) - end] for part in parts]
-    sharing: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for part in kept:
-        for depth in range(1, len(part) + 1):
-            sharing.setdefault(part[-depth:], set()).add(part)
-    lengths = [next(depth for depth in range(1, len(part) + 1) if len(sharing[part[-depth:]]) == 1) for part in kept]
-    return ["/".join(part[-depth:]) for part, depth in zip(kept, lengths, strict=True)]
+        max_shared = min(map(len, parts)) - 2
+        while n_shared < max_shared and len({part[-n_shared - 1] for part in parts}) == 1:
+            n_shared += 1
+    trimmed = [part[: len(part) - n_shared] for part in parts]
+
+    paths_by_suffix: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for part in trimmed:
+        for length in range(1, len(part) + 1):
+            paths_by_suffix.setdefault(part[-length:], set()).add(part)
+
+    suffixes = []
+    for part in trimmed:
+        length = next(n for n in range(1, len(part) + 1) if len(paths_by_suffix[part[-n:]]) == 1)
+        suffixes.append("/".join(part[-length:]))
+    return suffixes
 
 
-def apart(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """What has to stand behind each name: the end of its path, or nothing where one path has that name.
+def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Return a unique suffix of the path for each duplicate name, and an empty string for the others.
 
-    >>> apart(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
+    >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']
     """
-    behind = [""] * len(names)
-    places: dict[str, list[int]] = {}
-    for at, name in enumerate(names):
-        places.setdefault(name, []).append(at)
-    for alike in places.values():
-        ends = suffixes([paths[at] for at in alike])
-        if len(set(ends)) > 1:
-            for at, end in zip(alike, ends, strict=True):
-                behind[at] = end
-    return behind
+    result = [""] * len(names)
+    positions_by_name: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        positions_by_name.setdefault(name, []).append(position)
+
+    for positions in positions_by_name.values():
+        suffixes = find_unique_suffixes([paths[position] for position in positions])
+        if len(set(suffixes)) > 1:
+            for position, suffix in zip(positions, suffixes, strict=True):
+                result[position] = suffix
+    return result
 
 
-def distinct(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """A name for each path: as given where no two are alike, else with the end of the path.
+def disambiguate_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Append a suffix of the path, in parentheses, to each name that several paths have.
 
-    >>> distinct(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
+    >>> disambiguate_names(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['m (a)', 'm (b)', 'n']
     """
-    return [f"{name} ({end})" if end else name for name, end in zip(names, apart(names, paths), strict=True)]
+    suffixes = find_disambiguating_suffixes(names, paths)
+    return [f"{name} ({suffix})" if suffix else name for name, suffix in zip(names, suffixes, strict=True)]
 
 
-def spelled_alike(names: Iterable[str]) -> list[list[str]]:
-    """Groups of names that differ by spaces, case or the way an accent is written, and by nothing else.
+def group_spelling_variants(names: Iterable[str]) -> list[list[str]]:
+    """Group names that differ only by spaces, by case or by the Unicode encoding of their accents.
 
-    >>> spelled_alike(["GPT 4", "gpt4", "other"])
+    Names without a variant are left out.
+
+    >>> group_spelling_variants(["GPT 4", "gpt4", "other"])
     [['GPT 4', 'gpt4']]
     """
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault("".join(unicodedata.normalize("NFC", name).split()).casefold(), []).append(name)
+        without_spaces = "".join(unicodedata.normalize("NFC", name).split())
+        groups.setdefault(without_spaces.casefold(), []).append(name)
     return [group for group in groups.values() if len(group) > 1]

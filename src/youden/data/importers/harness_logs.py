@@ -1,5 +1,6 @@
-"""Imports logs of evaluation harnesses: Inspect, lm-evaluation-harness, HELM. Agents are models, items are samples;
-scores are left out.
+"""Import the logs of evaluation harnesses: Inspect, lm-evaluation-harness and HELM.
+
+Agents are models and items are samples. Scores are not imported, because a ranking needs none.
 """
 
 from __future__ import annotations
@@ -17,275 +18,336 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import pyarrow as pa
 
 from youden.data.importers.foreign_files import (
-    apart,
-    as_list,
-    as_object,
-    distinct,
-    error_said,
-    files_of,
-    inner,
+    disambiguate_names,
+    find_disambiguating_suffixes,
+    find_files,
+    format_tool_error,
+    get_nested,
+    import_error,
     parse_json,
     read_json,
     read_lines,
-    wrong,
+    require_list,
+    require_object,
 )
-from youden.data.importers.pool_joiner import ImportedPool, Joiner
-from youden.data.importers.transcripts import Text, as_text, call_of
-from youden.decompression import Unpacked, inflated
+from youden.data.importers.pool_joiner import ImportedPool, PoolBuilder
+from youden.data.importers.transcripts import Text, format_tool_call, to_text
+from youden.decompression import UnpackLimit, inflate
 from youden.errors import ImportFormatError
 from youden.text.replacements import Replacements
 from youden.types.pool import Json
 
 _ZSTANDARD = 93
 _HEADERS = ("header.json", "_journal/start.json")
-_BESIDE = {"eval-set.json", "logs.json"}
-"""What Inspect writes beside the logs of an eval set, about them."""
-_ATTACHED = "attachment://"
-"""How Inspect's logs name a long text that stands in the sample's attachments."""
-KEPT = "keep_response"
-"""The scorer of `youden.inspect` that keeps a response as its answer."""
+_SUMMARY_FILES = {"eval-set.json", "logs.json"}
+"""Files that Inspect writes into the folder of an eval set and that are not logs."""
+_ATTACHMENT = "attachment://"
+"""Prefix of a reference to a long text in the attachments of a sample."""
+SCORER_NAME = "keep_response"
+"""Name of the scorer of `youden.inspect` that stores a response as its answer."""
 
 
 @dataclass(frozen=True)
 class _Log:
+    """A log of Inspect; `read_samples` reads its samples."""
+
     path: Path
     header: dict[str, Json]
-    samples: Callable[[], Iterator[dict[str, Json]]]
+    read_samples: Callable[[], Iterator[dict[str, Json]]]
 
     @property
     def model(self) -> str:
-        return str(inner(self.header, "eval", "model") or self.path.stem)
+        return str(get_nested(self.header, "eval", "model") or self.path.stem)
 
     @property
     def task(self) -> str:
-        return str(inner(self.header, "eval", "task") or "")
+        return str(get_nested(self.header, "eval", "task") or "")
 
 
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
-    """One agent a log, named by its model (and its file, where two logs are of one model and task); items are sample ids.
+    """Import logs of Inspect.
 
-    A response is what the scorer `youden.inspect.keep_response` kept, else the sample's output. As a transcript it is all that
-    was said and done after the input: turns, calls of tools, their results.
+    Each log is an agent, and each sample an item. An agent has the name of its model; if two logs have the same model and task,
+    also that of its file. A log that did not succeed contributes the samples that it has. Epochs are repeats.
 
-    A log that did not succeed gives the samples that it has. Epochs are repeats.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Logs (.eval or .json), and folders of logs.
+    columns : mapping
+        Ignored.
+    text : {"answer", "transcript"}, default "answer"
+        Response of a sample: the answer that the scorer `youden.inspect.keep_response` stored, or else the output of the sample;
+        or everything after the input: messages, tool calls and their results.
 
-    Raises: ImportFormatError for a file that is no log, or in which no sample has an output.
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format] if a file is not a log; [import-empty] if no sample has an output.
     """
-    files = files_of(paths, ("*.eval", "*.json"), what="an Inspect log")
-    joiner = Joiner(paths[0].stem)
-    logs = [_read(path, joiner.replaced) for path in files if path in paths or path.name not in _BESIDE]
-    tasks = {log.task for log in logs}
-    names = distinct([f"{log.model}\0{log.task}" for log in logs], [log.path.with_suffix("") for log in logs])
+    files = find_files(paths, ("*.eval", "*.json"), what="an Inspect log")
+    builder = PoolBuilder(paths[0].stem)
+    logs = [_read_log(path, builder.replaced) for path in files if path in paths or path.name not in _SUMMARY_FILES]
+    has_several_tasks = len({log.task for log in logs}) > 1
+    names = disambiguate_names([f"{log.model}\0{log.task}" for log in logs], [log.path.with_suffix("") for log in logs])
     for log, name in zip(logs, names, strict=True):
         agent = name.replace(f"\0{log.task}", "")
         status = log.header.get("status", "unfinished")
         if status != "success":
-            joiner.note(f"{log.path}: the run ended with status '{status}'; the samples it has were taken.")
-        for number, sample in enumerate(log.samples(), 1):
-            place = f"{log.path}, sample {number}"
-            failed = sample.get("error") or inner(sample, "output", "error")
-            said = _response(sample) if text == "answer" else "\n".join(_done(sample)) or None
-            if said is None or (failed and not said):
-                joiner.leave_out(
-                    "the sample failed" if failed else "the sample has no output", f"{place}{error_said(failed)}"
-                )
+            builder.add_note(f"{log.path}: the run ended with status '{status}'; the samples that it has were imported")
+        for number, sample in enumerate(log.read_samples(), 1):
+            location = f"{log.path}, sample {number}"
+            error = sample.get("error") or get_nested(sample, "output", "error")
+            response = _get_response(sample) if text == "answer" else "\n".join(_format_steps(sample)) or None
+            if response is None or (error and not response):
+                reason = "the sample failed" if error else "the sample has no output"
+                builder.leave_out(reason, f"{location}{format_tool_error(error)}")
                 continue
+
             item = sample.get("id")
-            joiner.add(
-                agent,
-                f"{log.task}/{item}" if len(tasks) > 1 and item is not None else item,
-                said,
-                prompt=_prompt(sample.get("input")),
-                place=place,
-                repeat=sample.get("epoch"),
-            )
-    return joiner.pool()
+            if has_several_tasks and item is not None:
+                item = f"{log.task}/{item}"
+            prompt = _get_prompt(sample.get("input"))
+            builder.add(agent, item, response, prompt=prompt, location=location, repeat=sample.get("epoch"))
+    return builder.build()
 
 
-def _read(path: Path, replaced: Replacements) -> _Log:
+def _read_log(path: Path, replaced: Replacements) -> _Log:
     if path.suffix == ".json":
-        log = as_object(read_json(path, replaced), path)
+        log = require_object(read_json(path, replaced), path)
         if not isinstance(log.get("eval"), dict):
-            raise wrong(path, "it has no key 'eval', so it is no Inspect log.", slug="import-format")
-        samples = _objects(log.get("samples"), path)
+            raise import_error(
+                path, "it has no key 'eval', so it is not an Inspect log. Pass a log of Inspect.", slug="import-format"
+            )
+        samples = _require_objects(log.get("samples"), path)
         return _Log(path, log, lambda: iter(samples))
+
     try:
         with ZipFile(path) as archive:
             names = archive.namelist()
     except (BadZipFile, OSError) as error:
-        raise _no_archive(path, error) from error
+        raise _archive_error(path, error) from error
     header = next((name for name in _HEADERS if name in names), None)
     if header is None:
-        raise wrong(path, "it has neither header.json nor a journal, so it is no Inspect log.", slug="import-format")
-    members = [one for one in names if one.startswith("samples/") and one.endswith(".json")]
-    return _Log(path, next(_members(path, [header], replaced)), partial(_members, path, members, replaced))
+        raise import_error(
+            path,
+            "it has neither header.json nor a journal, so it is not an Inspect log. Pass a log of Inspect.",
+            slug="import-format",
+        )
+    sample_names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    return _Log(
+        path,
+        next(_read_members(path, [header], replaced)),
+        partial(_read_members, path, sample_names, replaced),
+    )
 
 
-def _members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
-    """The objects in the archive at `path`, one in memory at a time."""
-    count = Unpacked(path)
+def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
+    """Yield the objects in members of an archive, with one member in memory at a time."""
+    limit = UnpackLimit(path)
     try:
         with path.open("rb") as file, ZipFile(file) as archive:
             for name in names:
-                place = f"{path}/{name}"
-                yield as_object(parse_json(_member(file, archive.getinfo(name), count), place, replaced), place)
+                location = f"{path}/{name}"
+                content = _unpack_member(file, archive.getinfo(name), limit)
+                yield require_object(parse_json(content, location, replaced), location)
     except (BadZipFile, OSError, zlib.error, pa.ArrowException) as error:
-        raise _no_archive(path, error) from error
+        raise _archive_error(path, error) from error
 
 
-def _no_archive(path: Path, error: Exception) -> ImportFormatError:
-    said = f"it is no whole .eval archive ({error}). Copy it again, or give the .json log."
-    return wrong(path, said, slug="import-format")
+def _archive_error(path: Path, error: Exception) -> ImportFormatError:
+    return import_error(
+        path,
+        f"it is not a complete .eval archive ({error}). Copy it again, or pass the .json log.",
+        slug="import-format",
+    )
 
 
-def _member(file: BinaryIO, info: ZipInfo, count: Unpacked) -> bytes:
-    """The content of one member. Inspect compresses by Zstandard, which `zipfile` reads from Python 3.14 on only."""
+def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
+    """Return the content of a member of an archive; `limit` counts its bytes.
+
+    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on, so that the member is located here.
+    """
+    # The local header is 30 bytes long; its last two fields are the lengths of name and extra field, which follow it.
     file.seek(info.header_offset + 26)
-    skipped = file.read(4)
-    file.seek(int.from_bytes(skipped[:2], "little") + int.from_bytes(skipped[2:], "little"), 1)
+    lengths = file.read(4)
+    name_length = int.from_bytes(lengths[:2], "little")
+    extra_length = int.from_bytes(lengths[2:], "little")
+    file.seek(name_length + extra_length, 1)
     raw = file.read(info.compress_size)
+
     match info.compress_type:
         case method if method == ZIP_STORED:
-            count.add(len(raw))
+            limit.add(len(raw))
             return raw
         case method if method == ZIP_DEFLATED:
-            return inflated(raw, count)
+            return inflate(raw, limit)
         case method if method == _ZSTANDARD:
-            count.add(info.file_size)
-            whole: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
-            return whole
+            limit.add(info.file_size)
+            content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
+            return content
     raise BadZipFile(f"{info.filename} is compressed by method {info.compress_type}")
 
 
-def _objects(value: Json, path: Path) -> list[dict[str, Json]]:
-    return [as_object(sample, path) for sample in value] if isinstance(value, list) else []
+def _require_objects(value: Json, path: Path) -> list[dict[str, Json]]:
+    return [require_object(sample, path) for sample in value] if isinstance(value, list) else []
 
 
-def _response(sample: Mapping[str, Json]) -> str | None:
-    """What a scorer kept as the response, else the output."""
-    kept = inner(sample.get("scores"), KEPT, "answer")
-    return kept if isinstance(kept, str) else _text(inner(sample.get("output"), "choices", 0, "message", "content"))
+def _get_response(sample: Mapping[str, Json]) -> str | None:
+    """Return the response that the scorer stored, or else the output of the sample; None if there is neither."""
+    stored = get_nested(sample.get("scores"), SCORER_NAME, "answer")
+    if isinstance(stored, str):
+        return stored
+    return _get_text(get_nested(sample.get("output"), "choices", 0, "message", "content"))
 
 
-def _done(sample: Mapping[str, Json]) -> Iterator[str]:
-    """The sample's messages after its input, each on its line."""
-    given, kept = sample.get("input"), sample.get("attachments")
-    asked: list[Json] = given if isinstance(given, list) else [{"role": "user", "content": given}]
-    known = {_identity(message) for message in asked}
+def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
+    """Yield a line for each message and tool call after the input of a sample."""
+    input_, attachments = sample.get("input"), sample.get("attachments")
+    input_messages: list[Json] = input_ if isinstance(input_, list) else [{"role": "user", "content": input_}]
+    input_identities = {_get_identity(message) for message in input_messages}
     messages = sample.get("messages")
     for message in messages if isinstance(messages, list) else []:
-        role = inner(message, "role")
-        if role == "system" or inner(message, "source") == "input" or _identity(message) in known:
+        role = get_nested(message, "role")
+        is_input = get_nested(message, "source") == "input" or _get_identity(message) in input_identities
+        if role == "system" or is_input:
             continue
-        text = _text(inner(message, "content")) or ""
-        text = as_text(inner(kept, text.removeprefix(_ATTACHED)) or text) if text.startswith(_ATTACHED) else text
+
+        text = _get_text(get_nested(message, "content")) or ""
+        if text.startswith(_ATTACHMENT):
+            text = to_text(get_nested(attachments, text.removeprefix(_ATTACHMENT)) or text)
         if role == "tool":
-            failed = inner(message, "error", "message")
-            yield f"result: {text or as_text(failed or '')}"
+            error = get_nested(message, "error", "message")
+            yield f"result: {text or to_text(error or '')}"
         elif text:
             yield f"{role}: {text}"
-        calls = inner(message, "tool_calls")
-        for one in calls if isinstance(calls, list) else []:
-            yield call_of(inner(one, "function"), inner(one, "arguments"))
+
+        calls = get_nested(message, "tool_calls")
+        for call in calls if isinstance(calls, list) else []:
+            yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
 
 
-def _identity(message: Json) -> str:
-    """Return what identifies a message: its id, or without one its role and content."""
-    return as_text(inner(message, "id") or [inner(message, "role"), inner(message, "content")])
+def _get_identity(message: Json) -> str:
+    """Return the id of a message; without an id, its role and content."""
+    return to_text(get_nested(message, "id") or [get_nested(message, "role"), get_nested(message, "content")])
 
 
-def _text(content: Json) -> str | None:
-    """The text of a message: a string, or the text parts of a list."""
+def _get_text(content: Json) -> str | None:
+    """Return the text of a message, which is a string or a list of parts; None if it has none."""
     if isinstance(content, list):
-        parts = [inner(part, "text") for part in content if inner(part, "type") == "text"]
+        parts = [get_nested(part, "text") for part in content if get_nested(part, "type") == "text"]
         return "\n".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else None
 
 
-def _prompt(given: Json) -> str | None:
-    if isinstance(given, list):
-        said = (_text(inner(message, "content")) for message in given if inner(message, "role") == "user")
-        return "\n\n".join(filter(None, said)) or None
-    return given if isinstance(given, str) else None
+def _get_prompt(input_: Json) -> str | None:
+    """Return the texts of the user in the input of a sample."""
+    if isinstance(input_, list):
+        user_messages = [message for message in input_ if get_nested(message, "role") == "user"]
+        texts = (_get_text(get_nested(message, "content")) for message in user_messages)
+        return "\n\n".join(filter(None, texts)) or None
+    return input_ if isinstance(input_, str) else None
 
 
-_NAME = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)")
+_SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)")
 
 
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """One agent a model; items are `doc_id`, with the task before it if there are several.
+    """Import the samples of lm-evaluation-harness.
 
-    Where several folders are of one model each is an agent, named by the shortest end of its path that tells it apart. Where one
-    folder holds a task twice, each time is an agent. All raw responses of generation tasks are taken, several as repeats; tasks
-    by log-likelihood have none and are left out, counted.
+    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent; if a
+    folder holds a task twice, each time is an agent. If there are several tasks, item ids begin with the task. All raw
+    responses of generation tasks are imported, several responses as repeats. Tasks that compare log-likelihoods have no
+    responses and are left out.
 
-    Raises: ImportFormatError naming file and line.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files samples_*.jsonl, and folders of such files.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json], [import-format] if a line is not a JSON object; [import-empty] if no response is found.
     """
-    files = files_of(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
-    tasks = {_task(file) for file in files}
-    agents = _agents(files)
-    joiner = Joiner(paths[0].stem)
-    for file, agent in zip(files, agents, strict=True):
-        filters: dict[str, Json] = {}
-        for place, row in read_lines(file, joiner.replaced):
-            item = _item(row.get("doc_id"), _task(file) if len(tasks) > 1 else None)
-            if filters.setdefault(str(item), row.get("filter")) != row.get("filter"):
+    files = find_files(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
+    has_several_tasks = len({_parse_task(file) for file in files}) > 1
+    builder = PoolBuilder(paths[0].stem)
+    for file, agent in zip(files, _name_agents(files), strict=True):
+        task = _parse_task(file) if has_several_tasks else None
+        first_filters: dict[str, Json] = {}
+        for location, row in read_lines(file, builder.replaced):
+            item = _make_item_id(row.get("doc_id"), task)
+            # Each filter of a task repeats all rows, with the same raw responses.
+            if first_filters.setdefault(str(item), row.get("filter")) != row.get("filter"):
                 continue
-            said = inner(row, "resps", 0)
-            text = inner(said, 0) if isinstance(said, list) else said
-            if isinstance(text, list | int | float | bool):
-                joiner.leave_out("no text: the task is by log-likelihood", place)
+
+            responses = get_nested(row, "resps", 0)
+            first = get_nested(responses, 0) if isinstance(responses, list) else responses
+            if isinstance(first, list | int | float | bool):
+                builder.leave_out("no text: the task is by log-likelihood", location)
                 continue
-            prompt = _lm_eval_prompt(row.get("arguments"))
-            for repeat, one in enumerate(said if isinstance(said, list) else [said], 1):
-                joiner.add(agent, item, one, prompt=prompt, place=place, repeat=repeat)
-    return joiner.pool()
+            prompt = _get_lm_eval_prompt(row.get("arguments"))
+            for repeat, response in enumerate(responses if isinstance(responses, list) else [responses], 1):
+                builder.add(agent, item, response, prompt=prompt, location=location, repeat=repeat)
+    return builder.build()
 
 
-def _agents(files: Sequence[Path]) -> list[str]:
-    """Each file's agent: its model; its folder where the model has several; its time where the folder has a task twice."""
+def _name_agents(files: Sequence[Path]) -> list[str]:
+    """Name the agent of each file by its model; add folder and time if agents would have the same name."""
     folders = [file.parent for file in files]
-    models = [_model(file) for file in files]
-    seen = Counter((file.parent, _task(file)) for file in files)
-    rerun = {folder for (folder, _), n in seen.items() if n > 1}
+    models = [_find_model(file) for file in files]
+    n_files = Counter((file.parent, _parse_task(file)) for file in files)
+    rerun_folders = {folder for (folder, _), n in n_files.items() if n > 1}
     agents = []
-    for model, file, end in zip(models, files, apart(models, folders), strict=True):
-        behind = [said for said in (end, _time(file) if file.parent in rerun else "") if said]
-        agents.append(f"{model} ({', '.join(behind)})" if behind else model)
+    for model, file, suffix in zip(models, files, find_disambiguating_suffixes(models, folders), strict=True):
+        time = _parse_time(file) if file.parent in rerun_folders else ""
+        details = ", ".join(filter(None, (suffix, time)))
+        agents.append(f"{model} ({details})" if details else model)
     return agents
 
 
-def _task(file: Path) -> str:
-    found = _NAME.fullmatch(file.stem)
-    return found["task"] if found else file.stem.removeprefix("samples_")
+def _parse_task(file: Path) -> str:
+    match = _SAMPLES_FILE.fullmatch(file.stem)
+    return match["task"] if match else file.stem.removeprefix("samples_")
 
 
-def _time(file: Path) -> str:
-    found = _NAME.fullmatch(file.stem)
-    return found["time"] if found else file.stem
+def _parse_time(file: Path) -> str:
+    match = _SAMPLES_FILE.fullmatch(file.stem)
+    return match["time"] if match else file.stem
 
 
-def _model(samples: Path) -> str:
-    """The model by the results of the same time; without any by the latest results in the folder, then by the folder."""
-    beside = [
-        samples.with_name(f"results_{_time(samples)}.json"),
+def _find_model(samples: Path) -> str:
+    """Return the model in the results of the same time or the latest results; without any, the folder."""
+    candidates = [
+        samples.with_name(f"results_{_parse_time(samples)}.json"),
         *sorted(samples.parent.glob("results_*.json"), reverse=True),
     ]
-    for file in filter(Path.is_file, beside):
-        said = as_object(read_json(file), file)
-        for name in (said.get("model_name"), inner(said, "config", "model")):
+    for file in filter(Path.is_file, candidates):
+        results = require_object(read_json(file), file)
+        for name in (results.get("model_name"), get_nested(results, "config", "model")):
             if isinstance(name, str) and name.strip():
                 return name
     return samples.resolve().parent.name
 
 
-def _item(number: Json, task: str | None) -> Json:
+def _make_item_id(number: Json, task: str | None) -> Json:
     return number if task is None or number is None else f"{task}/{number}"
 
 
-def _lm_eval_prompt(arguments: Json) -> Json:
-    first = inner(arguments, "gen_args_0", "arg_0")
-    return first if first is not None else inner(arguments, 0, 0)
+def _get_lm_eval_prompt(arguments: Json) -> Json:
+    prompt = get_nested(arguments, "gen_args_0", "arg_0")
+    return prompt if prompt is not None else get_nested(arguments, 0, 0)
 
 
 STATE = "scenario_state.json"
@@ -293,49 +355,67 @@ _MODEL = re.compile(r"(?<=[:,])(model|model_deployment)=[^,]*,?")
 
 
 def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """One agent a model, named by its folder too where a model did one scenario several times; items are instance ids, with the
-    scenario before them if there are several.
+    """Import the scenario states of HELM.
 
-    Several completions or trials are repeats. Requests that only score a given answer are left out. A perturbed instance is an
-    item of its own.
+    Each model is an agent, and each instance an item. If a model ran a scenario several times, each folder is an agent. If
+    there are several scenarios, item ids begin with the scenario. Several completions or trials are repeats. Requests that only
+    score a given answer are left out. A perturbed instance is a separate item.
 
-    Raises: ImportFormatError naming file and request.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files scenario_state.json, and folders of such files.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json], [import-format] if a file is not a scenario state; [import-empty] if no response is found.
     """
-    files = files_of(paths, (STATE,), what=f"a {STATE} of HELM")
-    joiner = Joiner(paths[0].stem)
-    states = [as_object(read_json(file, joiner.replaced), file) for file in files]
-    scenarios = [_scenario(file) for file in files]
-    runs = [f"{inner(state, 'adapter_spec', 'model')}\0{said}" for state, said in zip(states, scenarios, strict=True)]
-    names = distinct(runs, [file.parent for file in files])
+    files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
+    builder = PoolBuilder(paths[0].stem)
+    states = [require_object(read_json(file, builder.replaced), file) for file in files]
+    scenarios = [_parse_scenario(file) for file in files]
+    has_several_scenarios = len(set(scenarios)) > 1
+    models = [get_nested(state, "adapter_spec", "model") for state in states]
+    runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
+    names = disambiguate_names(runs, [file.parent for file in files])
     for file, state, scenario, name in zip(files, states, scenarios, names, strict=True):
         agent = name.replace(f"\0{scenario}", "")
-        for number, request in enumerate(as_list(state.get("request_states"), f"{file}, request_states"), 1):
-            place = f"{file}, request {number}"
-            completions = inner(request, "result", "completions")
-            text = inner(completions, 0, "text")
-            if inner(request, "reference_index") is not None:
-                joiner.leave_out("no text: the request scores a given answer", place)
+        requests = require_list(state.get("request_states"), f"{file}, request_states")
+        for number, request in enumerate(requests, 1):
+            location = f"{file}, request {number}"
+            completions = get_nested(request, "result", "completions")
+            if get_nested(request, "reference_index") is not None:
+                builder.leave_out("no text: the request scores a given answer", location)
                 continue
-            if text is None:
-                joiner.leave_out("the call failed", place)
+            if get_nested(completions, 0, "text") is None:
+                builder.leave_out("the call failed", location)
                 continue
-            item = _helm_item(request, scenario if len(set(scenarios)) > 1 else None)
-            prompt, trial = inner(request, "instance", "input", "text"), inner(request, "train_trial_index") or 0
-            for nth, completion in enumerate(as_list(completions, place)):
-                said = inner(completion, "text")
-                joiner.add(agent, item, said, prompt=prompt, place=place, repeat=f"{trial}.{nth}")
-    return joiner.pool()
+
+            item = _make_helm_item_id(request, scenario if has_several_scenarios else None)
+            prompt = get_nested(request, "instance", "input", "text")
+            trial = get_nested(request, "train_trial_index") or 0
+            for nth, completion in enumerate(require_list(completions, location)):
+                text = get_nested(completion, "text")
+                builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{nth}")
+    return builder.build()
 
 
-def _scenario(file: Path) -> str:
-    """The run's name without its model, such as `mmlu:subject=law`."""
+def _parse_scenario(file: Path) -> str:
+    """Return the name of the run without its model, such as `mmlu:subject=law`."""
     return _MODEL.sub("", file.resolve().parent.name).rstrip(":,")
 
 
-def _helm_item(request: Json, scenario: str | None) -> str | None:
-    number = inner(request, "instance", "id")
-    if number is None:
+def _make_helm_item_id(request: Json, scenario: str | None) -> str | None:
+    instance_id = get_nested(request, "instance", "id")
+    if instance_id is None:
         return None
-    changed = inner(request, "instance", "perturbation", "name")
-    name = f"{number} ({changed})" if changed else str(number)
-    return name if scenario is None else f"{scenario}/{name}"
+    perturbation = get_nested(request, "instance", "perturbation", "name")
+    item_id = f"{instance_id} ({perturbation})" if perturbation else str(instance_id)
+    return item_id if scenario is None else f"{scenario}/{item_id}"

@@ -1,4 +1,7 @@
-"""Imports outputs of AlpacaEval, FastChat (MT-Bench, Arena-Hard) and promptfoo; annotations and judgements are left out."""
+"""Import the outputs of AlpacaEval, FastChat (MT-Bench, Arena-Hard) and promptfoo.
+
+Annotations and judgments are not imported, because a ranking needs only responses.
+"""
 
 from __future__ import annotations
 
@@ -10,151 +13,196 @@ from pathlib import Path
 import orjson
 
 from youden.data.importers.foreign_files import (
-    as_list,
-    as_object,
-    distinct,
-    error_said,
-    files_of,
-    inner,
+    disambiguate_names,
+    find_files,
+    find_unique_suffixes,
+    format_tool_error,
+    get_nested,
+    import_error,
     read_json,
     read_lines,
     read_text,
-    suffixes,
-    wrong,
+    require_list,
+    require_object,
 )
-from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
-from youden.data.importers.response_values import response_values
-from youden.data.importers.table_files import separated
+from youden.data.importers.pool_joiner import ImportedPool, PoolBuilder, PromptItemIds
+from youden.data.importers.response_values import extract_responses
+from youden.data.importers.table_files import read_separated
 from youden.text.replacements import Replacements
 from youden.types.pool import Json
 
 RESULTS = "results"
-"""The folder of AlpacaEval's leaderboard, which calls a model by its folder in there."""
+"""Folder of AlpacaEval's leaderboard, in which each model has a folder of its own."""
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Each file is a list of {instruction, output, generator}. Files are joined by instruction; items are numbered.
+    """Import outputs of AlpacaEval.
 
-    One file a folder in `results/`, or files of one generator each in several folders: agents are called by the folder, as the
-    leaderboard calls them, and the generator is an alias. Else they are called by the generator. An instruction that an agent has
-    twice is two items.
+    Each generator is an agent, and each instruction an item; items are numbered. If no two files are in one folder, a file in
+    `results/`, and a file of one generator among several files, is an agent with the name of the folder, as in the leaderboard;
+    its generator is an alias. If an agent has an instruction twice, these are two items.
 
-    Raises: ImportFormatError naming file and row.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files with a list of {instruction, output, generator}, and folders of files model_outputs*.json.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json], [import-format] if a file is not a list of objects; [import-empty] if no response is found.
     """
-    files = files_of(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
-    joiner, items = Joiner(paths[0].stem), ItemsByPrompt()
-    rows = {file: list(_rows(file, joiner.replaced)) for file in files}
-    generators = {file: {_generator(row) for _, row in listed} for file, listed in rows.items()}
-    names = _names(generators)
-    for file, listed in rows.items():
-        for place, row in listed:
-            instruction, generator = row.get("instruction"), _generator(row)
+    files = find_files(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
+    builder, items = PoolBuilder(paths[0].stem), PromptItemIds()
+    rows_by_file = {file: list(_read_rows(file, builder.replaced)) for file in files}
+    generators = {file: {_get_generator(row) for _, row in rows} for file, rows in rows_by_file.items()}
+    agents = _name_agents(generators)
+    for file, rows in rows_by_file.items():
+        for location, row in rows:
+            instruction, generator = row.get("instruction"), _get_generator(row)
             if not isinstance(instruction, str) or not instruction.strip():
-                joiner.leave_out("no instruction", place)
+                builder.leave_out("no instruction", location)
                 continue
-            agent = names.get(file) or generator or file.resolve().parent.name
+            agent = agents.get(file) or generator or file.resolve().parent.name
             if generator not in (None, agent) and len(generators[file]) == 1:
-                joiner.alias(agent, str(generator))
-            item = items.item(agent, instruction)
-            joiner.add(agent, item, row.get("output"), prompt=instruction, place=place)
-    return joiner.pool()
+                builder.set_alias(agent, str(generator))
+            item = items.get_id(agent, instruction)
+            builder.add(agent, item, row.get("output"), prompt=instruction, location=location)
+    return builder.build()
 
 
-def _rows(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    for number, value in enumerate(as_list(read_json(file, replaced), file), 1):
-        place = f"{file}, row {number}"
-        yield place, as_object(value, place)
+def _read_rows(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    for number, value in enumerate(require_list(read_json(file, replaced), file), 1):
+        location = f"{file}, row {number}"
+        yield location, require_object(value, location)
 
 
-def _generator(row: Mapping[str, Json]) -> str | None:
+def _get_generator(row: Mapping[str, Json]) -> str | None:
     return str(row["generator"]) if row.get("generator") else None
 
 
-def _names(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """The agent of each file that is one agent's; none where a file of several generators lies outside of `results/`."""
+def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+    """Return the agent of each file that belongs to one agent.
+
+    A file of several generators outside of `results/` is left out; its rows name their agents.
+    """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
     single = [file for file in files if len(generators[file]) == 1]
-    if len(set(folders)) < len(folders):
+    if len(set(folders)) < len(folders):  # several files in one folder
         names = [next(iter(generators[file])) or file.resolve().parent.name for file in single]
-        return dict(zip(single, distinct(names, [file.with_suffix("") for file in single]), strict=True))
+        return dict(zip(single, disambiguate_names(names, [file.with_suffix("") for file in single]), strict=True))
+
     return {
         file: name
-        for file, folder, name in zip(files, folders, suffixes(folders), strict=True)
+        for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True)
         if folder.parent.name == RESULTS or (file in single and len(files) > 1)
     }
 
 
 QUESTIONS = "question.jsonl"
-LEVELS_UP = 4
-"""How far above an answer its questions may lie: `model_answer/<model>/results.jsonl` has them two folders up."""
-NOT_ANSWERS = ("reference_answer", "model_judgment")
-"""Folders beside `model_answer`, which hold no agent's answers."""
+MAX_LEVELS_UP = 4
+"""Maximum number of folders between a file of answers and its questions; `model_answer/<model>/results.jsonl` has two."""
+OTHER_FOLDERS = ("reference_answer", "model_judgment")
+"""Folders next to `model_answer` that hold no answers of agents."""
 
 
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """One line an answer: {question_id, model_id, choices: [{turns}]}, or Arena-Hard's {uid, model, messages}.
+    """Import answers of FastChat or Arena-Hard.
 
-    The first turn is the item `<question>`, later ones `<question>#2`, … Several choices are repeats. Prompts come from each
-    `question.jsonl` among the files, and from the nearest in the folders above an answer. In a folder given, `reference_answer`
-    and `model_judgment` are not read. An answer without a model belongs to its file.
+    Each model is an agent, and the turns of a question are items. The id of the first turn is the question's; later turns have
+    the ids `<question>#2`, … Several choices are repeats. Prompts are read from the files `question.jsonl` among the paths, and
+    from the nearest one above each file of answers. An answer without a model belongs to an agent with the name of its file.
 
-    Raises: ImportFormatError naming file and line.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files with one answer per line, {question_id, model_id, choices: [{turns}]} or {uid, model, messages}, and folders of
+        such files, of which `reference_answer` and `model_judgment` are ignored.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json], [import-format] if a line is not a JSON object; [import-empty] if there are no answers.
     """
-    files = files_of(paths, ("*.jsonl",), what="a model_answer JSONL")
-    elsewhere = {
-        file for path in paths if path.is_dir() for name in NOT_ANSWERS for file in path.rglob(f"{name}/**/*.jsonl")
-    }
-    answers = [file for file in files if file.name != QUESTIONS and file not in elsewhere]
-    if not answers:
-        raise wrong(paths[0], "there are questions but no answers. Give a folder model_answer.", slug="import-empty")
-    above = filter(None, map(_nearest_questions, answers))
-    joiner = Joiner(paths[0].stem)
-    questions = sorted({*(file for file in files if file.name == QUESTIONS), *above})
-    prompts = _prompts(questions, joiner.replaced)
-    if elsewhere:
-        joiner.note(f"{len(elsewhere)} files of {' or '.join(NOT_ANSWERS)} were not read: they hold no agent's answers")
-    for file, name in zip(answers, suffixes([file.with_suffix("") for file in answers]), strict=True):
-        for place, row in read_lines(file, joiner.replaced):
+    files = find_files(paths, ("*.jsonl",), what="a model_answer JSONL")
+    folders = [path for path in paths if path.is_dir()]
+    ignored = {file for folder in folders for name in OTHER_FOLDERS for file in folder.rglob(f"{name}/**/*.jsonl")}
+    answer_files = [file for file in files if file.name != QUESTIONS and file not in ignored]
+    if not answer_files:
+        raise import_error(
+            paths[0], "the files hold questions but no answers. Pass a folder model_answer.", slug="import-empty"
+        )
+
+    builder = PoolBuilder(paths[0].stem)
+    question_files = {file for file in files if file.name == QUESTIONS}
+    question_files.update(filter(None, map(_find_nearest_questions, answer_files)))
+    prompts = _read_prompts(sorted(question_files), builder.replaced)
+    if ignored:
+        builder.add_note(
+            f"{len(ignored)} files of {' or '.join(OTHER_FOLDERS)} were not read, because they hold no answers of agents"
+        )
+    names = find_unique_suffixes([file.with_suffix("") for file in answer_files])
+    for file, name in zip(answer_files, names, strict=True):
+        for location, row in read_lines(file, builder.replaced):
             agent = row.get("model_id") or row.get("model") or name
             question = row.get("question_id", row.get("uid"))
             choices = row.get("choices")
-            if not any(_turns(row, choice) for choice in range(len(choices) if isinstance(choices, list) else 1)):
-                joiner.leave_out("an answer without turns", place)
-            for choice in range(max(1, len(choices)) if isinstance(choices, list) else 1):
-                for number, text in enumerate(_turns(row, choice), 1):
+            n_choices = len(choices) if isinstance(choices, list) else 1
+            if not any(_get_turns(row, choice) for choice in range(n_choices)):
+                builder.leave_out("an answer without turns", location)
+            for choice in range(max(1, n_choices)):
+                for number, text in enumerate(_get_turns(row, choice), 1):
                     item = question if number == 1 else f"{question}#{number}"
                     prompt = prompts.get((str(question), number))
-                    joiner.add(agent, item, text, prompt=prompt, place=place, repeat=choice + 1)
-    return joiner.pool()
+                    builder.add(agent, item, text, prompt=prompt, location=location, repeat=choice + 1)
+    return builder.build()
 
 
-def _nearest_questions(answer: Path) -> Path | None:
-    folders = list(answer.resolve().parents)[:LEVELS_UP]
+def _find_nearest_questions(answers: Path) -> Path | None:
+    folders = list(answers.resolve().parents)[:MAX_LEVELS_UP]
     return next((folder / QUESTIONS for folder in folders if (folder / QUESTIONS).is_file()), None)
 
 
-def _turns(row: dict[str, Json], choice: int) -> list[Json]:
+def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
+    """Return the responses of the turns of a choice, or of all messages of the assistant."""
     messages = row.get("messages")
     if isinstance(messages, list):
-        said = [inner(message, "content") for message in messages if inner(message, "role") == "assistant"]
-        answers = [inner(content, "answer") if isinstance(content, dict) else content for content in said]
-        return [answer for content in answers for answer in response_values(content)]
-    turns = inner(row, "choices", choice, "turns")
-    if isinstance(turns, list):
-        return [inner(turn, "content") if isinstance(turn, dict) else turn for turn in turns]
-    return []
+        contents = [
+            get_nested(message, "content") for message in messages if get_nested(message, "role") == "assistant"
+        ]
+        answers = [get_nested(content, "answer") if isinstance(content, dict) else content for content in contents]
+        return [response for answer in answers for response in extract_responses(answer)]
+    turns = get_nested(row, "choices", choice, "turns")
+    return [_get_content(turn) for turn in turns] if isinstance(turns, list) else []
 
 
-def _prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
-    found: dict[tuple[str, int], Json] = {}
+def _get_content(turn: Json) -> Json:
+    return get_nested(turn, "content") if isinstance(turn, dict) else turn
+
+
+def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
+    """Read the prompts by question and number of the turn, from 1."""
+    prompts: dict[tuple[str, int], Json] = {}
     for file in files:
         for _, row in read_lines(file, replaced):
             question = str(row.get("question_id", row.get("uid")))
             turns = row.get("turns", row.get("prompt"))
             for number, turn in enumerate(turns if isinstance(turns, list) else [turns], 1):
-                found[question, number] = inner(turn, "content") if isinstance(turn, dict) else turn
-    return found
+                prompts[question, number] = _get_content(turn)
+    return prompts
 
 
 _OUTPUT = re.compile(r"\[(?P<provider>.*?)\] ?(?P<prompt>.*)", re.DOTALL)
@@ -163,7 +211,9 @@ _STATUS = "Status"
 
 @dataclass(frozen=True)
 class _Result:
-    place: str
+    """One output of a provider for a test; `variables` identifies the test if it has variables."""
+
+    location: str
     provider: str
     label: str
     test: int
@@ -175,102 +225,130 @@ class _Result:
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Agents are providers by label or id (with the prompt's label, where a file has several prompts); items `test-<testIdx>`.
+    """Import results of promptfoo.
 
-    promptfoo numbers each of its repeats as a test: tests of one file with the same variables are one, the first, and an agent's
-    outputs to them are repeats. Where results carry no test number, tests are told apart by their variables; in a CSV they are
-    numbered by row. An output that is no string is written as JSON. A CSV holds no prompts.
+    Each provider is an agent, and each test an item `test-<testIdx>`. A provider has its label or id as name; if a file has
+    several prompts, also the label of the prompt. promptfoo numbers each of its repeats as a test: tests of one file with the
+    same variables are one item, and the outputs of an agent to them are repeats. Tests without a number are distinguished by
+    their variables, and in a CSV by their rows. An output that is not a string is converted to JSON. A CSV holds no prompts.
 
-    Raises: ImportFormatError naming file and result.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Results files (.json, .jsonl or .csv), and folders of such files.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json], [import-csv], [import-format] if a file is not from promptfoo; [import-empty] if a file has no results.
     """
-    joiner = Joiner(paths[0].stem)
-    by_variables: dict[bytes, int] = {}
-    for file in files_of(
-        paths, ("*.json", "*.jsonl", "*.csv"), what="a results file of promptfoo (.json, .jsonl or .csv)"
-    ):
-        is_csv = file.suffix.lower() == ".csv"
-        results = list(_of_csv(file, joiner.replaced) if is_csv else _of_json(file, by_variables, joiner.replaced))
+    builder = PoolBuilder(paths[0].stem)
+    tests_by_variables: dict[bytes, int] = {}
+    patterns = ("*.json", "*.jsonl", "*.csv")
+    for file in find_files(paths, patterns, what="a results file of promptfoo (.json, .jsonl or .csv)"):
+        if file.suffix.lower() == ".csv":
+            results = list(_read_csv(file, builder.replaced))
+        else:
+            results = list(_read_results(file, tests_by_variables, builder.replaced))
         if not results:
-            raise wrong(file, "its list of results is empty. Run the evaluation, then import.", slug="import-empty")
-        several = len({result.label for result in results}) > 1
-        first_of: dict[bytes, int] = {}
+            raise import_error(
+                file, "its list of results is empty. Run the evaluation before the import.", slug="import-empty"
+            )
+
+        has_several_prompts = len({result.label for result in results}) > 1
+        first_tests: dict[bytes, int] = {}
         for result in results:
-            test = result.test if result.variables is None else first_of.setdefault(result.variables, result.test)
+            test = result.test
+            if result.variables is not None:
+                test = first_tests.setdefault(result.variables, test)
             if result.output is None:
-                joiner.leave_out(
-                    "the call failed" if result.failed else "no text (null)", f"{result.place}{result.error}"
-                )
+                reason = "the call failed" if result.failed else "no text (null)"
+                builder.leave_out(reason, f"{result.location}{result.error}")
                 continue
-            joiner.add(
-                f"{result.provider} · {result.label}" if several else result.provider,
+            builder.add(
+                f"{result.provider} · {result.label}" if has_several_prompts else result.provider,
                 f"test-{test:03d}",
                 result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode(),
-                prompt=None if several else result.prompt,
-                place=result.place,
+                prompt=None if has_several_prompts else result.prompt,
+                location=result.location,
                 repeat=result.test,
             )
-    return joiner.pool()
+    return builder.build()
 
 
-def _of_json(file: Path, by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
+def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
+    """Yield the results of a JSON or JSON Lines file, and add tests without a number to `tests_by_variables`."""
     is_lines = file.suffix.lower() == ".jsonl"
-    for place, row in read_lines(file, replaced) if is_lines else _listed(file, replaced):
-        at, said = row.get("testIdx"), row.get("vars")
-        key = orjson.dumps([said, inner(row, "testCase", "description")], option=orjson.OPT_SORT_KEYS)
-        if not isinstance(at, int):
-            at = by_variables.setdefault(key, len(by_variables))
+    for location, row in read_lines(file, replaced) if is_lines else _read_result_list(file, replaced):
+        test, variables = row.get("testIdx"), row.get("vars")
+        description = get_nested(row, "testCase", "description")
+        key = orjson.dumps([variables, description], option=orjson.OPT_SORT_KEYS)
+        if not isinstance(test, int):
+            test = tests_by_variables.setdefault(key, len(tests_by_variables))
         yield _Result(
-            place,
-            provider=_provider(row.get("provider")),
-            label=str(inner(row, "prompt", "label") or inner(row, "promptIdx") or ""),
-            test=at,
-            output=inner(row, "response", "output"),
+            location,
+            provider=_get_provider_name(row.get("provider")),
+            label=str(get_nested(row, "prompt", "label") or get_nested(row, "promptIdx") or ""),
+            test=test,
+            output=get_nested(row, "response", "output"),
             failed=bool(row.get("error")),
-            error=error_said(row.get("error")),
-            variables=key if said else None,
-            prompt=inner(row, "prompt", "raw"),
+            error=format_tool_error(row.get("error")),
+            variables=key if variables else None,
+            prompt=get_nested(row, "prompt", "raw"),
         )
 
 
-def _listed(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    whole = as_object(read_json(file, replaced), file)
-    rows = inner(whole, "results", "results")
+def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    content = require_object(read_json(file, replaced), file)
+    rows = get_nested(content, "results", "results")
     if not isinstance(rows, list):
-        rows = as_list(whole.get("results"), f"{file}, results")
+        rows = require_list(content.get("results"), f"{file}, results")
     for number, row in enumerate(rows, 1):
-        place = f"{file}, result {number}"
-        yield place, as_object(row, place)
+        location = f"{file}, result {number}"
+        yield location, require_object(row, location)
 
 
-def _of_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
-    """A row a test; an output's column is called `[provider] prompt`, and the next one says its status."""
-    rows = separated(file, ",", text=read_text(file, replaced))
+def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
+    """Yield the results of a CSV file with one row per test.
+
+    The column of an output is called `[provider] prompt`, and the next column holds its status.
+    """
+    rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))
-    outputs = [
-        (at, found)
-        for at, name in enumerate(header[:-1])
-        if header[at + 1] == _STATUS and (found := _OUTPUT.fullmatch(name))
-    ]
+    outputs = []
+    for column, name in enumerate(header[:-1]):
+        if header[column + 1] == _STATUS and (match := _OUTPUT.fullmatch(name)):
+            outputs.append((column, match))
     if not outputs:
-        raise wrong(
+        raise import_error(
             file,
-            f"no column is called '[provider] prompt' and followed by '{_STATUS}', so promptfoo did not write it. Give its file, "
-            "or use the format `table`.",
+            f"no column is called '[provider] prompt' and followed by '{_STATUS}', so promptfoo did not write it. Pass a file "
+            "of promptfoo, or set the format `table`.",
             slug="import-format",
         )
-    for test, (place, record) in enumerate(row for row in rows if row[1]):
+
+    first_output = outputs[0][0]
+    for test, (location, record) in enumerate(row for row in rows if row[1]):
         if len(record) != len(header):
-            raise wrong(
-                place, f"it has {len(record)} fields, the header {len(header)}. Export it again.", slug="import-csv"
+            raise import_error(
+                location,
+                f"it has {len(record)} fields, but the header has {len(header)}. Export it again.",
+                slug="import-csv",
             )
-        before = record[: outputs[0][0]]
-        variables = orjson.dumps(before) if any(before) else None
-        for at, found in outputs:
-            failed = record[at + 1] == "ERROR"
-            said = None if failed else record[at]
-            yield _Result(place, found["provider"], found["prompt"], test, said, failed, variables)
+        values = record[:first_output]
+        variables = orjson.dumps(values) if any(values) else None
+        for column, match in outputs:
+            failed = record[column + 1] == "ERROR"
+            output = None if failed else record[column]
+            yield _Result(location, match["provider"], match["prompt"], test, output, failed, variables)
 
 
-def _provider(provider: Json) -> str:
-    name = provider if isinstance(provider, str) else inner(provider, "label") or inner(provider, "id")
+def _get_provider_name(provider: Json) -> str:
+    name = provider if isinstance(provider, str) else get_nested(provider, "label") or get_nested(provider, "id")
     return str(name or "")

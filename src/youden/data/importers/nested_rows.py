@@ -1,6 +1,6 @@
-"""Turns nested rows into flat ones, with one column per path, and extracts texts from replies and conversations.
+"""Flatten nested rows into one column per path, and extract the texts of replies and conversations.
 
-Lists of objects stay values until a response is found inside one; its row then becomes one row per element.
+A list of objects stays a value until a response is found inside one of them; its row then becomes one row per object.
 """
 
 from __future__ import annotations
@@ -10,82 +10,94 @@ import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from youden.data.importers.column_names import LAST_ANSWER, NAMES, role_of_name
-from youden.data.importers.foreign_files import inner
+from youden.data.importers.column_names import LAST_ANSWER, NAMES, infer_role
+from youden.data.importers.foreign_files import get_nested
 from youden.text.json_text import JSONDecodeError, parse_json
 from youden.types.pool import Json
 
 MAX_DEPTH = 6
-"""Deepest nesting of objects that becomes columns; deeper objects stay values."""
-_ANSWERERS = ("assistant", "ai", "model", "bot", "gpt")
+"""Maximum depth of nested objects that become columns; deeper objects stay values."""
+_RESPONSE_ROLES = ("assistant", "ai", "model", "bot", "gpt")
 """Roles of a message that is a response."""
-_ROLES = (*_ANSWERERS, "human", "user", "system", "tool")
+_ROLES = (*_RESPONSE_ROLES, "human", "user", "system", "tool")
 """Roles of messages."""
 _REPLY_KEYS = ("messages", "choices", "candidates")
 _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "parts", "message")
-"""Keys under which a message, or a part of one, holds its text."""
+"""Keys of the text of a message, or of a part of one."""
 
 
-def flatten(row: Mapping[str, Json], before: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Map each path in a row to its value; conversations and parts of a message become their text.
+def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
+    """Map each path in a row to its value; conversations and parts of a message are replaced by their text.
+
+    `prefix` is put before each path, and objects nested deeper than `depth` stay values.
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}
     """
     columns: dict[str, Json] = {}
-    for key, said in row.items():
-        value = _with_roles(said)
+    for key, original in row.items():
+        path = f"{prefix}{key}"
+        value = _with_standard_keys(original)
         if isinstance(value, dict) and value and depth:
-            columns |= flatten(value, f"{before}{key}.", depth - 1)
-        elif inner(value, -1, "role") in _ANSWERERS and role_of_name(key) == "prompt":
-            columns |= {f"{before}{key}": _last_question(value), f"{before}{key}{LAST_ANSWER}": _text(value)}
+            columns |= flatten(value, f"{path}.", depth - 1)
+        elif get_nested(value, -1, "role") in _RESPONSE_ROLES and infer_role(key) == "prompt":
+            columns[path] = _extract_last_question(value)
+            columns[f"{path}{LAST_ANSWER}"] = _extract_text(value)
         else:
-            columns[f"{before}{key}"] = resolve(value)
+            columns[path] = resolve(value)
     return columns
 
 
-def _with_roles(value: Json) -> Json:
-    """Spell the messages of ShareGPT (from, value) and Ragas (type, content) as others do (role, content).
+def _with_standard_keys(value: Json) -> Json:
+    """Rename the keys of messages of ShareGPT (from, value) and Ragas (type, content) to role and content.
 
-    >>> _with_roles([{"from": "human", "value": "Why?"}])
+    >>> _with_standard_keys([{"from": "human", "value": "Why?"}])
     [{'role': 'human', 'content': 'Why?'}]
     """
     messages = value if isinstance(value, list) else []
+    if not messages:
+        return value
     for role, content in (("from", "value"), ("type", "content")):
-        if messages and all(isinstance(inner(one, content), str) and inner(one, role) in _ROLES for one in messages):
-            return [{"role": inner(one, role), "content": inner(one, content)} for one in messages]
+        if all(_is_message(message, role, content) for message in messages):
+            return [
+                {"role": get_nested(message, role), "content": get_nested(message, content)} for message in messages
+            ]
     return value
 
 
-def _last_question(conversation: Json) -> str | None:
-    """Return the text of a user's last message."""
+def _is_message(value: Json, role_key: str, content_key: str) -> bool:
+    return isinstance(get_nested(value, content_key), str) and get_nested(value, role_key) in _ROLES
+
+
+def _extract_last_question(conversation: Json) -> str | None:
+    """Return the text of the last message of a user."""
     messages = conversation if isinstance(conversation, list) else []
-    return next((_text(one) for one in reversed(messages) if inner(one, "role") in ("user", "human")), None)
+    for message in reversed(messages):
+        if get_nested(message, "role") in ("user", "human"):
+            return _extract_text(message)
+    return None
 
 
 def resolve(value: Json) -> Json:
-    """Return the text of a conversation, of a message's parts, or of a reply that is spelled as JSON; other values as they are.
+    """Replace a conversation, the parts of a message, or a reply encoded as JSON by its text.
 
-    A list of one text is that text.
+    A list of one text is replaced by the text. Other values are returned unchanged.
 
     >>> resolve('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}'), resolve(["a"]), resolve(3)
     ('So.', 'a', 3)
     """
     if isinstance(value, str) and value[:1] in ("[", "{"):
         decoded = _decode(value)
-        is_reply = isinstance(decoded, dict) and (
-            any(isinstance(decoded.get(key), list) for key in _REPLY_KEYS) or decoded.keys() >= {"role", "content"}
-        )
-        text = _text(decoded) if is_reply or _is_conversation(decoded) else None
+        text = _extract_text(decoded) if _is_reply(decoded) or _is_conversation(decoded) else None
         return value if text is None else text
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         return value[0]
-    text = _text(value) if _is_conversation(value) else None
+    text = _extract_text(value) if _is_conversation(value) else None
     return value if text is None else text
 
 
 def _decode(text: str) -> Json:
-    """Parse a cell that spells JSON, or a list of objects as Python's `repr` does."""
+    """Parse a text as JSON, or as a list of objects in the notation of Python; None if it is neither."""
     with suppress(JSONDecodeError):
         value: Json = parse_json(text).value
         return value
@@ -96,12 +108,21 @@ def _decode(text: str) -> Json:
     return None
 
 
-def _is_conversation(value: Json) -> bool:
-    """Whether a list consists of objects, of which the last is a message or a part of one."""
-    last = inner(value, -1)
-    if not isinstance(last, dict) or not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+def _is_reply(value: Json) -> bool:
+    """Return whether a value is a reply of a chat API, or a message."""
+    if not isinstance(value, dict):
         return False
-    return any(key in last for key in ("role", "message.role")) or (last.keys() <= _PART_KEYS and "text" in last)
+    return any(isinstance(value.get(key), list) for key in _REPLY_KEYS) or value.keys() >= {"role", "content"}
+
+
+def _is_conversation(value: Json) -> bool:
+    """Return whether a value is a list of objects, of which the last is a message or a part of one."""
+    last = get_nested(value, -1)
+    if not isinstance(last, dict) or not is_list_of_objects(value):
+        return False
+    is_message = "role" in last or "message.role" in last
+    is_part = last.keys() <= _PART_KEYS and "text" in last
+    return is_message or is_part
 
 
 _PART_KEYS = frozenset(
@@ -109,24 +130,27 @@ _PART_KEYS = frozenset(
 )
 
 
-def _text(value: Json) -> str | None:
-    """Return the text of a reply, a message or a list of them (its last); None if it has none."""
+def _extract_text(value: Json) -> str | None:
+    """Return the text of a reply, of a message, or of the last message of a list; None if it has none."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        keys = (*_REPLY_KEYS, *_CONTENT_KEYS)
-        return next((text for key in keys if (text := _text(value.get(key))) is not None), None)
+        for key in (*_REPLY_KEYS, *_CONTENT_KEYS):
+            if (text := _extract_text(value.get(key))) is not None:
+                return text
+        return None
     if not isinstance(value, list):
         return None
+
     parts = [part for part in value if isinstance(part, dict) and "role" not in part and "message.role" not in part]
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str) and not part.get("thought")]
     if parts and len(parts) == len(value) and texts:
         return "\n".join(map(str, texts))
-    return _text(inner(value, -1))
+    return _extract_text(get_nested(value, -1))
 
 
 def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
-    """Return one flat row per element of the list of objects in a column, or the row as it is if there is no such list.
+    """Return one flat row per element of the list of objects in a column; without such a list, the row itself.
 
     >>> explode({"q": "Why?", "answers": [{"model": "a", "text": "So."}, {"model": "b", "text": "No."}]}, "answers")[1]
     {'q': 'Why?', 'answers[].model': 'b', 'answers[].text': 'No.'}
@@ -139,74 +163,90 @@ def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
 
 
 def is_list_of_objects(value: Json) -> bool:
-    """Whether a value is a list of objects that is not empty."""
+    """Return whether a value is a list of objects that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(element, dict) for element in value)
 
 
-def rows_of_json(value: Json) -> list[dict[str, Json]]:
-    """Return the rows in a JSON value: of a list of objects, of columns, of records by id, or of texts by agent and item.
+def extract_rows(value: Json) -> list[dict[str, Json]]:
+    """Extract the rows from a JSON value.
 
-    A list may lie inside objects; an agent's name beside it is a column of all its rows.
+    The value may be a list of objects, an object of columns, an object of records by id, or an object of texts by agent and
+    item. A list may be nested in objects; the name of an agent next to it becomes a column of all its rows.
 
-    >>> rows_of_json({"model": "m", "cost": 2, "outputs": [{"id": 1, "completion": "a"}]})
+    >>> extract_rows({"model": "m", "cost": 2, "outputs": [{"id": 1, "completion": "a"}]})
     [{'model': 'm', 'id': 1, 'completion': 'a'}]
-    >>> rows_of_json({"0": {"prediction": "a"}, "1": {"prediction": "b"}})
+    >>> extract_rows({"0": {"prediction": "a"}, "1": {"prediction": "b"}})
     [{'id': '0', 'prediction': 'a'}, {'id': '1', 'prediction': 'b'}]
     """
     if isinstance(value, list):
         return [row for row in value if isinstance(row, dict)]
     if not isinstance(value, dict):
         return []
-    return _table_of_columns(value) or _rows_in_lists(value)
+    return _extract_table(value) or _extract_from_object(value)
 
 
-def _rows_in_lists(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    lists = {key: held for key, held in value.items() if isinstance(held, list) and held}
-    records = {key: rows_of_json(held) for key, held in lists.items() if is_list_of_objects(held)}
-    with_text = {key: rows for key, rows in records.items() if _has_text(rows[0])} or records
-    if len(with_text) == 1:
-        beside = flatten({name: held for name, held in value.items() if isinstance(held, dict | str)})
-        agents = {
-            name: said for name, said in beside.items() if isinstance(said, str) and role_of_name(name) == "agent"
-        }
-        return [{**agents, **row} for rows in with_text.values() for row in rows]
-    if lists and not with_text:
-        longest = max(map(len, lists.values()))
-        return [{key: held[at] for key, held in lists.items() if at < len(held)} for at in range(longest)]
+def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """Extract the rows from the lists of an object; if it has none, from its objects."""
+    lists = {key: element for key, element in value.items() if isinstance(element, list) and element}
     if not lists:
-        return _rows_of_objects({key: held for key, held in value.items() if isinstance(held, dict) and held})
-    return [{"agent": key, **row} for key, rows in with_text.items() for row in rows]
+        objects = {key: element for key, element in value.items() if isinstance(element, dict) and element}
+        return _extract_from_objects(objects)
+
+    records = {key: extract_rows(element) for key, element in lists.items() if is_list_of_objects(element)}
+    with_text = {key: rows for key, rows in records.items() if _has_text(rows[0])} or records
+    if not with_text:  # lists of values, which are columns
+        n_rows = max(map(len, lists.values()))
+        return [{key: values[n] for key, values in lists.items() if n < len(values)} for n in range(n_rows)]
+    if len(with_text) > 1:
+        return [{"agent": key, **row} for key, rows in with_text.items() for row in rows]
+
+    fields = flatten({name: field for name, field in value.items() if isinstance(field, dict | str)})
+    agents = {name: text for name, text in fields.items() if isinstance(text, str) and infer_role(name) == "agent"}
+    return [{**agents, **row} for rows in with_text.values() for row in rows]
 
 
-def _rows_of_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    nouns = [noun for key in objects if (noun := role_of_name(key)) in NAMES]
-    if "text" in nouns or len(nouns) > 1:  # columns, as pandas writes them
-        keys = dict.fromkeys(key for held in objects.values() for key in held)
-        return [{name: held.get(key) for name, held in objects.items()} for key in keys]
+def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
+    """Extract the rows from objects by name, which may be columns, records, texts by agent and item, or tables."""
+    roles = [role for key in objects if (role := infer_role(key)) in NAMES]
+    if "text" in roles or len(roles) > 1:  # columns, as pandas writes them
+        row_keys = dict.fromkeys(key for column in objects.values() for key in column)
+        return [{name: column.get(key) for name, column in objects.items()} for key in row_keys]
     if all(map(_has_text, objects.values())):
-        return [{"id": key, **held} for key, held in objects.items()]
-    if all(isinstance(text, str | None) for held in objects.values() for text in held.values()):
-        inside = {key for held in objects.values() for key in held}
-        is_by_item = len(objects) > len(inside) and _are_numbered(objects.keys()) and not _are_numbered(inside)
-        outer, nested = ("item", "agent") if is_by_item else ("agent", "item")
-        return [
-            {outer: one, nested: other, "text": text} for one, held in objects.items() for other, text in held.items()
-        ]
-    found = {key: rows for key, held in objects.items() if (rows := rows_of_json(held))}
-    return [{**({"agent": key} if len(found) > 1 else {}), **row} for key, rows in found.items() for row in rows]
+        return [{"id": key, **record} for key, record in objects.items()]
+    if all(isinstance(text, str | None) for texts in objects.values() for text in texts.values()):
+        return _extract_from_texts(objects)
+
+    tables = {key: rows for key, table in objects.items() if (rows := extract_rows(table))}
+    if len(tables) > 1:
+        return [{"agent": key, **row} for key, rows in tables.items() for row in rows]
+    return [dict(row) for rows in tables.values() for row in rows]
+
+
+def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
+    """Extract the rows from texts by agent and item, or by item and agent."""
+    inner_keys = {key for inner in texts.values() for key in inner}
+    is_by_item = len(texts) > len(inner_keys) and _are_numbered(texts.keys()) and not _are_numbered(inner_keys)
+    outer_role, inner_role = ("item", "agent") if is_by_item else ("agent", "item")
+    return [
+        {outer_role: outer_key, inner_role: inner_key, "text": text}
+        for outer_key, inner in texts.items()
+        for inner_key, text in inner.items()
+    ]
 
 
 def _are_numbered(keys: Collection[str]) -> bool:
-    """Whether all keys are numbers, or one word with numbers, as ids of items are."""
-    return all(re.search(r"\d$", key) for key in keys) and len({re.sub(r"\d+$", "", key) for key in keys}) == 1
+    """Return whether all keys are numbers, or one word with different numbers, as ids of items are."""
+    stems = {re.sub(r"\d+$", "", key) for key in keys}
+    return all(re.search(r"\d$", key) for key in keys) and len(stems) == 1
 
 
 def _has_text(row: Mapping[str, Json]) -> bool:
-    return any(role_of_name(column) == "text" for column in flatten(row))
+    """Return whether the name of a column proposes responses."""
+    return any(infer_role(column) == "text" for column in flatten(row))
 
 
-def _table_of_columns(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Rows of a table of W&B: `columns`, and a list of `data` for each row."""
+def _extract_table(value: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """Extract the rows of a table of W&B, which has the names `columns`, and `data` with one list per row."""
     names, data = value.get("columns"), value.get("data")
     if not isinstance(names, list) or not isinstance(data, list) or not all(isinstance(row, list) for row in data):
         return []

@@ -1,5 +1,6 @@
-"""Imports the public peer-prediction data: an agents file becomes a pool, a results folder becomes rates of ordered
-pairs. Nothing is made up that the data do not hold.
+"""Import the public data of the peer-prediction paper: agents files and results folders.
+
+The data hold only differences of two rates, and the import adds no information to them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Annotated, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from youden.data.importers.foreign_files import wrong
-from youden.text.printable import acts
+from youden.data.importers.foreign_files import import_error
+from youden.text.printable import find_name_fault
 from youden.text.regular_files import read_regular
-from youden.text.yaml_text import misfit
+from youden.text.yaml_text import format_validation_error
 from youden.types import Agent, Item, Pool
 from youden.types.planning import Split
 from youden.types.pool import Floats, Ids, ReadOnly
@@ -47,18 +48,27 @@ _GROUPS: tuple[dict[str, str], ...] = (
         "low-effort": "Low Effort, Exaggerate, Understate, Sarcastic",
     },
 )
-"""Of each domain (summaries: PubMed, SAMSum; reviews: ICLR; translations: OPUS): group → its conditions."""
+"""Conditions by group, for each domain: summaries (PubMed, SAMSum), reviews (ICLR), translations (OPUS)."""
 
 
-def paper_groups(conditions: Collection[str]) -> dict[str, str]:
-    """Condition → faithful, strategic or low-effort; style variants are in no group.
+def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
+    """Return the group of each condition of the paper, for the AUC of a ranking.
 
-    A domain's groups apply only where every name in them is among `conditions`; where none do, nothing is returned.
+    Parameters
+    ----------
+    conditions : collection of str
+        Names of the conditions in the data.
 
-    >>> paper_groups(["Faithful", "Poetic"])
+    Returns
+    -------
+    dict
+        "faithful", "strategic" or "low-effort" by condition; style variants have no group. Empty unless all grouped conditions
+        of a domain are among `conditions`.
+
+    Examples
+    --------
+    >>> find_paper_groups(["Faithful", "Poetic"])
     {}
-
-    Source: the groups behind the paper's ranking AUC.
     """
     for domain in _GROUPS:
         groups = {name: group for group, names in domain.items() for name in names.split(", ")}
@@ -83,14 +93,14 @@ class _Strict(BaseModel):
 
 
 class Metadata(_Strict):
-    """How many calls of each arm answered."""
+    """Number of calls with an answer, of each trial type."""
 
     num_p_comparisons: _Count
     num_q_comparisons: _Count
 
 
 class Example(_Strict):
-    """One item of a results folder. tvd_mi_matrix[i][k]: p − q of the ordered pair (i, k), diagonal 0."""
+    """An item of a results folder. `tvd_mi_matrix[i][k]` is p − q of the pair (i, k); the diagonal is 0."""
 
     condition_keys: list[_Name] = Field(min_length=2)
     tvd_mi_matrix: list[list[_Difference]]
@@ -99,17 +109,17 @@ class Example(_Strict):
 
     @property
     def n_pairs(self) -> int:
-        """Ordered pairs K(K−1), each of them one call an arm."""
+        """Number of ordered pairs, K(K−1); each has one call per trial type."""
         return len(self.condition_keys) * (len(self.condition_keys) - 1)
 
     @property
     def n_failed(self) -> int:
-        """Calls of either arm that did not answer."""
+        """Number of calls without an answer, of both trial types."""
         return 2 * self.n_pairs - self.metadata.num_p_comparisons - self.metadata.num_q_comparisons
 
     @property
-    def judged(self) -> bool:
-        """Whether both arms got an answer at all; without, D is not known."""
+    def is_judged(self) -> bool:
+        """Whether there is an answer of each trial type; otherwise D is unknown."""
         return min(self.metadata.num_p_comparisons, self.metadata.num_q_comparisons) > 0
 
 
@@ -121,14 +131,14 @@ class Perspective(_Strict):
 
 
 class Task(_Strict):
-    """One item of an agents file: its source text and the responses in the order of the agents."""
+    """One item of an agents file: its source text, and the responses in the order of the agents."""
 
     context: str | None = None
     responses: list[str | None]
 
 
 class PaperAgentsFile(_Strict):
-    """The agents and their responses."""
+    """An agents file: agents, and items with their responses."""
 
     agent_perspectives: list[Perspective] = Field(min_length=1)
     tasks: list[Task] = Field(min_length=1)
@@ -137,83 +147,97 @@ class PaperAgentsFile(_Strict):
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def _example_files(folder: Path) -> list[Path]:
-    """The `tvd_mi_example_<number>.json` of a folder by number; the aggregate is no item.
+def _find_example_files(folder: Path) -> list[Path]:
+    """List the files `tvd_mi_example_<number>.json` of a folder by number; other files are not items.
 
-    Raises: ImportFormatError for no folder, no such file, or an item's file whose name has no number.
+    Raises: ImportFormatError [import-not-found], [import-empty], or [import-name] if the name of a file has no number.
     """
     if not folder.is_dir():
-        raise wrong(
+        raise import_error(
             folder,
-            f"there is no such folder. Give an agents file, or a folder that holds {EXAMPLES}.",
+            f"there is no such folder. Pass an agents file, or a folder that contains {EXAMPLES}.",
             slug="import-not-found",
         )
     files = list(folder.glob(f"{_STEM}*.json"))
     for file in files:
         if not _NAME.fullmatch(file.name):
-            raise wrong(file, f"the item has no number. Name the file {_STEM}<number>.json.", slug="import-name")
+            raise import_error(
+                file, f"its name has no number. Set the name to {_STEM}<number>.json.", slug="import-name"
+            )
     if not files:
-        raise wrong(
-            folder, f"it has no {_STEM}<number>.json. Give a folder with one for each item.", slug="import-empty"
+        raise import_error(
+            folder, f"it has no file {_STEM}<number>.json. Pass a folder with one file per item.", slug="import-empty"
         )
-    return sorted(files, key=lambda file: (int(_example_number(file)), file.name))
+    return sorted(files, key=lambda file: (int(_parse_example_number(file)), file.name))
 
 
-def _example_number(file: Path) -> str:
-    """The digits in an item's file name, as they stand there."""
+def _parse_example_number(file: Path) -> str:
+    """Return the digits in the name of the file of an item."""
     return file.stem.removeprefix(_STEM)
 
 
 def load_agents(file: Path) -> PaperAgentsFile:
-    """An agents file. Raises: ImportFormatError, also where a task has more or fewer responses than there are agents."""
+    """Read an agents file.
+
+    Raises: ImportFormatError [import-not-found] or [import-format] if the file cannot be read or has another layout;
+        [import-agents] if two agents have the same name; [import-shape] if a task does not have one response per agent.
+    """
     data = _load(file, PaperAgentsFile)
-    _check_distinct(file, [said.condition for said in data.agent_perspectives])
+    _check_distinct(file, [perspective.condition for perspective in data.agent_perspectives])
     for number, task in enumerate(data.tasks):
         if len(task.responses) != len(data.agent_perspectives):
-            raise wrong(
+            raise import_error(
                 file,
                 f"tasks.{number}.responses has {len(task.responses)} entries for {len(data.agent_perspectives)} "
-                "agent_perspectives. Give one response, or null, for each.",
+                "agent_perspectives. Set one response, or null, for each.",
                 slug="import-shape",
             )
     return data
 
 
 def _load_example(file: Path) -> Example:
-    """An item's file. Raises: ImportFormatError, also where matrix, scores and counts do not fit each other."""
+    """Read the file of an item.
+
+    Raises: ImportFormatError, also if matrix, scores and counts contradict each other.
+    """
     example = _load(file, Example)
     _check_distinct(file, example.condition_keys)
     K = len(example.condition_keys)
     lengths = {len(row) for row in example.tvd_mi_matrix}
     if len(example.tvd_mi_matrix) != K or lengths != {K} or len(example.tvd_mi_scores) != K:
-        raise wrong(
+        raise import_error(
             file,
             f"for {K} condition_keys tvd_mi_matrix has {len(example.tvd_mi_matrix)} rows of {sorted(lengths)} values and "
-            f"tvd_mi_scores {len(example.tvd_mi_scores)}. Give {K} × {K} and {K}.",
+            f"tvd_mi_scores {len(example.tvd_mi_scores)} values. Set {K} × {K} and {K} values.",
             slug="import-shape",
         )
+
     matrix = np.array(example.tvd_mi_matrix)
     if np.diag(matrix).any():
-        raise wrong(
+        raise import_error(
             file,
-            f"the diagonal of tvd_mi_matrix is {np.diag(matrix).tolist()}, not 0. Export it again.",
+            f"the diagonal of tvd_mi_matrix is not 0: got {np.diag(matrix).tolist()}. Export it again.",
             slug="import-diagonal",
         )
+
     counts = example.metadata.num_p_comparisons, example.metadata.num_q_comparisons
     if max(counts) > example.n_pairs:
-        raise wrong(
+        raise import_error(
             file,
-            f"num_p_comparisons and num_q_comparisons are {counts}; {K} agents have {example.n_pairs} pairs. Export it again.",
+            f"num_p_comparisons and num_q_comparisons exceed the {example.n_pairs} pairs of agents: got {counts}. Export it "
+            "again.",
             slug="import-counts",
         )
+
+    # A score is the mean of its row without the diagonal.
     means = matrix.sum(axis=1) / (K - 1)
-    gap = np.abs(means - np.array(example.tvd_mi_scores))
-    if gap.max() > SCORE_TOLERANCE:
-        worst = int(gap.argmax())
-        raise wrong(
+    deviations = np.abs(means - np.array(example.tvd_mi_scores))
+    if deviations.max() > SCORE_TOLERANCE:
+        worst = int(deviations.argmax())
+        raise import_error(
             file,
-            f"tvd_mi_scores gives {example.condition_keys[worst]!r} {example.tvd_mi_scores[worst]!r}, the mean of its row in "
-            f"tvd_mi_matrix is {float(means[worst])!r}. One of them is not of this item: export it again.",
+            f"tvd_mi_scores gives {example.condition_keys[worst]!r} {example.tvd_mi_scores[worst]!r}, but the mean of its row in "
+            f"tvd_mi_matrix is {float(means[worst])!r}. Export it again.",
             slug="import-scores",
         )
     return example
@@ -223,16 +247,20 @@ def _load(file: Path, model: type[_M]) -> _M:
     try:
         return model.model_validate_json(read_regular(file).removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
-        raise wrong(file, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found") from error
+        raise import_error(
+            file, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found"
+        ) from error
     except ValidationError as error:
-        said = misfit(error, whole="the file")
-        raise wrong(file, f"{said}. Give a file in the public layout.", slug="import-format") from error
+        problem = format_validation_error(error, subject="the file")
+        raise import_error(file, f"{problem}. Pass a file in the public layout.", slug="import-format") from error
 
 
 def _check_distinct(file: Path, conditions: list[str]) -> None:
     name, count = Counter(conditions).most_common(1)[0]
     if count > 1:
-        raise wrong(file, f"{count} agents are called {name!r}. Give each a name of its own.", slug="import-agents")
+        raise import_error(
+            file, f"{count} agents have the name {name!r}. Set a different name for each.", slug="import-agents"
+        )
 
 
 DIFFERENCE_ONLY = (
@@ -243,12 +271,22 @@ DIFFERENCE_ONLY = (
 
 @dataclass(frozen=True, eq=False)
 class ImportedResults(ReadOnly):
-    """What a results folder holds.
+    """Contents of a results folder.
 
-    rates: D of ordered pairs, decomposed (see the module); n_paired = n_independent = 1 a pair, n_missing 0, detail None.
-        An item with an arm in which no call answered has no rows.
-    n_failed: int32[J], calls of either arm that failed, of `n_expected` = 2K(K−1) an item. They left 0 and cannot be located.
-    notes: what a reader of any number made from these rates has to know.
+    Attributes
+    ----------
+    name : str
+        Name of the folder.
+    agents : tuple of Agent
+    rates : Rates
+        D of ordered pairs, decomposed into `tpr` = max(D, 0) and `fpr` = max(−D, 0). Each pair has one paired and one
+        independent trial, none missing. An item for which a trial type has no answer has no rows.
+    n_failed : int32 array (n_items,)
+        Number of failed calls of both trial types; a failed call left 0 and cannot be located.
+    n_expected : int
+        Number of calls per item, 2K(K−1).
+    notes : tuple of str
+        Limitations of all numbers that are computed from these rates.
     """
 
     name: str
@@ -260,85 +298,113 @@ class ImportedResults(ReadOnly):
 
 
 def import_agents(path: str | PathLike[str]) -> Pool:
-    """The pool of an agents file: agent ids are its conditions, items `task-000`, … with the context as prompt.
+    """Import an agents file as a pool.
 
-    A null response is a missing cell. A strategy goes into the agent's meta. Groups are the paper's, where all its names occur.
+    Ids of agents are the conditions; ids of items are `task-000`, …; the context of a task is the prompt. A null response is a
+    missing cell, and a strategy is recorded in the meta of the agent. Groups are those of the paper, if all its conditions occur.
 
-    Raises: ImportFormatError with the file and the place in it.
+    Parameters
+    ----------
+    path : str or path
+        The agents file.
+
+    Returns
+    -------
+    Pool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found], [import-format], [import-shape] or [import-agents], with file and location.
     """
     file = Path(path)
     data = load_agents(file)
-    _check_names(file, [said.condition for said in data.agent_perspectives])
-    groups = paper_groups([said.condition for said in data.agent_perspectives])
-    digits = max(3, len(str(len(data.tasks) - 1)))
-    texts = np.empty((len(data.agent_perspectives), len(data.tasks)), dtype=np.object_)
+    conditions = [perspective.condition for perspective in data.agent_perspectives]
+    _check_names(file, conditions)
+
+    groups = find_paper_groups(conditions)
+    agents = []
+    for perspective in data.agent_perspectives:
+        meta = {} if perspective.strategy is None else {"strategy": perspective.strategy}
+        agents.append(Agent(perspective.condition, group=groups.get(perspective.condition), meta=meta))
+    n_digits = max(3, len(str(len(data.tasks) - 1)))
+    texts = np.empty((len(agents), len(data.tasks)), dtype=np.object_)
     for number, task in enumerate(data.tasks):
         texts[:, number] = task.responses
-    return Pool(
-        agents=tuple(
-            Agent(
-                said.condition,
-                group=groups.get(said.condition),
-                meta={} if said.strategy is None else {"strategy": said.strategy},
-            )
-            for said in data.agent_perspectives
-        ),
-        items=tuple(Item(f"task-{number:0{digits}}", task.context) for number, task in enumerate(data.tasks)),
-        texts=texts,
-        name=file.stem,
-    )
+    items = tuple(Item(f"task-{number:0{n_digits}}", task.context) for number, task in enumerate(data.tasks))
+    return Pool(agents=tuple(agents), items=items, texts=texts, name=file.stem)
 
 
 def import_results(path: str | PathLike[str]) -> ImportedResults:
-    """The rates of a folder that holds `tvd_mi_individual_examples` (or is it): items `example-0`, … in numeric order.
+    """Import a results folder as rates of ordered pairs.
 
-    D[i, k] = tpr − fpr of the ordered pair (i, k) on an item, exactly; rows by item, then first, then second agent.
+    Parameters
+    ----------
+    path : str or path
+        The folder `tvd_mi_individual_examples`, or the folder that contains it.
 
-    Raises: ImportFormatError with the file and the reason: no items, items that disagree on agents or their order, a matrix that
-        is not K × K, values outside [−1, 1], stored row scores that are not the row means, no item that was judged.
+    Returns
+    -------
+    ImportedResults
+        Rates with D[i, k] = tpr − fpr for each item and ordered pair (i, k), sorted by item, first agent and second agent. Ids of
+        items are `example-0`, … in numeric order.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found], [import-empty], [import-name] if the folder has no files of items; [import-format], [import-shape],
+        [import-diagonal], [import-counts], [import-scores] if a file is invalid; [import-agents] if items have different agents;
+        [import-all-failed] if no item was judged.
     """
     folder = Path(path)
-    inner = folder if folder.name == EXAMPLES else folder / EXAMPLES
-    files = _example_files(inner)
+    examples_folder = folder if folder.name == EXAMPLES else folder / EXAMPLES
+    files = _find_example_files(examples_folder)
     examples = [_load_example(file) for file in files]
     conditions = examples[0].condition_keys
     _check_names(files[0], conditions)
     for file, example in zip(files, examples, strict=True):
         if example.condition_keys != conditions:
-            raise wrong(
+            raise import_error(
                 file,
-                f"it disagrees with {files[0].name} on agents: {_difference(conditions, example.condition_keys)}. "
-                "All items of a folder need the same condition_keys in the same order.",
+                f"it disagrees with {files[0].name} on agents: {_describe_difference(conditions, example.condition_keys)}. "
+                "Set the same condition_keys in the same order for all items.",
                 slug="import-agents",
             )
-    judged = [position for position, example in enumerate(examples) if example.judged]
+    judged = [position for position, example in enumerate(examples) if example.is_judged]
     if not judged:
-        raise wrong(
-            inner,
-            f"all comparisons failed: on none of {len(files)} items did both arms get an answer "
-            "(num_p_comparisons, num_q_comparisons). Judge again, then import.",
+        raise import_error(
+            examples_folder,
+            f"all comparisons failed: none of {len(files)} items has an answer of each trial type "
+            "(num_p_comparisons, num_q_comparisons). Run the judge again before the import.",
             slug="import-all-failed",
         )
-    ids = tuple(f"example-{_example_number(file)}" for file in files)
+
+    item_ids = tuple(f"example-{_parse_example_number(file)}" for file in files)
+    rates = _make_rates(
+        np.array([examples[position].tvd_mi_matrix for position in judged]),
+        np.array(judged, dtype=np.int32),
+        agent_ids=tuple(conditions),
+        item_ids=item_ids,
+    )
     n_failed = [example.n_failed for example in examples]
     n_expected = 2 * examples[0].n_pairs
-    groups = paper_groups(conditions)
+    groups = find_paper_groups(conditions)
     return ImportedResults(
-        name=inner.resolve().parent.name,
+        name=examples_folder.resolve().parent.name,
         agents=tuple(Agent(condition, group=groups.get(condition)) for condition in conditions),
-        rates=_rates(
-            np.array([examples[position].tvd_mi_matrix for position in judged]),
-            np.array(judged, dtype=np.int32),
-            agent_ids=tuple(conditions),
-            item_ids=ids,
-        ),
+        rates=rates,
         n_failed=np.array(n_failed, dtype=np.int32),
         n_expected=n_expected,
-        notes=_notes(ids, n_failed, n_expected=n_expected, n_unjudged=len(files) - len(judged)),
+        notes=_make_notes(item_ids, n_failed, n_expected=n_expected, n_unjudged=len(files) - len(judged)),
     )
 
 
-def _rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
+def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
+    """Make rates from the matrices of the judged items.
+
+    matrices : float array (n_judged, n_agents, n_agents)
+    items : int32 array (n_judged,), positions of the items in `item_ids`
+    """
     first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
     difference = matrices[:, first, second].ravel()
     ones = np.ones(len(difference), dtype=np.int32)
@@ -354,32 +420,32 @@ def _rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids
         independent="twin",
         agent_ids=agent_ids,
         item_ids=item_ids,
-        split=Split.whole((len(agent_ids), len(item_ids))),
+        split=Split.without_holdout((len(agent_ids), len(item_ids))),
     )
 
 
-def _notes(ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
+def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
     notes = [DIFFERENCE_ONLY]
-    failed = Counter({name: n for name, n in zip(ids, n_failed, strict=True) if n})
+    failed = Counter({name: n for name, n in zip(item_ids, n_failed, strict=True) if n})
     if failed:
         worst = ", ".join(f"{name} {n}" for name, n in failed.most_common(5))
         notes.append(
-            f"{failed.total()} of {n_expected * len(ids)} calls failed, on {len(failed)} of {len(ids)} items "
+            f"{failed.total()} of {n_expected * len(item_ids)} calls failed, on {len(failed)} of {len(item_ids)} items "
             f"(most: {worst}). A failed call left 0 and cannot be located."
         )
     if n_unjudged:
-        notes.append(f"On {n_unjudged} of {len(ids)} items one arm got no answer at all; they have no rates.")
+        notes.append(f"{n_unjudged} of {len(item_ids)} items have no answer of one trial type, and no rates.")
     return tuple(notes)
 
 
 def _check_names(file: Path, names: Sequence[str]) -> None:
     for name in names:
-        if problem := acts(name):
-            raise wrong(file, f"the agent {name[:60]!r} {problem}", slug="import-agents")
+        if problem := find_name_fault(name):
+            raise import_error(file, f"the agent {name[:60]!r} {problem}", slug="import-agents")
 
 
-def _difference(expected: list[str], arrived: list[str]) -> str:
-    if len(expected) != len(arrived):
-        return f"{len(arrived)} instead of {len(expected)}"
-    pairs = enumerate(zip(expected, arrived, strict=True), 1)
+def _describe_difference(expected: list[str], actual: list[str]) -> str:
+    if len(expected) != len(actual):
+        return f"{len(actual)} instead of {len(expected)}"
+    pairs = enumerate(zip(expected, actual, strict=True), 1)
     return next(f"number {n} is {b!r} instead of {a!r}" for n, (a, b) in pairs if a != b)

@@ -1,5 +1,6 @@
-"""Joins responses from many files on the item, keeps account of what could not be used, and writes the pool where it may
-stand.
+"""Join responses from many files into one pool, and write it into a folder.
+
+A row is never lost silently: each unused row is counted by reason, and the first location of each reason is reported.
 """
 
 from __future__ import annotations
@@ -14,124 +15,120 @@ from typing import TypeVar
 import numpy as np
 
 from youden.data.atomic import remove_leftovers
-from youden.data.importers.foreign_files import spelled_alike
-from youden.data.importers.response_values import response_values
+from youden.data.importers.foreign_files import group_spelling_variants
+from youden.data.importers.response_values import extract_responses
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
-from youden.text.printable import acts, printable
+from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
-from youden.text.sentences import counted
+from youden.text.sentences import format_count
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Bools
 
 T = TypeVar("T")
-LISTED = 5
-MOST_NAMED = 40
+MAX_LISTED = 5
+MAX_AGENTS_LISTED = 40
 SECOND_RESPONSE = "a second response of the same agent to the same item"
 NO_TEXTS = "no text (an empty list)"
-_SHOWN = 60
+_MAX_ID_LENGTH = 60
 
 
 @dataclass(frozen=True, eq=False)
 class ImportedPool:
-    """A pool that was made from the files of another tool."""
+    """A pool made from the files of another tool, with an account of the rows that were not used."""
 
     pool: Pool
     """The pool."""
     left_out: Mapping[str, int]
-    """Reason → number of rows that were not used."""
+    """Number of unused rows by reason."""
     unaligned: tuple[str, ...]
-    """Ids of items that not every agent responded to."""
+    """Ids of the items that at least one agent did not respond to."""
     notes: tuple[str, ...]
-    """All of this in words, and whatever else a reader of the pool has to know."""
+    """All notes on the import, as sentences: assumptions, unused rows, and missing responses."""
     n_dropped: int = 0
     """Number of unused rows that hold a response."""
     dropped: tuple[str, ...] = ()
-    """These rows in words: by reason, with agents and the first location."""
+    """Description of these rows by reason, with agents and the first location."""
     account: tuple[str, ...] = ()
-    """Number of unused rows, a sentence per reason."""
+    """Notes on unused rows, one sentence per reason."""
     assumed: tuple[str, ...] = ()
-    """Those of the notes that are not about unused rows."""
+    """Notes that are not about unused rows."""
     taken: str = ""
-    """Which column was used for what."""
+    """Description of the columns that were used, and for what; empty if all columns were named."""
     question: str | None = None
-    """Column of the prompts."""
+    """Name of the column of prompts; None if there is none."""
     unused: tuple[str, ...] = ()
-    """Columns that have no role."""
+    """Names of the columns that have no role."""
 
     @property
-    def found(self) -> tuple[str, ...]:
-        """What was found, in lines: agents, question, items, columns that are not used."""
+    def summary(self) -> tuple[str, ...]:
+        """Lines that describe the pool: agents, column of prompts, number of items, and unused columns."""
         names = [agent.id for agent in self.pool.agents]
-        more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-        lines = [f"{counted(len(names), 'agent')}: {', '.join(names[:MOST_NAMED])}{more}"]
-        lines += [f"question: {self.question!r}"] if self.question else []
-        lines.append(counted(self.pool.n_items, "item"))
-        lines += [f"not used: {', '.join(map(repr, self.unused))}"] if self.unused else []
+        listed = ", ".join(names[:MAX_AGENTS_LISTED])
+        if len(names) > MAX_AGENTS_LISTED:
+            listed += f" and {len(names) - MAX_AGENTS_LISTED:,} more"
+
+        lines = [f"{format_count(len(names), 'agent')}: {listed}"]
+        if self.question:
+            lines.append(f"question: {self.question!r}")
+        lines.append(format_count(self.pool.n_items, "item"))
+        if self.unused:
+            lines.append(f"not used: {', '.join(map(repr, self.unused))}")
         return tuple(lines)
 
     @property
     def share_dropped(self) -> float:
-        """The share of all responses that were not used, 0 to 1."""
+        """Fraction of all responses that were not used, in [0, 1]."""
         return self.n_dropped / (self.n_dropped + self.pool.n_responses)
 
 
 @dataclass
-class Joiner:
-    """Joins responses in any order; agents and items keep the order in which they first appear.
+class PoolBuilder:
+    """Collects responses and builds a pool, in the order of first responses.
 
     Attributes
     ----------
     name : str
         Name of the pool.
-    merges : bool
-        Whether ids that differ by spaces or case alone are one, if no agent or item has responses under two of them.
+    merges : bool, default False
+        Whether ids that differ only by spaces or case are merged, if no agent or item has responses under two of them.
     replaced : Replacements
-        Values that no pool can hold, and that were replaced.
+        Counts the values that files contain and no pool can hold.
     """
 
     name: str
     merges: bool = False
     replaced: Replacements = field(default_factory=Replacements)
-    _responses: dict[tuple[str, str], dict[str | None, str]] = field(default_factory=dict)
+    _responses: dict[tuple[str, str], dict[str | None, str]] = field(default_factory=dict)  # texts by cell and repeat
     _groups: dict[str, str | None] = field(default_factory=dict)
     _item_prompts: dict[str, str | None] = field(default_factory=dict)
     _aliases: dict[str, str] = field(default_factory=dict)
     _left_out: Counter[str] = field(default_factory=Counter)
     _dropped: dict[str, Counter[str]] = field(default_factory=dict)
-    _places: dict[str, str] = field(default_factory=dict)
-    _refused: dict[str, None] = field(default_factory=dict)
-    _other_prompts: dict[str, str] = field(default_factory=dict)
+    _first_locations: dict[str, str] = field(default_factory=dict)
+    _items_refused: dict[str, None] = field(default_factory=dict)
+    _prompt_conflicts: dict[str, str] = field(default_factory=dict)
+    """Item by location, for responses with another prompt than the first one of the item."""
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
-    def leave_out(self, reason: str, place: str) -> None:
-        """Count a row that holds no response; the first place of each reason is kept."""
+    def leave_out(self, reason: str, location: str) -> None:
+        """Count a row that holds no response."""
         self._left_out[reason] += 1
-        self._places.setdefault(reason, place)
+        self._first_locations.setdefault(reason, location)
 
-    def drop(self, agent: object, reason: str, place: str, *, n: int = 1) -> None:
-        """Count responses that are there and cannot be used."""
+    def drop(self, agent: object, reason: str, location: str, *, n: int = 1) -> None:
+        """Count `n` responses of an agent that cannot be used."""
         if n > 0:
             self._left_out[reason] += n
             self._dropped.setdefault(reason, Counter())[str(agent)] += n
-            self._places.setdefault(reason, place)
+            self._first_locations.setdefault(reason, location)
 
-    def alias(self, agent: str, name: str) -> None:
-        """Another name that an agent goes by."""
+    def set_alias(self, agent: str, name: str) -> None:
         self._aliases[agent] = name
 
-    def note(self, text: str, place: str = "") -> None:
-        """What a reader of the pool has to know; said once, with the first of its places."""
-        self._notes.setdefault(text, []).append(place)
-
-    @property
-    def _noted(self) -> tuple[str, ...]:
-        notes = (
-            text
-            + (f" ({f'{len(places):,} times, first: ' if len(places) > 1 else ''}{places[0]})" if places[0] else "")
-            for text, places in self._notes.items()
-        )
-        return (*notes, *filter(None, [self.replaced.describe()]))
+    def add_note(self, text: str, location: str = "") -> None:
+        """Record a note; the same note at several locations is reported once, with the first location."""
+        self._notes.setdefault(text, []).append(location)
 
     def add(
         self,
@@ -139,199 +136,244 @@ class Joiner:
         item: object,
         text: object,
         *,
-        place: str,
+        location: str,
         prompt: object = None,
         group: object = None,
         repeat: object = None,
     ) -> None:
-        """Add one response, or a list of several, which are repeats. Ids may be numbers.
+        """Add one response, or a list of responses, which are repeats.
 
-        A null is left out. A text that is no string, an empty id, and a second response of the agent to the item are dropped, the
-        last only if `repeat` does not distinguish the two.
+        A null is left out. A text that is not a string and an empty id are dropped, and so is a second response of the agent to
+        the item, unless `repeat`, the number or label of a response, distinguishes the two. The first prompt of an item and the
+        first group of an agent are kept.
         """
-        texts: Sequence[object] = response_values(text) if isinstance(text, list) else [text]
+        texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:
-            self.leave_out(NO_TEXTS, place)
-        for response, label in zip(texts, nested_labels(repeat, len(texts)), strict=True):
-            self._add(agent, item, response, place=place, prompt=prompt, group=group, repeat=label)
+            self.leave_out(NO_TEXTS, location)
+        for response, label in zip(texts, make_repeat_labels(repeat, len(texts)), strict=True):
+            self._add_response(agent, item, response, location=location, prompt=prompt, group=group, repeat=label)
 
-    def _add(
-        self, agent: object, item: object, text: object, *, place: str, prompt: object, group: object, repeat: object
+    def _add_response(
+        self, agent: object, item: object, text: object, *, location: str, prompt: object, group: object, repeat: object
     ) -> None:
         if text is None:
-            self.leave_out("no text (null)", place)
+            self.leave_out("no text (null)", location)
             return
-        agent_id, item_id = _id(agent), _id(item)
+
+        agent_id, item_id = _to_id(agent), _to_id(item)
         if agent_id is None or item_id is None:
-            self.drop(agent, "no agent id" if agent_id is None else "no item id", place)
+            self.drop(agent, "no agent id" if agent_id is None else "no item id", location)
             return
-        for noun, one in (("agent", agent_id), ("item", item_id)):
-            if problem := acts(one):
-                self._refused.setdefault(printable(item_id))
-                self.drop(
-                    printable(agent_id), f"the {noun} id {problem.rstrip('.')}", f"{place}: {printable(one)[:_SHOWN]!r}"
-                )
+        for kind, id_ in (("agent", agent_id), ("item", item_id)):
+            if problem := find_name_fault(id_):
+                self._items_refused.setdefault(printable(item_id))
+                reason = f"the {kind} id {problem.rstrip('.')}"
+                self.drop(printable(agent_id), reason, f"{location}: {printable(id_)[:_MAX_ID_LENGTH]!r}")
                 return
         if not isinstance(text, str):
-            self._refused.setdefault(item_id)
-            self.drop(agent_id, f"the text is no string but {type(text).__name__}", place)
+            self._items_refused.setdefault(item_id)
+            self.drop(agent_id, f"the text is no string but {type(text).__name__}", location)
             return
-        label = _label(repeat)
+
+        label = _to_label(repeat)
         repeats = self._responses.setdefault((agent_id, item_id), {})
         if repeats and (label is None or label in repeats):
             if repeats.get(label, next(iter(repeats.values()))) == text:
-                self.leave_out("the same response once more", place)
+                self.leave_out("the same response once more", location)
             else:
-                self.drop(agent_id, SECOND_RESPONSE, place)
+                self.drop(agent_id, SECOND_RESPONSE, location)
             return
+
         repeats[label] = text
-        if len(repeats) > 1:
-            return
-        group_name, prompt_text = _words(group), _words(prompt)
-        if group_name and (problem := acts(group_name)):
-            self.note(f"The group {group_name!r} of agent {agent_id!r} is left out: it {problem}")
+        if len(repeats) == 1:
+            self._add_group_and_prompt(agent_id, item_id, group, prompt, location)
+
+    def _add_group_and_prompt(self, agent_id: str, item_id: str, group: object, prompt: object, location: str) -> None:
+        """Record group and prompt, unless the agent or the item has one already."""
+        group_name, prompt_text = _text_or_none(group), _text_or_none(prompt)
+        if group_name and (problem := find_name_fault(group_name)):
+            self.add_note(f"The group {group_name!r} of agent {agent_id!r} is left out: it {problem}")
             group_name = None
         self._groups[agent_id] = self._groups.get(agent_id) or group_name
-        known = self._item_prompts.get(item_id)
-        if known and prompt_text and known != prompt_text:
-            self._other_prompts[place] = item_id
-        self._item_prompts[item_id] = known or prompt_text
 
-    def pool(self) -> ImportedPool:
-        """Return the pool of all responses that were added. Raises: ImportFormatError [import-empty] if there are none."""
+        first_prompt = self._item_prompts.get(item_id)
+        if first_prompt and prompt_text and first_prompt != prompt_text:
+            self._prompt_conflicts[location] = item_id
+        self._item_prompts[item_id] = first_prompt or prompt_text
+
+    def build(self) -> ImportedPool:
+        """Build the pool of all responses that were added.
+
+        Raises: ImportFormatError [import-empty] if there are no responses; [import-alike] if several ids, which differ only by
+            spaces or case, name one agent or item.
+        """
         account = [
-            f"{n:,} left out: {reason} (first: {self._places[reason]})" for reason, n in self._left_out.most_common()
+            f"{n:,} left out: {reason} (first: {self._first_locations[reason]})"
+            for reason, n in self._left_out.most_common()
         ]
         if not self._responses:
             raise ImportFormatError(
-                f"'{self.name}' gives no response. {'; '.join(account) or 'There are no rows'}. "
-                "Give files with at least one response as text.",
+                f"'{self.name}' contains no response: {'; '.join(account) or 'it has no rows'}. "
+                "Pass files with at least one response as text.",
                 slug="import-empty",
             )
-        if lost := [item for item in self._refused if item not in self._item_prompts]:
-            more = f" and {len(lost) - LISTED:,} more" if len(lost) > LISTED else ""
+        account += self._describe_lost_items()
+        if self._prompt_conflicts:
+            location, item = next(iter(self._prompt_conflicts.items()))
             account.append(
-                f"{counted(len(lost), 'item')} lost, for no response to {'it' if len(lost) == 1 else 'them'} could be used: "
-                f"{', '.join(item[:_SHOWN] for item in lost[:LISTED])}{more}"
-            )
-        if self._other_prompts:
-            place, first = next(iter(self._other_prompts.items()))
-            account.append(
-                f"{counted(len(self._other_prompts), 'response')} came with another prompt than their item's first one; they are "
-                f"kept (first: '{first}', {place})"
+                f"imported {format_count(len(self._prompt_conflicts), 'response')} with a prompt other than the first one of the item "
+                f"(first: '{item}', {location})"
             )
         if self.merges:
-            self._merge()
-        if repeats := [len(texts) for texts in self._responses.values() if len(texts) > 1]:
-            each = f"{min(repeats)} to {max(repeats)}" if min(repeats) < max(repeats) else str(repeats[0])
-            account.append(f"{sum(repeats):,} responses are repeats, all kept: {each} of one agent to one item")
-        pool = self._arranged()
-        left_out = tuple(account)
-        account += _told_apart("agent", pool.present, [*self._groups])
-        account += _told_apart("item", pool.present.T, [*self._item_prompts])
-        missing = ~pool.present
-        unaligned = tuple(pool.items[j].id for j in np.flatnonzero(missing.any(axis=0)))
-        if unaligned:
-            lines = (
-                f"'{pool.items[j].id}' lacks "
-                + ", ".join(f"'{pool.agents[k].id}'" for k in np.flatnonzero(missing[:, j])[:LISTED])
-                for j in np.flatnonzero(missing.any(axis=0))[:LISTED]
-            )
-            more = f"; and {len(unaligned) - LISTED:,} more" if len(unaligned) > LISTED else ""
-            account.append(
-                f"{len(unaligned):,} of {pool.n_items:,} items do not line up between agents: {'; '.join(lines)}{more}"
-            )
+            self._merge_spelling_variants()
+        account += self._describe_repeats()
+
+        pool = self._build_pool()
+        left_out_notes = tuple(account)
+        account += _describe_spelling_variants("agent", pool.present, [*self._groups])
+        account += _describe_spelling_variants("item", pool.present.T, [*self._item_prompts])
+        account += _describe_unaligned(pool)
         return ImportedPool(
             pool,
             left_out=dict(self._left_out),
             n_dropped=sum(agents.total() for agents in self._dropped.values()),
-            dropped=tuple(self._dropped_words()),
-            unaligned=unaligned,
-            notes=(*self._noted, *account),
-            account=left_out,
-            assumed=self._noted,
+            dropped=tuple(self._describe_dropped()),
+            unaligned=tuple(pool.items[j].id for j in np.flatnonzero(~pool.present.all(axis=0))),
+            notes=(*self._format_notes(), *account),
+            account=left_out_notes,
+            assumed=self._format_notes(),
         )
 
-    def _merge(self) -> None:
-        """Replace ids that differ by spaces or case alone by the first of them, if no agent or item has two of them."""
-        for noun, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
-            for first, *others in spelled_alike(ids):
-                met = [cell[1 - side] for cell in self._responses if cell[side] in (first, *others)]
-                if len(met) > len(set(met)):
+    def _format_notes(self) -> tuple[str, ...]:
+        notes = []
+        for text, locations in self._notes.items():
+            times = f"{len(locations):,} times, first: " if len(locations) > 1 else ""
+            notes.append(f"{text} ({times}{locations[0]})" if locations[0] else text)
+        return (*notes, *filter(None, [self.replaced.describe()]))
+
+    def _describe_lost_items(self) -> Iterator[str]:
+        """Describe the items of which no response could be used."""
+        lost = [item for item in self._items_refused if item not in self._item_prompts]
+        if lost:
+            suffix = f" and {len(lost) - MAX_LISTED:,} more" if len(lost) > MAX_LISTED else ""
+            yield (
+                f"{format_count(len(lost), 'item')} lost, because no response to {'it' if len(lost) == 1 else 'them'} could be used: "
+                f"{', '.join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])}{suffix}"
+            )
+
+    def _describe_repeats(self) -> Iterator[str]:
+        n_repeats = [len(texts) for texts in self._responses.values() if len(texts) > 1]
+        if n_repeats:
+            low, high = min(n_repeats), max(n_repeats)
+            per_cell = f"{low} to {high}" if low < high else str(low)
+            yield f"{sum(n_repeats):,} responses are repeats, all kept: {per_cell} of one agent to one item"
+
+    def _describe_dropped(self) -> Iterator[str]:
+        for reason, agents in sorted(self._dropped.items(), key=lambda entry: -entry[1].total()):
+            listed = ", ".join(f"{agent!r} {n:,}" for agent, n in agents.most_common(MAX_LISTED))
+            suffix = f" and {len(agents) - MAX_LISTED:,} more agents" if len(agents) > MAX_LISTED else ""
+            yield f"{agents.total():,} {reason} ({listed}{suffix}; first: {self._first_locations[reason]})"
+
+    def _merge_spelling_variants(self) -> None:
+        """Merge ids that differ only by spaces or case into the first of them, if no agent or item has two of them."""
+        for kind, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
+            for first, *variants in group_spelling_variants(ids):
+                partners = [cell[1 - side] for cell in self._responses if cell[side] in (first, *variants)]
+                if len(partners) > len(set(partners)):
                     continue
-                self.note(f"{', '.join(map(repr, (first, *others)))} are one {noun}, spelled in several ways")
-                for cell in [cell for cell in self._responses if cell[side] in others]:
+                self.add_note(
+                    f"{', '.join(map(repr, (first, *variants)))} are treated as one {kind}: they differ only by spaces or case"
+                )
+                for cell in [cell for cell in self._responses if cell[side] in variants]:
                     renamed = (first, cell[1]) if side == 0 else (cell[0], first)
                     self._responses[renamed] = self._responses.pop(cell)
-                for name in others:
+                for name in variants:
                     del ids[name]
 
-    def _arranged(self) -> Pool:
-        """Return the responses as a pool; repeats are in the order of their numbers if they have numbers, else as they came."""
-        agent_at = {name: k for k, name in enumerate(self._groups)}
-        item_at = {name: j for j, name in enumerate(self._item_prompts)}
-        most = max(map(len, self._responses.values()))
-        blocks = np.full((most, len(agent_at), len(item_at)), None, dtype=np.object_)
+    def _build_pool(self) -> Pool:
+        """Build the pool; numbered repeats are ordered by number, others by their first appearance."""
+        agent_positions = {name: k for k, name in enumerate(self._groups)}
+        item_positions = {name: j for j, name in enumerate(self._item_prompts)}
+        max_repeats = max(map(len, self._responses.values()))
+        texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
         for (agent, item), repeats in self._responses.items():
             labels = list(repeats)
             if len(labels) > 1 and all(label is not None and label.isdecimal() for label in labels):
                 labels.sort(key=lambda label: int(label or 0))
             for nth, label in enumerate(labels):
-                blocks[nth, agent_at[agent], item_at[item]] = repeats[label]
-        agents = (
-            Agent(name, group, {"alias": self._aliases[name]} if name in self._aliases else {})
-            for name, group in self._groups.items()
-        )
+                texts[nth, agent_positions[agent], item_positions[item]] = repeats[label]
+
+        agents = []
+        for name, group in self._groups.items():
+            meta = {"alias": self._aliases[name]} if name in self._aliases else {}
+            agents.append(Agent(name, group, meta))
         items = (Item(name, prompt) for name, prompt in self._item_prompts.items())
-        further = blocks[1:].reshape(-1, len(item_at)) if most > 1 else None
-        return Pool(tuple(agents), tuple(items), blocks[0], name=self.name, further=further)
-
-    def _dropped_words(self) -> Iterator[str]:
-        for reason, agents in sorted(self._dropped.items(), key=lambda said: -said[1].total()):
-            named = ", ".join(f"{agent!r} {n:,}" for agent, n in agents.most_common(LISTED))
-            more = f" and {len(agents) - LISTED:,} more agents" if len(agents) > LISTED else ""
-            yield f"{agents.total():,} {reason} ({named}{more}; first: {self._places[reason]})"
+        further = texts[1:].reshape(-1, len(item_positions)) if max_repeats > 1 else None
+        return Pool(tuple(agents), tuple(items), texts[0], name=self.name, further=further)
 
 
-class ItemsByPrompt:
-    """Items that have no id: they are numbered by their prompt, and one that an agent answers twice, each time otherwise, is two.
+class PromptItemIds:
+    """Generates ids of items that have none, from their prompts.
 
-    name: makes an id of the number, from 0, and the prompt.
+    If an agent has several different responses to one prompt, each of them belongs to a separate item. `make_id` returns the
+    id for the number of the item, from 0, and its prompt.
     """
 
-    def __init__(self, name: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
-        self._name = name
+    def __init__(self, make_id: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
+        self._make_id = make_id
         self._numbers: dict[tuple[str, int], int] = {}
-        self._times: dict[tuple[str, str, str], dict[object, int]] = {}
+        self._occurrences: dict[tuple[str, str, str], dict[object, int]] = {}
 
-    def item(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """The item that this response of the agent to the prompt belongs to; one without a text is another each time, and each
-        `repeat` is told apart by itself."""
-        said = self._times.setdefault((agent, prompt, str(repeat)), {})
-        times = said.setdefault(object() if text is None else text, len(said))
-        number = self._numbers.setdefault((prompt, times), len(self._numbers))
-        return self._name(number, f"{prompt} ({times + 1})" if times else prompt)
+    def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
+        """Return the id of the item that a response belongs to.
+
+        Responses with different labels `repeat` are counted separately. A response without a text differs from all others.
+        """
+        occurrences = self._occurrences.setdefault((agent, prompt, str(repeat)), {})
+        identity = object() if text is None else text
+        occurrence = occurrences.setdefault(identity, len(occurrences))
+        number = self._numbers.setdefault((prompt, occurrence), len(self._numbers))
+        return self._make_id(number, f"{prompt} ({occurrence + 1})" if occurrence else prompt)
 
 
-def _told_apart(noun: str, present: Bools, ids: list[str]) -> Iterator[str]:
-    """Words on ids that only spaces or case tell apart. present: bool[ids, others].
+def _describe_unaligned(pool: Pool) -> Iterator[str]:
+    """Describe the items that at least one agent did not respond to."""
+    missing = ~pool.present
+    unaligned = np.flatnonzero(missing.any(axis=0))
+    if not len(unaligned):
+        return
 
-    Raises: ImportFormatError [import-alike] where nothing met two of them, so that they are one, spelled in two ways.
+    lines = []
+    for j in unaligned[:MAX_LISTED]:
+        agents = ", ".join(f"'{pool.agents[k].id}'" for k in np.flatnonzero(missing[:, j])[:MAX_LISTED])
+        lines.append(f"'{pool.items[j].id}' lacks {agents}")
+    suffix = f"; and {len(unaligned) - MAX_LISTED:,} more" if len(unaligned) > MAX_LISTED else ""
+    yield f"{len(unaligned):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(lines)}{suffix}"
+
+
+def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> Iterator[str]:
+    """Describe ids that differ only by spaces or case.
+
+    present : bool array (n_ids, n_partners), whether an id has a response to or of a partner
+
+    Raises: ImportFormatError [import-alike] if no partner has responses under two of the ids, so that they are one.
     """
-    other = "item" if noun == "agent" else "agent"
-    at = {name: number for number, name in enumerate(ids)}
-    for alike in spelled_alike(ids):
-        if not (present[[at[name] for name in alike]].sum(axis=0) > 1).any():
+    partner = "item" if kind == "agent" else "agent"
+    positions = {name: position for position, name in enumerate(ids)}
+    for variants in group_spelling_variants(ids):
+        n_variants_per_partner = present[[positions[name] for name in variants]].sum(axis=0)
+        listed = ", ".join(map(repr, variants[:MAX_LISTED]))
+        if not (n_variants_per_partner > 1).any():
             raise ImportFormatError(
-                f"The {noun}s {', '.join(map(repr, alike[:LISTED]))} differ by spaces or case alone, and no {other} has two of "
-                f"them, so they are one, spelled in several ways. Spell them alike in the files; if they are several, give one "
-                "another name.",
+                f"The {kind}s {listed} differ only by spaces or case, and no {partner} has responses under two of them. If they "
+                f"are one {kind}, set one spelling in the files; if they are several, set another name for one of them.",
                 slug="import-alike",
             )
-        yield f"The {noun}s {', '.join(map(repr, alike[:LISTED]))} differ by spaces or case alone; they are kept apart"
+        yield f"The {kind}s {listed} differ only by spaces or case, and were imported as different {kind}s"
 
 
-def _id(value: object) -> str | None:
+def _to_id(value: object) -> str | None:
+    """Convert an id to text; None if it is empty, or neither a text nor a whole number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, float) and value.is_integer():
@@ -339,48 +381,70 @@ def _id(value: object) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def nested_labels(repeat: T, n: int) -> list[T | int | str]:
+def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
     """Label the `n` responses of one row; `repeat` is the label of the row, or None."""
-    return [repeat] if n == 1 else [nth if repeat is None else f"{repeat}.{nth}" for nth in range(1, n + 1)]
+    if n == 1:
+        return [repeat]
+    return [nth if repeat is None else f"{repeat}.{nth}" for nth in range(1, n + 1)]
 
 
-def _label(repeat: object) -> str | None:
-    """What tells a repeat from others; None where nothing is said."""
+def _to_label(repeat: object) -> str | None:
+    """Convert the label of a repeat to text; None without a label."""
     if isinstance(repeat, float) and not repeat.is_integer():
         return None if np.isnan(repeat) else str(repeat)
-    return _id(repeat) or (None if repeat in (None, "") else str(repeat))
+    return _to_id(repeat) or (None if repeat in (None, "") else str(repeat))
 
 
-def _words(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
 RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
 
 
-def refuse_other(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESPONSES) -> None:
-    """Raises: ImportFormatError [import-other] where `out` has one of a `run`'s files, or is anything but a folder that is empty
-    or has the file `again`, which an earlier import wrote last."""
+def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESPONSES) -> None:
+    """Check that an import may write into a folder, and delete temporary files.
+
+    Parameters
+    ----------
+    out : Path
+        Folder, which may not exist yet.
+    run : sequence of str
+        Names of files of a run, none of which may be in the folder.
+    again : str
+        Name of the file that an import writes last. A folder with this file may be written again.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-other] if the folder holds a run, is a file, or is not empty and was not written by an import.
+    """
     if any((out / file).exists() for file in run):
         raise ImportFormatError(
-            f"{out} holds a run already. Give an --out of its own, or delete that folder.", slug="import-other"
+            f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="import-other"
         )
     remove_leftovers(out)
-    if out.is_file() or (out.is_dir() and not (out / again).exists() and {*os.listdir(out)} - {AGENTS, ITEMS}):
+    is_foreign_folder = out.is_dir() and not (out / again).exists() and {*os.listdir(out)} - {AGENTS, ITEMS}
+    if out.is_file() or is_foreign_folder:
         raise ImportFormatError(
-            f"{out} is there already, and nothing in it is an import's. Give an --out that is not there yet, or an empty folder.",
+            f"{out} exists, and no import wrote it. Set --out to a new or empty folder.",
             slug="import-other",
         )
 
 
-def write_imported(pool: Pool, out: Path) -> None:
-    """Write `pool` into the folder `out`. Raises: ImportFormatError [import-other] where a run, another pool or anything else is
-    there."""
-    refuse_other(out)
+def write_imported_pool(pool: Pool, out: Path) -> None:
+    """Write a pool into a folder, which may be new or empty, or hold the same pool.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-other] if the folder holds a run, another pool or other files.
+    """
+    check_output_folder(out)
     if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
         raise ImportFormatError(
-            f"{out} holds another pool already. Give an --out of its own; who is new there joins a judged run by `youden extend "
-            "agents RUN OUT`. Or delete that folder.",
+            f"{out} already holds another pool. Set --out to another folder, or remove this one. To add new agents to a judged "
+            "run, run `youden extend agents RUN OUT`.",
             slug="import-other",
         )
     write_pool(pool, out)

@@ -1,4 +1,7 @@
-"""Recognises the files of tools that have an import format of their own, by names and first bytes; no file is parsed."""
+"""Recognise the import format of files by their names and first bytes.
+
+No file is parsed, so that a folder of large files is recognised quickly.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _NAMES = {
     "dataset_dict.json": "hf-dataset",
     "state.json": "hf-dataset",
 }
-"""Pattern of a file's name to format."""
+"""Import format by glob pattern of the name of a file."""
 _HEADS = {
     "inspect": r'\A\s*\{(\s*"(version|status|invalidated)":\s*[^,{}\[\]]+,)*\s*"eval":\s*\{',
     "opentelemetry": r'\A\s*\{\s*"resourceSpans":',
@@ -28,32 +31,37 @@ _HEADS = {
     ),
     "fastchat": r'\A\s*\{.*?"choices":\s*\[\s*\{\s*"index":\s*\d+,\s*"turns":|\A\s*\{\s*"uid":.*?"ans_id":',
 }
-"""Format to pattern of a file's first bytes."""
-_HEAD_SIZE = 65_536
+"""Regular expression for the first bytes of a file, by import format."""
+_HEAD_BYTES = 65_536
 _TEXT_FILES = (".json", ".jsonl", ".csv")
 
 
-def recognised_format(paths: Sequence[Path]) -> str | None:
-    """Return the import format of files, or of the first recognised file in folders; None if no file is recognised.
+def recognise_format(paths: Sequence[Path]) -> str | None:
+    """Recognise the import format of files, or of the files in a folder.
 
     Parameters
     ----------
     paths : sequence of Path
-        Files and folders.
+        Files and folders; folders are searched at any depth.
+
+    Returns
+    -------
+    str or None
+        Format of the first file that is recognised; None if there is none.
     """
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() and (format_ := _format_of(file)) is not None:
+            if file.is_file() and (format_ := _recognise_file(file)) is not None:
                 return format_
     return None
 
 
-def _format_of(file: Path) -> str | None:
+def _recognise_file(file: Path) -> str | None:
     for pattern, format_ in _NAMES.items():
         if fnmatch(file.name, pattern):
             return format_
     if file.suffix.lower() not in _TEXT_FILES:
         return None
-    with file.open("rb") as opened:
-        head = opened.read(_HEAD_SIZE).decode("utf-8", "replace").removeprefix("\ufeff")
+    with file.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff")
     return next((name for name, pattern in _HEADS.items() if re.search(pattern, head, re.DOTALL)), None)

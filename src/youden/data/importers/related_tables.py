@@ -1,6 +1,6 @@
-"""Prepares tables of files that belong together: which hold responses, which of their rows, from which folder and file.
+"""Prepare the tables of files that belong together: flatten rows and find the responses.
 
-A table without responses belongs to no agent: it may hold prompts, and is otherwise not read.
+A table without responses belongs to no agent: its prompts are used if the responses have none, and it is not read otherwise.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from youden.data.importers.column_names import name_order, names_agents_surely, plain_name, role_of_name
+from youden.data.importers.column_names import get_name_priority, infer_role, is_agent_name, normalize_name
 from youden.data.importers.column_roles import Roles
-from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues, joined, value
-from youden.data.importers.foreign_files import suffixes
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues, get_value, join_names
+from youden.data.importers.foreign_files import find_unique_suffixes
 from youden.data.importers.nested_rows import explode, flatten, is_list_of_objects
-from youden.data.importers.response_columns import ColumnPath, known_columns
-from youden.data.importers.restarting_ids import composite_columns
+from youden.data.importers.response_columns import ColumnPath, detect_known_layout
+from youden.data.importers.restarting_ids import split_composite
 from youden.data.importers.table_files import SPREADSHEETS, Note, Rows, fill_down
 from youden.types.pool import Json
 
 _RESPONSE_FOLDERS = {
     *("predictions", "details", "model_answer", "answers", "responses", "generations", "completions"),
 }
-"""Names of folders that hold responses, if folders beside them do not."""
+"""Names of folders that hold the responses if other folders hold other tables."""
 _OTHER_FILES = {
     *("question", "prompt", "input", "instruction", "reference", "gold", "expected", "label", "dataset", "metadata"),
     *("config", "dataset_info"),
 }
-"""Names of files that hold no responses, if others do."""
+"""Names of files that hold no responses if other files do."""
 _TIME = re.compile(
     r"[_-]*\d{4}-?\d\d-?\d\d(?:[T_ -]?\d\d[-:]?\d\d[-:]?\d\d(?:[.:]\d+)?)?(?:[+-]\d\d[-:]?\d\d)?", re.ASCII
 )
@@ -38,11 +38,11 @@ _NUMBER = re.compile(
     r"(?:^|[-_. ]+)(?:repeat|rep|replicate|run|seed|trial|sample|attempt)s?[-_ ]*(\d+)(?=$|[-_. ])",
     re.IGNORECASE | re.ASCII,
 )
-"""The part of a name that numbers repeats."""
+"""Part of the name of a file or folder that numbers repeats."""
 
 
 class SourceTable(NamedTuple):
-    """A table in a file, or in a sheet of one.
+    """A table in a file, or in a sheet of a file.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class SourceTable(NamedTuple):
     name : str
         Name of the file or sheet.
     rows : list of (str, dict)
-        Flat rows with their places.
+        Location and values of each row; nested values are flattened.
     first_row : mapping
-        The first row as the file has it.
+        First row as the file has it.
     """
 
     file: Path
@@ -62,86 +62,104 @@ class SourceTable(NamedTuple):
 
     @property
     def flat_rows(self) -> list[dict[str, Json]]:
+        """Rows without locations."""
         return [row for _, row in self.rows]
 
     @property
     def columns(self) -> list[str]:
-        """All columns, in the order in which rows have them."""
+        """Names of all columns, in the order of their first occurrence."""
         return list(dict.fromkeys(column for _, row in self.rows for column in row))
 
-    def named(self, role: str) -> list[str]:
-        """Return the columns whose names propose a role, the surest first."""
-        columns = (name for name in self.columns if role_of_name(name) == role)
-        return sorted(columns, key=lambda name: name_order(name, role))
+    def get_candidates(self, role: str) -> list[str]:
+        """Return the columns whose names propose a role, the most reliable first."""
+        columns = (name for name in self.columns if infer_role(name) == role)
+        return sorted(columns, key=lambda name: get_name_priority(name, role))
 
-    def holds_text(self, column: str) -> bool:
+    def is_text_column(self, column: str) -> bool:
         return ColumnValues([row.get(column) for _, row in self.rows]).is_text
 
-    def layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return the column of the responses, or all columns of a known layout; None if there are no responses."""
+    def get_layout(self, columns: Mapping[str, str]) -> str | None:
+        """Return a key that tables of the same layout share; None if the table has no responses.
+
+        It is the column of the responses, or all columns of a known layout. `columns` holds the columns that the user named.
+        """
         if "text" in columns:
             return columns["text"] if set(columns["text"].split(",")) & {*self.columns} else None
-        if "text" in (known := known_columns(self.first_row)):
-            return ", ".join(f"{role}={column}" for role, column in known.items())
-        return next(filter(self.holds_text, self.named("text")), None)
+        layout = detect_known_layout(self.first_row)
+        if "text" in layout:
+            return ", ".join(f"{role}={column}" for role, column in layout.items())
+        return next(filter(self.is_text_column, self.get_candidates("text")), None)
 
 
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
-    """Make a table with flat rows; if no column holds responses, search lists of objects for one."""
+    """Make a table with flat rows.
+
+    If no column holds responses, lists of objects are searched for them; their elements become rows.
+    """
     first_row = dict(rows[0][1])
-    if "text" not in columns and "text" in known_columns(first_row):
+    if "text" not in columns and "text" in detect_known_layout(first_row):
         return SourceTable(file, name, rows, first_row)
-    flat = [(place, flatten(row) | _values_at(row, columns)) for place, row in rows]
+
+    flat = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
     below_header = _with_header(flat)
     is_log = len(below_header) < len(flat)
-    table = SourceTable(file, name, _of_one_kind(below_header, is_log=is_log, note=note), first_row)
-    for column in table.columns if file.suffix.lower() in SPREADSHEETS else []:
-        if role_of_name(column) in ("agent", "item", "prompt"):
-            fill_down(table.rows, column, note)
-    if table.layout(columns) is not None:
+    table = SourceTable(file, name, _drop_other_kinds(below_header, is_log=is_log, note=note), first_row)
+    if file.suffix.lower() in SPREADSHEETS:
+        for column in table.columns:
+            if infer_role(column) in ("agent", "item", "prompt"):
+                fill_down(table.rows, column, note)
+    if table.get_layout(columns) is not None:
         return table
+
     for column in table.columns:
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
-            found = table._replace(rows=[(place, one) for place, row in table.rows for one in explode(row, column)])
-            if found.layout(columns) is not None:
-                return found
+            elements = [(location, element) for location, row in table.rows for element in explode(row, column)]
+            exploded = table._replace(rows=elements)
+            if exploded.get_layout(columns) is not None:
+                return exploded
     return table
 
 
-def _values_at(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values of columns that are given as paths, or as several columns together."""
+def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
+    """Return the values of the columns that the user named by a path, or as several columns combined."""
+    flat = flatten(row) if columns else {}
     values: dict[str, Json] = {}
-    for role, given in columns.items():
-        for column in given.split(",") if role == "text" else [given]:
-            if names := composite_columns(column, flat := flatten(row)):
-                values[column] = value(flat, joined(names))
+    for role, text in columns.items():
+        for column in text.split(",") if role == "text" else [text]:
+            if names := split_composite(column, flat):
+                values[column] = get_value(flat, join_names(names))
             elif (path := ColumnPath.parse(column, row)) is not None:
-                values[column] = path.one(row)
+                values[column] = path.get_value(row)
     return values
 
 
 def _with_header(rows: Rows) -> Rows:
-    """Copy the agents that the first row names into the others, if it has none of their columns and so describes them."""
+    """Replace a header, a first row that shares no column with the others, by its agents in each row."""
     (_, header), *others = rows
     if not others or any(name in header for _, row in others for name in row):
         return rows
-    agents = {name: text for name, text in header.items() if isinstance(text, str) and role_of_name(name) == "agent"}
-    return [(place, {**agents, **row}) for place, row in others]
+    agents = {name: text for name, text in header.items() if isinstance(text, str) and infer_role(name) == "agent"}
+    return [(location, {**agents, **row}) for location, row in others]
 
 
-def _of_one_kind(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Leave out rows that name no model, if a column `type` or `kind` tells them from those that do.
+def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
+    """Leave out the rows without a model if a column `type` or `kind` distinguishes them.
 
     In a log with a header, rows without a prompt are left out in the same way.
     """
     names = dict.fromkeys(name for _, row in rows for name in row)
-    for needed in (name for name in names if names_agents_surely(name) or (is_log and role_of_name(name) == "prompt")):
+    required = (name for name in names if is_agent_name(name) or (is_log and infer_role(name) == "prompt"))
+    for name in required:
+        complete = [(location, row) for location, row in rows if row.get(name) is not None]
+        incomplete = [(location, row) for location, row in rows if row.get(name) is None]
         for column in filter(_KIND.search, names):
-            complete = {str(row.get(column)) for _, row in rows if row.get(needed) is not None}
-            others = {str(row.get(column)) for _, row in rows if row.get(needed) is None}
-            if complete and others and not complete & others:
-                note(f"rows not read: {column!r} is {', '.join(sorted(others))}, and {needed!r} is empty", rows[0][0])
-                return [(place, row) for place, row in rows if row.get(needed) is not None]
+            complete_kinds = {str(row.get(column)) for _, row in complete}
+            other_kinds = {str(row.get(column)) for _, row in incomplete}
+            if complete_kinds and other_kinds and not complete_kinds & other_kinds:
+                note(
+                    f"rows not read: {column!r} is {', '.join(sorted(other_kinds))}, and {name!r} is empty", rows[0][0]
+                )
+                return complete
     return rows
 
 
@@ -150,74 +168,89 @@ def split_by_responses(
 ) -> tuple[list[SourceTable], list[SourceTable]]:
     """Split tables into those that hold responses and the others: configurations, scores, prompts."""
 
-    def is_inside(table: SourceTable) -> bool:
-        parts = table.file.relative_to(path).parts[:-1] if table.file.is_relative_to(path) else ()
-        return not _RESPONSE_FOLDERS.isdisjoint(part.lower() for part in parts)
+    def is_in_response_folder(table: SourceTable) -> bool:
+        folders = table.file.relative_to(path).parts[:-1] if table.file.is_relative_to(path) else ()
+        return not _RESPONSE_FOLDERS.isdisjoint(folder.lower() for folder in folders)
 
-    named = [table for table in tables if plain_name(table.file.stem).removesuffix("s") not in _OTHER_FILES] or tables
-    holding = [table for table in named if table.layout(columns) is not None]
-    chosen = list(filter(is_inside, holding)) or holding or list(tables)
-    return chosen, [table for table in tables if not any(table is one for one in chosen)]
+    by_name = [table for table in tables if normalize_name(table.file.stem).removesuffix("s") not in _OTHER_FILES]
+    with_text = [table for table in by_name or tables if table.get_layout(columns) is not None]
+    chosen = list(filter(is_in_response_folder, with_text)) or with_text or list(tables)
+    return chosen, [table for table in tables if not any(table is chosen_table for chosen_table in chosen)]
 
 
-def add_places(tables: Sequence[SourceTable]) -> tuple[str, ...]:
+def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
     """Add columns for folder and file to the rows of several tables, and return the names of these columns.
 
-    Times in names are ignored. The folder has a column of its own only if files of one name are in several folders. If all names
-    end in a number of a run, a seed or the like, and something else names the agents, these numbers are repeats.
+    Times in names are ignored. Folders have a column only if files of one name are in several folders. If all names end in the
+    number of a run or a seed, and something else names the agents, these numbers are repeats.
     """
     if len(tables) == 1:
         return ()
+
     has_sheets = len({table.file for table in tables}) < len(tables)
-    files = [table.file for table in tables] if has_sheets else _without_numbers(tables)
+    files = [table.file for table in tables] if has_sheets else _without_repeat_numbers(tables)
     stems = [_TIME.sub("", file.stem) for file in files]
-    folders = [next((one for one in file.parents if _TIME.sub("", one.name)), file.parent) for file in files]
-    is_grid = len(set(stems)) < len({*files}) == len({*zip(folders, stems, strict=True)}) and not has_sheets
-    names = [table.name for table in tables] if has_sheets else suffixes([file.with_suffix("") for file in files])
-    places = {FOLDER: suffixes(folders), FILE: stems} if is_grid else {FILE: names}
-    places = {column: values for column, values in places.items() if len(set(values)) > 1}
-    for at, table in enumerate(tables):
+    folders = [next((folder for folder in file.parents if _TIME.sub("", folder.name)), file.parent) for file in files]
+
+    # A grid: each combination of folder and stem is one file.
+    has_repeated_stems = len(set(stems)) < len({*files})
+    is_grid = has_repeated_stems and len({*files}) == len({*zip(folders, stems, strict=True)}) and not has_sheets
+    if is_grid:
+        columns = {FOLDER: find_unique_suffixes(folders), FILE: stems}
+    elif has_sheets:
+        columns = {FILE: [table.name for table in tables]}
+    else:
+        columns = {FILE: find_unique_suffixes([file.with_suffix("") for file in files])}
+
+    columns = {column: values for column, values in columns.items() if len(set(values)) > 1}
+    for number, table in enumerate(tables):
         for row in table.flat_rows:
-            row.update({column: values[at] for column, values in places.items()})
-    return tuple(places)
+            row.update({column: values[number] for column, values in columns.items()})
+    return tuple(columns)
 
 
-def _without_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Return the files without numbers of repeats in their names, or in those of their folders; the rows get the numbers.
+def _without_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
+    """Return the files without the numbers of repeats in their paths, and add the numbers to the rows.
 
-    Names stay as they are if nothing but the numbers tells agents apart.
+    Names are unchanged if only the numbers distinguish agents.
     """
     files = [table.file for table in tables]
-    has_agents = any(names_agents_surely(column) for column in tables[0].columns)
+    has_agents = any(is_agent_name(column) for column in tables[0].columns)
 
-    def renamed_folder(file: Path) -> Path:
+    def rename_folder(file: Path) -> Path:
         name = file.parent.name
         return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name if name else file
 
-    for numbered, names in (
-        ([file.with_stem(_NUMBER.sub("", file.stem) or "run") for file in files], [file.stem for file in files]),
-        ([renamed_folder(file) for file in files], [file.parent.name for file in files]),
+    by_file = [file.with_stem(_NUMBER.sub("", file.stem) or "run") for file in files]
+    by_folder = [rename_folder(file) for file in files]
+    for renamed, names in (
+        (by_file, [file.stem for file in files]),
+        (by_folder, [file.parent.name for file in files]),
     ):
         numbers = [_NUMBER.search(name) for name in names]
-        if len(set(names)) > 1 and all(numbers) and (has_agents or len(set(numbered)) > 1):
+        if len(set(names)) > 1 and all(numbers) and (has_agents or len(set(renamed)) > 1):
             for table, number in zip(tables, numbers, strict=True):
                 for row in table.flat_rows:
                     row[FILE_NUMBER] = number[1] if number else None
-            return numbered
+            return renamed
     return files
 
 
-def with_prompts(found: Roles, rows: Sequence[dict[str, Json]], beside: Sequence[SourceTable]) -> Roles:
-    """Add prompts from a table without responses that has the same item column, if the responses come without any."""
-    item = found.columns.get("item")
-    if item is None or "prompt" in found.columns:
-        return found
-    keys = {str(row.get(item)) for row in rows}
-    for table in beside:
-        for column in table.named("prompt") + table.named("text"):
+def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
+    """Add the prompts of a table that has the same column of items, unless there are prompts.
+
+    The prompts are added to `rows`.
+    """
+    item = roles.columns.get("item")
+    if item is None or "prompt" in roles.columns:
+        return roles
+
+    ids = {str(row.get(item)) for row in rows}
+    for table in others:
+        for column in table.get_candidates("prompt") + table.get_candidates("text"):
             prompts = {str(row[item]): row[column] for row in table.flat_rows if row.get(item) and row.get(column)}
-            if keys & prompts.keys() and table.holds_text(column):
+            if ids & prompts.keys() and table.is_text_column(column):
                 for row in rows:
                     row.setdefault(column, prompts.get(str(row.get(item))))
-                return replace(found, columns={**found.columns, "prompt": column})
-    return found
+                return replace(roles, columns={**roles.columns, "prompt": column})
+    return roles

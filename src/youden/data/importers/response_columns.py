@@ -1,4 +1,7 @@
-"""Reads the responses of a row: from columns, from paths inside columns, or from lists in the layouts of known data sets."""
+"""Read the responses of a row from columns, paths inside columns, or known layouts of lists.
+
+Columns are read as they are named here; `column_roles` finds the columns of tables that name none.
+"""
 
 from __future__ import annotations
 
@@ -11,58 +14,79 @@ from pathlib import Path
 import orjson
 
 from youden.data.importers.column_names import ROLES
-from youden.data.importers.foreign_files import inner, wrong
-from youden.data.importers.pool_joiner import NO_TEXTS, ItemsByPrompt, Joiner, nested_labels
-from youden.data.importers.response_values import prompt_text, response_values, single
-from youden.data.importers.restarting_ids import composite_columns
+from youden.data.importers.foreign_files import get_nested, import_error
+from youden.data.importers.pool_joiner import NO_TEXTS, PoolBuilder, PromptItemIds, make_repeat_labels
+from youden.data.importers.response_values import extract_responses, join_prompt, unwrap_single
+from youden.data.importers.restarting_ids import split_composite
 from youden.data.pools.spool import shown
 from youden.text.json_text import replace_nonfinite
-from youden.text.printable import acts
+from youden.text.printable import find_name_fault
 from youden.types.pool import Json
 
-_STEP = re.compile(r"\[(?P<at>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
+_STEP = re.compile(r"\[(?P<position>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 
 
 @dataclass(frozen=True)
 class ColumnPath:
-    """Keys and positions from a row to a value; with `rest`, from each element of the list found there.
+    """Path from a row to a value, or to a value in each element of a list.
 
-    together: further columns, whose values are joined to this one's.
+    Attributes
+    ----------
+    steps : tuple of str or int
+        Keys and list positions from the row to the value, or to the list.
+    element_steps : tuple of str or int, optional
+        Keys and positions from each element of the list to its value; None if the path leads to one value.
+    further_steps : tuple of tuples
+        Paths of further columns, whose values are joined to the value.
     """
 
     steps: tuple[str | int, ...]
-    rest: tuple[str | int, ...] | None = None
-    together: tuple[tuple[str | int, ...], ...] = ()
+    element_steps: tuple[str | int, ...] | None = None
+    further_steps: tuple[tuple[str | int, ...], ...] = ()
 
     @classmethod
-    def parse(cls, text: str, present: Collection[str]) -> ColumnPath | None:
-        """Return the path that a text spells, a column of that name first; None if it spells none from a column."""
-        if text in present:
+    def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
+        """Parse a path such as `choices[].text`; a text that is the name of a column is a path to it.
+
+        Returns None if the text is not a path, or does not start with one of `columns`.
+        """
+        if text in columns:
             return cls((text,))
-        if names := composite_columns(text, present):
-            return cls((names[0],), together=tuple((name,) for name in names[1:]))
+        if names := split_composite(text, columns):
+            return cls((names[0],), further_steps=tuple((name,) for name in names[1:]))
+
         steps: list[str | int | None] = []
-        at = 0
-        while found := _STEP.match(text, at):
-            key, position = found["key"], found["at"]
-            steps.append(key if key is not None else int(position) if position not in ("", "-") else None)
-            at = found.end()
-        each = [number for number, step in enumerate(steps) if step is None]
-        if at < len(text) or not steps or steps[0] not in present or len(each) > 1:
+        end = 0
+        while match := _STEP.match(text, end):
+            key, position = match["key"], match["position"]
+            if key is not None:
+                steps.append(key)
+            else:
+                steps.append(None if position in ("", "-") else int(position))
+            end = match.end()
+
+        list_steps = [number for number, step in enumerate(steps) if step is None]
+        if end < len(text) or not steps or steps[0] not in columns or len(list_steps) > 1:
             return None
-        known = [step for step in steps if step is not None]
-        return cls(tuple(known[: each[0]]), tuple(known[each[0] :])) if each else cls(tuple(known))
+        fixed_steps = tuple(step for step in steps if step is not None)
+        if not list_steps:
+            return cls(fixed_steps)
+        return cls(fixed_steps[: list_steps[0]], fixed_steps[list_steps[0] :])
 
-    def one(self, row: Mapping[str, Json]) -> Json:
-        """Return the value; None if the path, or that of a column in `together`, ends early."""
-        fields = row if isinstance(row, dict) else dict(row)  # without a copy per column
-        values = [inner(fields, *steps) for steps in (self.steps, *self.together)]
-        return values[0] if len(values) == 1 else None if None in values else " / ".join(map(str, values))
+    def get_value(self, row: Mapping[str, Json]) -> Json:
+        """Return the value; None if the path, or one of the further columns, does not exist."""
+        fields = row if isinstance(row, dict) else dict(row)  # rows are large, so that a copy per column is slow
+        values = [get_nested(fields, *steps) for steps in (self.steps, *self.further_steps)]
+        if len(values) == 1:
+            return values[0]
+        return None if None in values else " / ".join(map(str, values))
 
-    def each(self, row: Mapping[str, Json]) -> list[Json]:
-        """Return the value in each element of the list; none if there is no list."""
-        found = self.one(row)
-        return [inner(element, *(self.rest or ())) for element in found] if isinstance(found, list) else []
+    def get_elements(self, row: Mapping[str, Json]) -> list[Json]:
+        """Return the value in each element of the list; empty without a list."""
+        elements = self.get_value(row)
+        if not isinstance(elements, list):
+            return []
+        return [get_nested(element, *(self.element_steps or ())) for element in elements]
 
 
 PROMPTS = ("prompt", "instruction", "question")
@@ -70,23 +94,23 @@ ITEMS = ("item", "prompt_id", "question_id", "id")
 _PAIR = ("chosen", "rejected")
 
 
-def known_columns(row: Mapping[str, Json]) -> dict[str, str]:
-    """Return the path of each role, if the columns of a row are those of a known layout; else nothing.
+def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
+    """Return the path of each role if a row has the layout of a known data set; otherwise an empty dictionary.
 
-    >>> known_columns({"instruction": "i", "generations": ["a"], "generation_models": ["m"]})
+    >>> detect_known_layout({"instruction": "i", "generations": ["a"], "generation_models": ["m"]})
     {'agent': 'generation_models[]', 'text': 'generations[]', 'prompt': 'instruction'}
-    >>> known_columns({"prompt": "p", "prompt_id": "x", "chosen": "a", "rejected": "b"})
+    >>> detect_known_layout({"prompt": "p", "prompt_id": "x", "chosen": "a", "rejected": "b"})
     {'text': 'chosen,rejected', 'item': 'prompt_id', 'prompt': 'prompt'}
     """
-    found = _responses(row)
-    if found:
+    paths = _detect_responses(row)
+    if paths:
         for role, names in (("item", ITEMS), ("prompt", PROMPTS)):
             if (name := next((name for name in names if name in row), None)) is not None:
-                found[role] = name
-    return found
+                paths[role] = name
+    return paths
 
 
-def _responses(row: Mapping[str, Json]) -> dict[str, str]:
+def _detect_responses(row: Mapping[str, Json]) -> dict[str, str]:
     for models in ("generation_models", "generation_model"):
         if isinstance(row.get("generations"), list) and isinstance(row.get(models), list):
             return {"agent": f"{models}[]", "text": "generations[]"}
@@ -101,153 +125,211 @@ def _responses(row: Mapping[str, Json]) -> dict[str, str]:
 
 
 SHEET_ERROR = re.compile(r"\s*#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|GETTING_DATA)\s*")
-"""What a spreadsheet shows if a formula failed."""
-_YES = ("true", "yes", "y", "x", "1")
-_LONG_ID = 100
+"""Text that a spreadsheet shows in a cell whose formula failed."""
+_TRUE = ("true", "yes", "y", "x", "1")
+_MAX_ID_LENGTH = 100
 REPEATS = ("repeat", "sample", "epoch")
-"""Columns that number an agent's responses to one item, if no other is named."""
+"""Names of columns that number the responses of an agent to one item, if the user names none."""
 ROW_ORDER = "rows"
-"""Named in place of a column: rows of one agent and item are repeats in their order."""
+"""Value that the user passes instead of a column: rows of one agent and item are repeats in their order."""
 
 
-def named_paths(
+def parse_column_paths(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str]
 ) -> tuple[dict[str, ColumnPath], dict[str, ColumnPath]]:
-    """Return the path of each role, and of each agent that has a column of its own.
+    """Parse the columns that were named for each role.
 
-    Roles are those of `columns`, else of columns that are called as the roles are, else of a known layout.
+    Parameters
+    ----------
+    file : Path
+        File, for error messages.
+    row : mapping
+        First row of the table.
+    columns : mapping of str to str
+        Column or path by role; for texts also several columns, separated by commas, one per agent.
 
-    Raises: ImportFormatError [import-columns] if a role or a column is not known, or text or item has none.
+    Returns
+    -------
+    paths : dict
+        Path by role.
+    agent_paths : dict
+        Path by agent, if each agent has a column.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-columns]: if a column does not exist, text or item has none, or the columns contradict each other.
     """
     paths: dict[str, ColumnPath] = {}
-    wide: dict[str, ColumnPath] = {}
+    agent_paths: dict[str, ColumnPath] = {}
     for role, text in columns.items():
-        several = text.split(",") if role == "text" and text not in row else [text]
-        for name in several:
+        names = text.split(",") if role == "text" and text not in row else [text]
+        for name in names:
             path = ColumnPath.parse(name, row)
             if path is None:
-                raise wrong(
+                raise import_error(
                     file,
-                    f"there is no column '{name}'; it has {shown(', '.join(row))}. Correct --column.",
+                    f"there is no column '{name}': the columns are {shown(', '.join(row))}. Set --column to one of them.",
                     slug="import-columns",
                 )
-            (wide if len(several) > 1 else paths)[name if len(several) > 1 else role] = path
-    problem = None
-    missing = "item" if not paths.keys() & {"item", "prompt"} else "text" if "text" not in paths and not wide else None
+            if len(names) > 1:
+                agent_paths[name] = path
+            else:
+                paths[role] = path
+
+    if problem := _find_column_problem(row, paths, agent_paths, has_agent="agent" in columns):
+        raise import_error(file, problem, slug="import-columns")
+    return paths, agent_paths
+
+
+def _find_column_problem(
+    row: Mapping[str, Json],
+    paths: Mapping[str, ColumnPath],
+    agent_paths: Mapping[str, ColumnPath],
+    *,
+    has_agent: bool,
+) -> str | None:
+    missing = None
+    if not paths.keys() & {"item", "prompt"}:
+        missing = "item"
+    elif "text" not in paths and not agent_paths:
+        missing = "text"
     if missing:
-        problem = f"no column {missing}; it has {shown(', '.join(row))}. Say which it is: --column {missing}=NAME."
-    elif wide and "agent" in columns:
-        problem = "text names an agent a column, and agent a column, too. Leave agent out."
-    elif any(path.rest is not None for path in paths.values()) and (wide or paths["text"].rest is None):
-        problem = "a path with [] goes through lists, and text has none. Name the text of each element."
-    if problem:
-        raise wrong(file, problem, slug="import-columns")
-    return paths, wide
+        return (
+            f"no column has the role {missing}: the columns are {shown(', '.join(row))}. Set --column {missing}=NAME."
+        )
+    if agent_paths and has_agent:
+        return "the columns of text name the agents, and so does the column agent. Remove agent."
+
+    has_list = any(path.element_steps is not None for path in paths.values())
+    if has_list and (agent_paths or paths["text"].element_steps is None):
+        return "a path contains [], and the path of text does not. Set text to the path of the text in each element."
+    return None
 
 
-def check_roles(place: Path, columns: Mapping[str, str]) -> None:
-    """Raises: ImportFormatError [import-columns] if `columns` names a role that there is not."""
+def check_roles(location: Path, columns: Mapping[str, str]) -> None:
+    """Check that the user named only columns of roles that exist.
+
+    Raises: ImportFormatError [import-columns] if a role does not exist.
+    """
     for role in columns:
         if role not in ROLES:
-            raise wrong(place, f"'{role}' is none of {', '.join(ROLES)}. Correct --column.", slug="import-columns")
+            raise import_error(
+                location,
+                f"the role '{role}' is unknown. Set one of {', '.join(ROLES)} by --column ROLE=NAME.",
+                slug="import-columns",
+            )
 
 
 @dataclass
 class ResponseReader:
-    """Adds the responses of rows to a pool.
+    """Reads the responses of rows and adds them to a pool.
 
     Attributes
     ----------
-    paths : mapping
-        Role to path, for the roles that the rows have.
-    wide : mapping
-        Agent to path, for agents that have a column each.
+    paths : mapping of str to ColumnPath
+        Path by role, for the roles that the rows have.
+    agent_paths : mapping of str to ColumnPath
+        Path by agent, if each agent has a column.
     agent : str
         Agent of rows that name none.
-    joiner : Joiner
-    items : ItemsByPrompt
-        Makes the ids of items that have none.
-    is_made : bool
-        Whether ids of items are made from their prompts.
-    is_exact : bool
-        Whether values are taken as they are. Else ids lose spaces around them, numbers become texts, and an empty cell or an
-        error of a spreadsheet is no response, unless the column `empty` says that an empty response was given.
-    by_rows : bool
-        Whether rows of one agent and item are repeats.
+    builder : PoolBuilder
+        Receives the responses.
+    items : PromptItemIds
+        Generates the ids of items that have none.
+    has_generated_ids : bool, default False
+        Whether ids of items are generated from their prompts.
+    is_exact : bool, default True
+        Whether values are kept as they are. Otherwise spaces around ids are removed, numbers become texts, and an empty cell or
+        an error of a spreadsheet is not a response, unless the column `empty` marks the response as empty on purpose.
+    has_ordered_rows : bool, default False
+        Whether rows of one agent and item are repeats in their order.
     """
 
     paths: Mapping[str, ColumnPath]
-    wide: Mapping[str, ColumnPath]
+    agent_paths: Mapping[str, ColumnPath]
     agent: str
-    joiner: Joiner
-    items: ItemsByPrompt = field(default_factory=ItemsByPrompt)
-    is_made: bool = False
+    builder: PoolBuilder
+    items: PromptItemIds = field(default_factory=PromptItemIds)
+    has_generated_ids: bool = False
     is_exact: bool = True
-    by_rows: bool = False
+    has_ordered_rows: bool = False
     _n_rows: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _known: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    _numbers_by_text: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
-    def add(self, row: Mapping[str, Json], place: str) -> None:
+    def add(self, row: Mapping[str, Json], location: str) -> None:
         """Add the responses of one row to the pool."""
-        whole = {role: path.one(row) for role, path in self.paths.items() if path.rest is None}
-        if self.wide:
-            for name, path in self.wide.items():
-                self._add_cell({**whole, "agent": name, "text": path.one(row)}, place)
+        row_values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
+        if self.agent_paths:
+            for name, path in self.agent_paths.items():
+                self._add_cell({**row_values, "agent": name, "text": path.get_value(row)}, location)
             return
-        lists = {role: path.each(row) for role, path in self.paths.items() if path.rest is not None}
+
+        lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
         lengths = {len(values) for values in lists.values()}
         if lengths == {0}:
-            self.joiner.leave_out("a row without responses", place)
+            self.builder.leave_out("a row without responses", location)
         elif len(lengths) > 1:
             n = len(lists.get("text", ())) or max(lengths)
-            self.joiner.drop(self.agent, "the lists of a row have different lengths", place, n=n)
+            self.builder.drop(self.agent, "the lists of a row have different lengths", location, n=n)
         elif not lists:
-            self._add_cell(whole, place)
+            self._add_cell(row_values, location)
         else:
             for values in zip(*lists.values(), strict=True):
-                self._add_cell({**whole, **dict(zip(lists, values, strict=True))}, place)
+                self._add_cell({**row_values, **dict(zip(lists, values, strict=True))}, location)
 
-    def _add_cell(self, values: Mapping[str, Json], place: str) -> None:
+    def _add_cell(self, values: Mapping[str, Json], location: str) -> None:
+        """Add the response, or the list of responses, of one agent to one item."""
         if all(value is None or (isinstance(value, str) and not value.strip()) for value in values.values()):
-            self.joiner.leave_out("an empty row", place)
+            self.builder.leave_out("an empty row", location)
             return
-        texts = response_values(values.get("text"))
+        texts = extract_responses(values.get("text"))
         if not texts:
-            self.joiner.leave_out(NO_TEXTS, place)
-        for text, label in zip(texts, nested_labels(values.get("repeat"), len(texts)), strict=True):
-            self._add_response({**values, "text": text, "repeat": label}, place, is_listed=len(texts) > 1)
+            self.builder.leave_out(NO_TEXTS, location)
+        for text, label in zip(texts, make_repeat_labels(values.get("repeat"), len(texts)), strict=True):
+            self._add_response({**values, "text": text, "repeat": label}, location, is_listed=len(texts) > 1)
 
-    def _add_response(self, values: Mapping[str, Json], place: str, *, is_listed: bool) -> None:
-        agent = single(values.get("agent")) if "agent" in self.paths or self.wide else self.agent
-        item, prompt = single(values.get("item")), prompt_text(values.get("prompt"))
+    def _add_response(self, values: Mapping[str, Json], location: str, *, is_listed: bool) -> None:
+        has_agent = "agent" in self.paths or bool(self.agent_paths)
+        agent = unwrap_single(values.get("agent")) if has_agent else self.agent
+        item, prompt = unwrap_single(values.get("item")), join_prompt(values.get("prompt"))
         repeat = values.get("repeat")
-        if self.by_rows:
+        if self.has_ordered_rows:
             cell = str(agent), str(prompt if "item" not in self.paths else item)
             self._n_rows[cell] += 1
             repeat = self._n_rows[cell]
+
         text = replace_nonfinite(values.get("text"))
-        if text is None and str(values.get("empty")).casefold() in _YES:
+        if text is None and str(values.get("empty")).casefold() in _TRUE:
             text = ""
         if self.is_exact:
             if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
-                item = self.items.item(str(agent), prompt, text, repeat=repeat)
-            self.joiner.add(agent, item, text, prompt=prompt, group=values.get("group"), place=place, repeat=repeat)
+                item = self.items.get_id(str(agent), prompt, text, repeat=repeat)
+            group = values.get("group")
+            self.builder.add(agent, item, text, prompt=prompt, group=group, location=location, repeat=repeat)
             return
+
         if text is None:
-            self.joiner.leave_out("an empty cell in place of a text", place)
+            self.builder.leave_out("an empty cell in place of a text", location)
             return
         text = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         if SHEET_ERROR.fullmatch(text):
-            self.joiner.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", place)
+            self.builder.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
-        agent, item, prompt = (
-            " ".join(value.split()) if isinstance(value, str) else value for value in (agent, item, prompt)
-        )
-        if "repeat" not in self.paths:  # a different response is a repeat, the same once more is none
-            known = self._known.setdefault((str(agent), str(item or prompt or place)), {})
-            repeat = known.setdefault(f"{repeat}: {text}" if is_listed else text, len(known) + 1)
-        if self.is_made or (isinstance(item, str) and (len(item) > _LONG_ID or acts(item))):
-            key = item or prompt or place
-            prompt = prompt_text(values.get("prompt") or values.get("item"))
-            item = self.items.item(str(agent), str(key), text, repeat=repeat)
-        self.joiner.add(agent, item, text, prompt=prompt, group=values.get("group"), place=place, repeat=repeat)
+
+        agent, item, prompt = (_collapse_spaces(value) for value in (agent, item, prompt))
+        if "repeat" not in self.paths:  # a different response is a repeat, and the same response again is not
+            numbers = self._numbers_by_text.setdefault((str(agent), str(item or prompt or location)), {})
+            text_key = f"{repeat}: {text}" if is_listed else text
+            repeat = numbers.setdefault(text_key, len(numbers) + 1)
+        if self.has_generated_ids or (isinstance(item, str) and (len(item) > _MAX_ID_LENGTH or find_name_fault(item))):
+            key = str(item or prompt or location)
+            prompt = join_prompt(values.get("prompt") or values.get("item"))
+            item = self.items.get_id(str(agent), key, text, repeat=repeat)
+        group = values.get("group")
+        self.builder.add(agent, item, text, prompt=prompt, group=group, location=location, repeat=repeat)
+
+
+def _collapse_spaces(value: Json) -> Json:
+    """Replace each run of white space in a text by one space; any other value is returned unchanged."""
+    return " ".join(value.split()) if isinstance(value, str) else value

@@ -1,7 +1,7 @@
-"""Reads the responses out of one value of a row: a text, a list of texts, a conversation, or the parts of a message.
+"""Extract the responses from a value: a text, a list of texts, a conversation, or parts of a message.
 
-Tools write one response as a list of one text, and several samples as a list of several. A list of anything else, such as
-numbers, is kept as it is.
+Tools write one response as a list of one text, and several samples as a list of several texts. Other lists, for example of
+numbers, are returned unchanged.
 """
 
 from __future__ import annotations
@@ -9,41 +9,41 @@ from __future__ import annotations
 from youden.types.pool import Json
 
 TEXT_KEYS = ("text", "generated_text")
-"""Keys of an object that holds a text and nothing about who wrote it, as generation libraries write samples."""
+"""Keys of the text in objects that generation libraries write for samples, without the name of the agent."""
 
 
-def response_values(value: Json) -> list[Json]:
-    """List the responses in a value; a value in which none is recognised is returned as the only one.
+def extract_responses(value: Json) -> list[Json]:
+    """Return the responses in a value; a value of any other form is returned as the only response.
 
-    Of a conversation (a list of messages) the response is the content of the last message.
+    The response in a conversation, which is a list of messages, is the content of the last message.
 
-    >>> response_values("a"), response_values(["a"]), response_values([["a", "b"]]), response_values([])
+    >>> extract_responses("a"), extract_responses(["a"]), extract_responses([["a", "b"]]), extract_responses([])
     (['a'], ['a'], ['a', 'b'], [])
-    >>> response_values([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
+    >>> extract_responses([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
     ['a\\nb']
-    >>> response_values([{"role": "user", "content": "q"}, {"role": "assistant", "content": ["a"]}])
+    >>> extract_responses([{"role": "user", "content": "q"}, {"role": "assistant", "content": ["a"]}])
     ['a']
-    >>> response_values([0.1, 0.2])
+    >>> extract_responses([0.1, 0.2])
     [[0.1, 0.2]]
     """
     if isinstance(value, dict) and "role" in value and "content" in value:
-        return response_values(value["content"])
+        return extract_responses(value["content"])
     if not isinstance(value, list):
         return [value]
     if all(isinstance(element, dict) for element in value):
-        return _responses_in_objects([element for element in value if isinstance(element, dict)])
+        return _extract_from_objects([element for element in value if isinstance(element, dict)])
     if all(element is None or isinstance(element, str | list) for element in value):
-        responses = [response for element in value for response in response_values(element)]
+        responses = [response for element in value for response in extract_responses(element)]
         if all(response is None or isinstance(response, str) for response in responses):
             return responses
     return [value]
 
 
-def _responses_in_objects(objects: list[dict[str, Json]]) -> list[Json]:
+def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
     if not objects:
         return []
     if "role" in objects[-1]:
-        return response_values(objects[-1].get("content"))
+        return extract_responses(objects[-1].get("content"))
     if all("type" in part for part in objects):
         parts = [part.get("text") for part in objects if str(part["type"]).endswith("text")]
         texts = [part for part in parts if isinstance(part, str)]
@@ -51,18 +51,20 @@ def _responses_in_objects(objects: list[dict[str, Json]]) -> list[Json]:
     for key in TEXT_KEYS:
         if all(isinstance(sample.get(key), str) for sample in objects):
             return [sample[key] for sample in objects]
-    whole: Json = list(objects)
-    return [whole]
+    unchanged: Json = list(objects)
+    return [unchanged]
 
 
-def prompt_text(value: Json) -> Json:
-    """Join the texts of a prompt; return anything else unchanged."""
-    parts = response_values(value)
-    return "\n\n".join(part for part in parts if isinstance(part, str)) if _are_texts(parts) else value
+def join_prompt(value: Json) -> Json:
+    """Join the texts of a prompt by blank lines; any other value is returned unchanged."""
+    parts = extract_responses(value)
+    if not _are_texts(parts):
+        return value
+    return "\n\n".join(part for part in parts if isinstance(part, str))
 
 
-def single(value: Json) -> Json:
-    """Return the id in a list of one id; any other value unchanged."""
+def unwrap_single(value: Json) -> Json:
+    """Return the element of a list with one element; any other value is returned unchanged."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 

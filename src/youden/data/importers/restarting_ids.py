@@ -1,7 +1,7 @@
-"""Finds item ids that start again in each subject, task or file, and the column that makes them unique together with the id.
+"""Find item ids that restart in each subject, task or file, and the column that makes them unique.
 
-If an agent has several rows of one id, they are repeats, or different items whose ids restart. Prompts decide, if the table has
-any. Without prompts the name of the column decides, and a column whose name says neither is asked about.
+Several rows of one agent and one id are either repeats, or different items whose ids restart. Prompts decide, if the table has
+any. Without prompts, the name of a column decides; if it does not, the error asks the user.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
-from youden.data.importers.column_names import SUBJECTS, names_agents_surely, role_of_name, words_of
+from youden.data.importers.column_names import SUBJECTS, infer_role, is_agent_name, split_into_words
 from youden.data.importers.column_roles import Roles
-from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, Row, TableColumns, joined
-from youden.data.importers.foreign_files import wrong
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, Row, TableColumns, join_names
+from youden.data.importers.foreign_files import import_error
 
 GROUPS = SUBJECTS | frozenset(
     name
@@ -24,13 +25,13 @@ GROUPS = SUBJECTS | frozenset(
     )
     for name in names.split()
 )
-"""Words that name a group of items within which ids may restart."""
+"""Words for groups of items within which ids may restart."""
 NUMBERS = frozenset(
     name
     for names in ("repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try draw",)
     for name in names.split()
 )
-"""Words that name the number of a repeat."""
+"""Words for the number of a repeat."""
 REPEATS = NUMBERS | frozenset(
     name
     for names in (
@@ -39,194 +40,292 @@ REPEATS = NUMBERS | frozenset(
     )
     for name in names.split()
 )
-"""Words that name what differs between responses to one item."""
+"""Words for what differs between responses to one item."""
 _KINDS = frozenset({"type", "kind", "level", "grade"})
-"""Words that name groups of items, or what is known of a response."""
-MOST_LONE = 0.25
-"""Fraction of rows whose prompt no other agent may have, if prompts tell apart what ids do not."""
-MIN_LINED_UP = 0.5
-"""Fraction of rows whose item, under a composite key, has to have responses of two agents."""
+"""Words for groups of items or for information about a response."""
+MAX_LONE_FRACTION = 0.25
+"""Maximum fraction of rows whose prompt no other agent has, if items are identified by prompts instead of ids."""
+MIN_SHARED_FRACTION = 0.5
+"""Minimum fraction of rows whose item, under a composite key, has responses of two agents."""
+
+Keys = Sequence[str | None]
+"""One key per row; None if the value is missing."""
 
 
-def with_unique_items(found: Roles, rows: Sequence[Row], *, place: str) -> Roles:
-    """Add the column within which item ids restart to the columns that name an item, and find the one that numbers repeats.
+def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
+    """Make items unique if their ids restart, and find the number of the repeat.
 
     Parameters
     ----------
-    found : Roles
-        The columns of the table; `found.columns["item"]` is the column with ids.
+    roles : Roles
+        Roles of the columns; `roles.columns["item"]` is the column of ids.
     rows : sequence of mapping
         All flat rows of the table.
-    place : str
-        The table, for errors.
+    location : str
+        The table, for error messages.
 
     Returns
     -------
     Roles
-        `found` itself if no agent has two rows of one id; else with a column of repeats, if one numbers them, with an item of
-        several columns, or with prompts in place of ids, if prompts differ and no column tells the ids apart.
+        `roles` itself if no agent has two rows with one id. Else with a column of repeats if one numbers them, with an item of
+        several columns if these make ids unique, or with prompts instead of ids if prompts differ and no column makes ids
+        unique.
 
     Raises
     ------
-    ImportFormatError [import-ids]
-        If a column may tell ids apart or number repeats, and neither its name nor a prompt says which.
+    ImportFormatError
+        [import-ids]: if a column may make ids unique or number repeats, and neither its name nor a prompt decides.
     """
     table = TableColumns(rows)
-    return _with_repeats(_with_unique_items(_without_runs(found, table), table, place=place), table)
+    roles = _with_models_as_agents(roles, table)
+    roles = _with_composite_item(roles, table, location=location)
+    return _with_repeat_column(roles, table)
 
 
-def _without_runs(found: Roles, table: TableColumns) -> Roles:
-    """Take agents by models alone if they are named by models and numbered runs: 1, 2 or run-1, run-2."""
+def _with_models_as_agents(roles: Roles, table: TableColumns) -> Roles:
+    """Remove numbered runs (1, 2 or run-1, run-2) from the columns of agents if models name them, too."""
     runs = {
         name
-        for name in found.agents
-        if "run" in words_of(name) and len({re.sub(r"\d+$", "#", str(key)) for key in table[name].keys}) == 1
+        for name in roles.agents
+        if "run" in split_into_words(name) and len({re.sub(r"\d+$", "#", str(key)) for key in table[name].keys}) == 1
     }
-    models = tuple(name for name in found.agents if name not in runs)
-    if not runs or not any(names_agents_surely(name) for name in models):
-        return found
-    return replace(
-        found, agents=models, columns={**found.columns, "agent": joined(models)}, unused=(*found.unused, *runs)
-    )
+    models = tuple(name for name in roles.agents if name not in runs)
+    if not runs or not any(is_agent_name(name) for name in models):
+        return roles
+    columns = {**roles.columns, "agent": join_names(models)}
+    return replace(roles, agents=models, columns=columns, unused=(*roles.unused, *runs))
 
 
-def _with_repeats(found: Roles, table: TableColumns) -> Roles:
-    """Take the first column that is called as one and tells all responses of an agent to an item apart as numbers of repeats."""
-    item = found.columns.get("item", found.columns.get("prompt"))
-    names = [name for name in found.unused if NUMBERS & words_of(name)]
-    if item is None or not names or "repeat" in found.columns:
-        return found
-    cells = [*zip(table.keys_of([*found.agents]), table.keys_of([item]), strict=True)]
-    for name in names:
-        repeats = table.keys_of([name])
-        if None not in repeats and len(set(cells)) < len(cells) == len({*zip(cells, repeats, strict=True)}):
-            unused = tuple(other for other in found.unused if other != name)
-            return replace(found, columns={**found.columns, "repeat": name}, unused=unused)
-    return found
+def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
+    """Add the column, judged by its name, that numbers the responses of an agent to an item."""
+    item = roles.columns.get("item", roles.columns.get("prompt"))
+    candidates = [name for name in roles.unused if NUMBERS & split_into_words(name)]
+    if item is None or not candidates or "repeat" in roles.columns:
+        return roles
+
+    cells = [*zip(table.get_keys([*roles.agents]), table.get_keys([item]), strict=True)]
+    for candidate in candidates:
+        repeats = table.get_keys([candidate])
+        has_repeated_cells = len(set(cells)) < len(cells)
+        are_distinct = len({*zip(cells, repeats, strict=True)}) == len(cells)
+        if None not in repeats and has_repeated_cells and are_distinct:
+            unused = tuple(name for name in roles.unused if name != candidate)
+            return replace(roles, columns={**roles.columns, "repeat": candidate}, unused=unused)
+    return roles
 
 
-def _with_unique_items(found: Roles, table: TableColumns, *, place: str) -> Roles:
-    item, prompt = found.columns.get("item"), found.columns.get("prompt")
-    if item is None:
-        return found
-    agents = table.keys_of([*found.agents])
-    ids = table.keys_of([item])
-    repeat = [found.columns["repeat"]] if "repeat" in found.columns else []
-    apart = [name for name in found.unused if REPEATS & words_of(name)]
-    repeats = table.keys_of(repeat)
-    text = [found.columns["text"]] if "text" in found.columns else []
-    texts = [*zip(*(map(str, table[name].values) for name in (*found.wide, *text)), strict=True)]
-    kept = [n for n, one in enumerate(ids) if one is not None and any(text != "None" for text in texts[n])]
-    cells = defaultdict(set)
-    for n in kept:
-        cells[agents[n], ids[n], repeats[n]].add(texts[n])
-    prompts = [None] * table.n_rows if prompt is None else table.keys_of([prompt])
-    by_prompt = {(agents[n], ids[n], prompts[n]) for n in kept if prompts[n] is not None}
-    has_prompts = len(by_prompt) > 0
-    one_prompt = has_prompts and len(by_prompt) == len({key[:2] for key in by_prompt})
-    are_apart = all(len(several) == 1 for several in cells.values()) and not (has_prompts and repeat == [FILE_NUMBER])
-    if one_prompt or are_apart:
-        return found
-    if prompt is not None and _names_groups(prompt, agents, ids, prompts):
-        without = {noun: column for noun, column in found.columns.items() if noun != "prompt"}
-        return _with_unique_items(replace(found, columns=without, unused=(*found.unused, prompt)), table, place=place)
+@dataclass(frozen=True)
+class _Responses:
+    """Keys of all rows of a table, and the positions of the rows that have an id and a response."""
 
-    def is_unique(names: Sequence[str], repeats: Sequence[str | None]) -> bool:
-        groups = table.keys_of(names)
-        by_id = {(agents[n], ids[n], groups[n]) for n in kept}
-        if any(groups[n] is None for n in kept) or len(by_id) == len({key[:2] for key in by_id}):
+    agents: Keys
+    ids: Keys
+    prompts: Keys
+    repeats: Keys
+    texts: Sequence[tuple[str, ...]]
+    answered: Sequence[int]
+
+    @classmethod
+    def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
+        ids = table.get_keys([roles.columns["item"]])
+        prompt = roles.columns.get("prompt")
+        repeat = [roles.columns["repeat"]] if "repeat" in roles.columns else []
+        text = [roles.columns["text"]] if "text" in roles.columns else []
+        text_columns = [map(str, table[name].values) for name in (*roles.agent_columns, *text)]
+        texts = [*zip(*text_columns, strict=True)]
+        return cls(
+            agents=table.get_keys([*roles.agents]),
+            ids=ids,
+            prompts=[None] * table.n_rows if prompt is None else table.get_keys([prompt]),
+            repeats=table.get_keys(repeat),
+            texts=texts,
+            answered=[n for n, id_ in enumerate(ids) if id_ is not None and any(text != "None" for text in texts[n])],
+        )
+
+    @cached_property
+    def prompts_by_cell(self) -> set[tuple[str | None, ...]]:
+        """Triples of agent, id and prompt of the rows that have a prompt."""
+        rows = ((self.agents[n], self.ids[n], self.prompts[n]) for n in self.answered)
+        return {row for row in rows if row[2] is not None}
+
+    @property
+    def has_prompts(self) -> bool:
+        return bool(self.prompts_by_cell)
+
+    @property
+    def has_one_prompt_per_cell(self) -> bool:
+        """Whether there are prompts, and no agent has two prompts under one id."""
+        prompts = self.prompts_by_cell
+        return self.has_prompts and len(prompts) == len({row[:2] for row in prompts})
+
+    @property
+    def has_one_text_per_cell(self) -> bool:
+        """Whether no agent has different responses with one id and one number of a repeat."""
+        texts = defaultdict(set)
+        for n in self.answered:
+            texts[self.agents[n], self.ids[n], self.repeats[n]].add(self.texts[n])
+        return all(len(distinct) == 1 for distinct in texts.values())
+
+    def has_unique_ids(self, groups: Keys, repeats: Keys) -> bool:
+        """Return whether groups separate the rows of one id into items.
+
+        groups, repeats : keys (n_rows,) of the groups of items, and of what distinguishes repeats
+        """
+        rows = {(self.agents[n], self.ids[n], groups[n]) for n in self.answered}
+        separates_no_ids = len(rows) == len({row[:2] for row in rows})
+        if any(groups[n] is None for n in self.answered) or separates_no_ids:
             return False
-        if has_prompts:
-            keys = [(agents[n], groups[n], ids[n]) for n in kept]
-            return len(set(keys)) == len({(*key, prompts[n]) for key, n in zip(keys, kept, strict=True)})
-        seen: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        return all(
-            seen.setdefault((agents[n], groups[n], ids[n], repeats[n]), texts[n]) == texts[n] for n in kept
-        ) and _lines_up(agents, groups, ids, kept)
 
-    free = [name for name in found.unused if not REPEATS & words_of(name)]
-    places = () if has_prompts else (FOLDER, FILE)  # their names say nothing of what they hold
-    named = [name for name in free if GROUPS & words_of(name) and name not in places]
-    for told_apart in (repeats, table.keys_of([*repeat, *apart])):
-        for names in (*((name,) for name in named), *combinations(named[:4], 2)):
-            if is_unique(names, told_apart):
-                return _with_item(found, (*names, item))
-    unclear = [
-        name for name in free if name not in named and (role_of_name(name) != "about" or _KINDS & words_of(name))
-    ]
-    others = [name for name in unclear if is_unique([name], repeats)]
-    if has_prompts:
-        if not others and len(lone := _lone(agents, prompts, kept)) > MOST_LONE * len(kept):
-            raise wrong(place, _foreign(item, agents[lone[0]], ids[lone[0]]), slug="import-ids")
-        return _with_item(found, (others[0], item)) if others else _by_prompt(found)
-    if others:
-        raise wrong(place, _question(others[0], item, agents, ids, kept), slug="import-ids")
-    return found
+        if self.has_prompts:
+            keys = [(self.agents[n], groups[n], self.ids[n]) for n in self.answered]
+            with_prompts = {(*key, self.prompts[n]) for key, n in zip(keys, self.answered, strict=True)}
+            return len(set(keys)) == len(with_prompts)
+
+        first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
+        for n in self.answered:
+            key = (self.agents[n], groups[n], self.ids[n], repeats[n])
+            if first_texts.setdefault(key, self.texts[n]) != self.texts[n]:
+                return False
+        return self.has_shared_items(groups)
+
+    def has_shared_items(self, groups: Keys) -> bool:
+        """Return whether enough rows are of items of two agents, and groups have two items or more on average."""
+        items = {(groups[n], self.ids[n]) for n in self.answered}
+        if len(items) < 2 * len({groups[n] for n in self.answered}):
+            return False
+        if len({self.agents[n] for n in self.answered}) < 2:
+            return True
+
+        agents_by_item = defaultdict(set)
+        for n in self.answered:
+            agents_by_item[groups[n], self.ids[n]].add(self.agents[n])
+        n_shared = sum(len(agents_by_item[groups[n], self.ids[n]]) > 1 for n in self.answered)
+        return n_shared >= MIN_SHARED_FRACTION * len(self.answered)
+
+    def find_lone_prompts(self) -> list[int]:
+        """Return the positions of rows whose prompt only one agent has; empty if there is only one agent."""
+        agents_by_prompt = defaultdict(set)
+        for n in self.answered:
+            agents_by_prompt[self.prompts[n]].add(self.agents[n])
+        if len({self.agents[n] for n in self.answered}) < 2:
+            return []
+        return [n for n in self.answered if len(agents_by_prompt[self.prompts[n]]) == 1]
 
 
-def _with_item(found: Roles, columns: tuple[str, ...]) -> Roles:
-    unused = tuple(name for name in found.unused if name not in columns)
-    return replace(found, columns={**found.columns, "item": joined(columns)}, unused=unused)
+def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
+    """Add the columns within which ids restart to the item, or identify items by prompts.
+
+    Raises: ImportFormatError [import-ids].
+    """
+    item, prompt = roles.columns.get("item"), roles.columns.get("prompt")
+    if item is None:
+        return roles
+
+    responses = _Responses.from_table(roles, table)
+    is_numbered_by_file = responses.has_prompts and roles.columns.get("repeat") == FILE_NUMBER
+    if responses.has_one_prompt_per_cell or (responses.has_one_text_per_cell and not is_numbered_by_file):
+        return roles
+    if prompt is not None and _has_groups(prompt, responses):
+        columns = {role: column for role, column in roles.columns.items() if role != "prompt"}
+        without_prompts = replace(roles, columns=columns, unused=(*roles.unused, prompt))
+        return _with_composite_item(without_prompts, table, location=location)
+
+    groups = _find_group_columns(roles, table, responses)
+    if groups:
+        return _with_item_columns(roles, (*groups, item))
+    return _with_unclear_groups(roles, table, responses, location=location)
 
 
-def _by_prompt(found: Roles) -> Roles:
-    places = {noun: column for noun, column in found.columns.items() if noun != "item"}
-    return replace(found, columns=places, made=True, unused=(*found.unused, found.columns["item"]))
+def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
+    """Return the unused columns that may hold groups of items: those with such a name, and the others."""
+    candidates = [name for name in roles.unused if not REPEATS & split_into_words(name)]
+    ignored = (
+        () if responses.has_prompts else (FOLDER, FILE)
+    )  # the names of these two columns say nothing of their values
+    by_name = [name for name in candidates if GROUPS & split_into_words(name) and name not in ignored]
+    return by_name, [name for name in candidates if name not in by_name]
 
 
-def _names_groups(
-    column: str, agents: Sequence[str | None], ids: Sequence[str | None], values: Sequence[str | None]
-) -> bool:
-    """Tell whether a column taken for prompts names groups instead, in each of which ids start again."""
+def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
+    """Return the columns of groups, one or two judged by their names, that make ids unique."""
+    by_name, _ = _find_named_groups(roles, responses)
+    repeat = [roles.columns["repeat"]] if "repeat" in roles.columns else []
+    repeat_candidates = [name for name in roles.unused if REPEATS & split_into_words(name)]
+    choices = [*((name,) for name in by_name), *combinations(by_name[:4], 2)]
+    for repeats in (responses.repeats, table.get_keys([*repeat, *repeat_candidates])):
+        for names in choices:
+            if responses.has_unique_ids(table.get_keys(names), repeats):
+                return names
+    return ()
+
+
+def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Responses, *, location: str) -> Roles:
+    """Add a column whose name does not decide to the item if prompts decide.
+
+    Raises: ImportFormatError [import-ids].
+    """
+    item = roles.columns["item"]
+    _, others = _find_named_groups(roles, responses)
+    unclear = [name for name in others if infer_role(name) != "about" or _KINDS & split_into_words(name)]
+    separating = [name for name in unclear if responses.has_unique_ids(table.get_keys([name]), responses.repeats)]
+    if not responses.has_prompts:
+        if separating:
+            raise import_error(location, _describe_ambiguity(separating[0], item, responses), slug="import-ids")
+        return roles
+
+    if separating:
+        return _with_item_columns(roles, (separating[0], item))
+    lone = responses.find_lone_prompts()
+    if len(lone) > MAX_LONE_FRACTION * len(responses.answered):
+        problem = _describe_lone_prompt(item, responses.agents[lone[0]], responses.ids[lone[0]])
+        raise import_error(location, problem, slug="import-ids")
+    return _with_items_by_prompt(roles)
+
+
+def _with_item_columns(roles: Roles, columns: tuple[str, ...]) -> Roles:
+    unused = tuple(name for name in roles.unused if name not in columns)
+    return replace(roles, columns={**roles.columns, "item": join_names(columns)}, unused=unused)
+
+
+def _with_items_by_prompt(roles: Roles) -> Roles:
+    columns = {role: column for role, column in roles.columns.items() if role != "item"}
+    return replace(roles, columns=columns, has_generated_ids=True, unused=(*roles.unused, roles.columns["item"]))
+
+
+def _has_groups(column: str, responses: _Responses) -> bool:
+    """Return whether a supposed column of prompts holds groups of items, within which ids restart."""
+    agents, ids, values = responses.agents, responses.ids, responses.prompts
     groups = {*values} - {None}
-    is_short = not any(" " in str(one) for one in groups)
+    has_spaces = any(" " in str(group) for group in groups)
     n_items = len({pair for pair in zip(values, ids, strict=True) if None not in pair})
     n_repeated = len({*zip(agents, values, ids, strict=True)}) - len({*zip(agents, values, strict=True)})
-    return bool(is_short or SUBJECTS & words_of(column)) and n_items >= 2 * len(groups) and n_repeated > 0
+    may_be_group = not has_spaces or bool(SUBJECTS & split_into_words(column))
+    return may_be_group and n_items >= 2 * len(groups) and n_repeated > 0
 
 
-def _lone(agents: Sequence[str | None], prompts: Sequence[str | None], kept: Sequence[int]) -> list[int]:
-    """The rows whose prompt only one of several agents has."""
-    having = defaultdict(set)
-    for n in kept:
-        having[prompts[n]].add(agents[n])
-    return [n for n in kept if len(having[prompts[n]]) == 1] if len({agents[n] for n in kept}) > 1 else []
-
-
-def _foreign(item: str, agent: str | None, one: str | None) -> str:
+def _describe_lone_prompt(item: str, agent: str | None, id_: str | None) -> str:
     return (
-        f"agent {agent!r} has responses to several prompts under {item} {one!r}, and no other agent has these prompts. "
+        f"agent {agent!r} has responses to several prompts under {item} {id_!r}, and no other agent has these prompts. "
         "Remove rows that are not responses of the agents, such as those of a grader, or name the columns: --column item=NAME."
     )
 
 
-def _question(
-    column: str, item: str, agents: Sequence[str | None], ids: Sequence[str | None], kept: Sequence[int]
-) -> str:
-    (agent, one), _ = Counter((agents[n], ids[n]) for n in kept).most_common(1)[0]
-    whose = "an agent" if not agent else f"agent {agent!r}"
+def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
+    counts = Counter((responses.agents[n], responses.ids[n]) for n in responses.answered)
+    (agent, id_), _ = counts.most_common(1)[0]
+    subject = "an agent" if not agent else f"agent {agent!r}"
     return (
-        f"{whose} has several responses to {item} {one!r}, which differ in the column {column!r}. If these are different items, "
-        f"use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column 'repeat={column}'."
+        f"{subject} has several responses to {item} {id_!r}, which differ in the column {column!r}. If these are different "
+        f"items, use `youden import table` with --column 'item={column}+{item}'; if they are repeats, with --column "
+        f"'repeat={column}'."
     )
 
 
-def _lines_up(
-    agents: Sequence[str | None], groups: Sequence[str | None], ids: Sequence[str | None], kept: Sequence[int]
-) -> bool:
-    """Tell whether enough rows are of items that two agents have, and each group has several ids."""
-    n_items = len({(groups[n], ids[n]) for n in kept})
-    if n_items < 2 * len({groups[n] for n in kept}):
-        return False
-    if len({agents[n] for n in kept}) < 2:
-        return True
-    by_item = defaultdict(set)
-    for n in kept:
-        by_item[groups[n], ids[n]].add(agents[n])
-    return sum(len(by_item[groups[n], ids[n]]) > 1 for n in kept) >= MIN_LINED_UP * len(kept)
+def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:
+    """Split `subject+id` into the columns that together name an item.
 
-
-def composite_columns(said: str, columns: Collection[str]) -> tuple[str, ...] | None:
-    """Split `subject+id` into the columns that name an item together; None if it is one column, or names one that is missing."""
-    names = tuple(name.strip() for name in said.split("+"))
-    return names if len(names) > 1 and said not in columns and all(name in columns for name in names) else None
+    Returns None if the text names a single column, or a column that is missing.
+    """
+    names = tuple(name.strip() for name in text.split("+"))
+    is_composite = len(names) > 1 and text not in columns and all(name in columns for name in names)
+    return names if is_composite else None

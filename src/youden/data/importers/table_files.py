@@ -1,8 +1,8 @@
-"""Reads tables from files into rows: CSV, TSV, Excel, JSON, JSONL, Parquet, data sets saved by `datasets`, folders of texts.
+"""Read the rows of tables in CSV, TSV, Excel, JSON or Parquet, data sets, and folders of texts.
 
-Each row has its place, for messages. What a spreadsheet leaves open (separator, encoding, a title above the header, columns
-without a name, merged cells) is inferred and noted. Text files are read by `csv` and sheets by `openpyxl`, not by pandas, which
-keeps neither line numbers nor merged cells.
+Text files are read by `csv` and sheets by `openpyxl`, because pandas keeps neither line numbers, which messages need, nor merged
+cells. What a spreadsheet does not state (separator, encoding, titles above the header, unnamed columns, merged cells) is
+inferred, and added to the notes.
 """
 
 from __future__ import annotations
@@ -19,251 +19,322 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from youden.data.importers.column_names import role_of_name
+from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import (
-    as_list,
-    as_object,
-    files_of,
-    inner,
+    find_files,
+    get_nested,
+    import_error,
     parse_json,
     parse_lines,
     read_json,
     read_lines,
     read_text,
-    wrong,
+    require_list,
+    require_object,
 )
-from youden.data.importers.nested_rows import rows_of_json
-from youden.data.pools.tidy_reader import long_fields
-from youden.decompression import Unpacked, open_parquet, unpacked
+from youden.data.importers.nested_rows import extract_rows
+from youden.data.pools.tidy_reader import allow_long_csv_fields
+from youden.decompression import UnpackLimit, iter_unpacked, open_parquet
 from youden.errors import ImportFormatError, InputError
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
-from youden.text.sentences import counted
-from youden.text.spreadsheet_cells import GUARDED, without_guards
+from youden.text.sentences import format_count
+from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types.pool import Json
 
 Note = Callable[[str, str], None]
-"""Takes what was assumed, and where."""
+"""Function that receives an assumption, as a sentence without a full stop, and its location."""
 Row = dict[str, Json]
 Rows = list[tuple[str, Row]]
+"""Location and values by column of each row."""
 Records = list[tuple[str, list[Json]]]
-"""(place, cells) of each line; None where a cell is empty."""
+"""Location and cells of each line; an empty cell is None."""
 
 EXCEL = (".xlsx", ".xlsm")
 PLAIN = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow")
 SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
-ENDINGS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
-_TEXTS = (".txt", ".md")
-_ENCODING = "cp1252"
-_MERGED = 0.3
-"""Share of empty cells of a column below others from which on they are taken for one merged cell."""
+EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
+_TEXT_EXTENSIONS = (".txt", ".md")
+_FALLBACK_ENCODING = "cp1252"
+_MIN_EMPTY_FRACTION = 0.3
+"""Minimum fraction of empty cells of a column that was merged vertically."""
 _MERGED_CELL = re.compile(rb'<(?:\w+:)?mergeCell\s[^<>]*?\bref="\$?([A-Z]+)\$?(\d+):\$?\1\$?(\d+)"')
-_CHUNK, _LONGEST_TAG = 1 << 20, 256
-"""Bytes of XML that are searched at once, and the maximum length of one of these tags."""
+_CHUNK_BYTES, _MAX_TAG_BYTES = 1 << 20, 256
+"""Number of bytes of XML that are searched together, and the maximum length of one of these tags."""
 
 
-def table_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the tables in files and folders, and the folders of saved data sets; empty if the folders hold texts alone."""
-    saved = [split for path in paths for split in saved_splits(path)]
-    if saved:
-        return saved
-    if all(path.is_dir() and not any(file.suffix.lower() in ENDINGS for file in path.rglob("*")) for path in paths):
+def find_tables(paths: Sequence[Path]) -> list[Path]:
+    """Find the tables in files and folders, and the splits of saved data sets; empty if folders hold no tables.
+
+    Raises: ImportFormatError [import-not-found], [import-empty].
+    """
+    splits = [split for path in paths for split in find_saved_splits(path)]
+    if splits:
+        return splits
+    if not any(_has_table(path) for path in paths):
         return []
-    return files_of(paths, [f"*{ending}" for ending in ENDINGS], what=f"a table ({', '.join(ENDINGS)})")
+    patterns = [f"*{extension}" for extension in EXTENSIONS]
+    return find_files(paths, patterns, what=f"a table ({', '.join(EXTENSIONS)})")
 
 
-def saved_splits(path: Path) -> list[Path]:
-    """Return the folders of the splits that `save_to_disk` wrote at a path; none if it wrote nothing there."""
+def _has_table(path: Path) -> bool:
+    """Return whether a path is a file, or a folder with a table."""
+    return not path.is_dir() or any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
+
+
+def find_saved_splits(path: Path) -> list[Path]:
+    """Return the folders of the splits that `save_to_disk` of `datasets` wrote; may be empty."""
     if (path / "state.json").is_file():
         return [path]
     if (path / "dataset_dict.json").is_file():
-        names = inner(read_json(path / "dataset_dict.json"), "splits")
-        return [path / str(name) for name in as_list(names, path / "dataset_dict.json")]
+        names = get_nested(read_json(path / "dataset_dict.json"), "splits")
+        return [path / str(name) for name in require_list(names, path / "dataset_dict.json")]
     return []
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
-    """Yield the name and the rows of each table in a file."""
+    """Yield the name and the rows of each table in a file; `note` receives assumptions."""
     if file.suffix.lower() in EXCEL:
-        sheets = list(excel_rows(file, note))
+        sheets = list(read_excel_sheets(file, note))
         yield from sheets if len(sheets) > 1 else [(file.stem, rows) for _, rows in sheets]
     else:
-        yield file.stem if file.is_file() else file.name, list(table_rows(file, replaced, note))
+        yield file.stem if file.is_file() else file.name, list(read_rows(file, replaced, note))
 
 
-def table_rows(
+def read_rows(
     file: Path, replaced: Replacements | None = None, note: Note = lambda *_: None, *, exact: bool = False
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the place and the fields of each row of a file that holds one table.
+    """Read the rows of a file that holds one table.
 
-    With `exact`, a text file must be UTF-8 with one header line, unique column names and rows of equal length.
+    Parameters
+    ----------
+    file : Path
+        CSV, TSV, JSON, JSON Lines or Parquet file, or folder of a split that `datasets` saved.
+    replaced : Replacements, optional
+        Counts the values that no pool can hold, and that are replaced.
+    note : callable, optional
+        Receives each assumption about the file, and its location.
+    exact : bool, default False
+        Whether a CSV or TSV file must be UTF-8, with one header line, unique column names and rows of equal length.
+
+    Yields
+    ------
+    location : str
+        File and line or row, for error messages.
+    row : dict
+        Value by column.
 
     Raises
     ------
-    ImportFormatError [import-format], [import-csv], [import-json], [import-encoding], [import-empty], [import-not-found]
+    ImportFormatError
+        [import-format], [import-csv], [import-json], [import-encoding], [import-empty], [import-not-found]
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
-            return _separated_rows(file, note, replaced, exact=exact)
+            return _read_separated_rows(file, note, replaced, exact=exact)
         case ".jsonl" | ".ndjson":
             return read_lines(file, replaced)
         case ".json":
-            return _json_rows(file, replaced)
+            return _read_json_rows(file, replaced)
         case ".parquet":
-            return _parquet_rows(file)
+            return _read_parquet_rows(file)
     if (file / "state.json").is_file():
-        return _arrow_rows(file)
-    raise wrong(file, "it is no .csv, .tsv, .jsonl or .parquet. Convert it.", slug="import-format")
+        return _read_arrow_rows(file)
+    raise import_error(file, "it is not a .csv, .tsv, .jsonl or .parquet file. Convert it.", slug="import-format")
 
 
-def _json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of one JSON value, or of lines of JSON."""
+def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file that holds one JSON value or one JSON object per line."""
     text = read_text(file, replaced)
     try:
-        found = parse_json(text, file, replaced)
+        value = parse_json(text, file, replaced)
     except ImportFormatError:
         yield from parse_lines(text, file, replaced)
     else:
-        yield from ((f"{file}, row {number}", row) for number, row in enumerate(rows_of_json(found), 1))
+        for number, row in enumerate(extract_rows(value), 1):
+            yield f"{file}, row {number}", row
 
 
-def _parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
+def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
     try:
         check_regular(file)
         table = open_parquet(file)
     except (pa.ArrowException, OSError) as error:
-        raise wrong(file, f"it is no Parquet file ({error}).", slug="import-format") from error
+        raise import_error(
+            file, f"it is not a Parquet file ({error}). Write it again.", slug="import-format"
+        ) from error
     with table:
-        yield from _batch_rows(unpacked(table.iter_batches(batch_size=10_000), file), file)
+        yield from _iter_batch_rows(iter_unpacked(table.iter_batches(batch_size=10_000), file), file)
 
 
-def _arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
+def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a split that `save_to_disk` wrote."""
-    state = as_object(read_json(folder / "state.json"), folder / "state.json")
-    files = [
-        folder / str(inner(entry, "filename")) for entry in as_list(state.get("_data_files"), folder / "state.json")
-    ]
+    state_file = folder / "state.json"
+    state = require_object(read_json(state_file), state_file)
+    entries = require_list(state.get("_data_files"), state_file)
+    files = [folder / str(get_nested(entry, "filename")) for entry in entries]
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def read_batches() -> Iterator[pa.RecordBatch]:
         for file in files:
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
-                    yield from unpacked(stream, file)
+                    yield from iter_unpacked(stream, file)
             except (pa.ArrowException, OSError) as error:
-                problem = f"it is no Arrow stream ({error}). Save the dataset again."
-                raise wrong(file, problem, slug="import-format") from error
+                raise import_error(
+                    file, f"it is not an Arrow stream ({error}). Save the dataset again.", slug="import-format"
+                ) from error
 
-    return _batch_rows(batches(), folder)
+    return _iter_batch_rows(read_batches(), folder)
 
 
-def _batch_rows(batches: Iterable[pa.RecordBatch], place: Path) -> Iterator[tuple[str, Row]]:
-    """Yield rows with None for each NaN, which is how tables of floats write a missing value."""
+def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of batches; NaN, which marks missing values in columns of floats, becomes None."""
     number = 0
     for batch in batches:
         for row in batch.to_pylist():
             number += 1
-            values = {name: None if isinstance(one, float) and isnan(one) else one for name, one in row.items()}
-            yield f"{place}, row {number}", values
+            missing = dict.fromkeys(name for name, value in row.items() if isinstance(value, float) and isnan(value))
+            yield f"{location}, row {number}", row | missing
 
 
 def is_pool_header(names: Iterable[object]) -> bool:
-    """Return whether columns are called as those of a pool."""
+    """Return whether columns have the names of the columns of a pool."""
     present = {*names}
     return "text" in present and bool(present & {"item", "prompt"})
 
 
-def separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the fields of each record; a blank line is an empty list. Raises: ImportFormatError [import-csv]."""
+def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the location and the fields of each record of a text file; a blank line is an empty list.
+
+    Raises: ImportFormatError [import-csv].
+    """
     start = 1
-    with long_fields():
+    with allow_long_csv_fields():
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         try:
             for record in reader:
-                place = f"{file}, line {start}"
+                location = f"{file}, line {start}"
                 start = reader.line_num + 1
-                yield place, record
+                yield location, record
         except csv.Error as error:
-            problem = f"it is no CSV ({error}). Close every double quote."
-            raise wrong(f"{file}, line {start}", problem, slug="import-csv") from error
+            raise import_error(
+                f"{file}, line {start}", f"it is not valid CSV ({error}). Close every double quote.", slug="import-csv"
+            ) from error
 
 
-def _separated_rows(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> Iterator[tuple[str, Row]]:
+def _read_separated_rows(
+    file: Path, note: Note, replaced: Replacements | None, *, exact: bool
+) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a text file; with `exact` or the columns of a pool, exactly as they are written."""
-    try:
-        text = read_text(file, replaced)
-    except ImportFormatError as error:
-        raw = file.read_bytes() if error.slug == "import-encoding" else b"\0"
-        if (
-            exact
-            or b"\0" in raw
-            or is_pool_header(re.findall(r"\w+", raw.split(b"\n", 1)[0].decode("ascii", "ignore")))
-        ):
-            raise
-        text = raw.decode(_ENCODING, errors="replace")
-        note("no UTF-8, and read as Windows-1252", file.name)
-    start = text.split("\n", 1)[0]
-    if start.lower().startswith("sep=") and len(start.strip()) == 5:  # how Excel is told the separator
-        separator, text = start.strip()[4], text.split("\n", 1)[1]
+    text = _decode_separated(file, note, replaced, exact=exact)
+    first_line = text.split("\n", 1)[0]
+    if first_line.lower().startswith("sep=") and len(first_line.strip()) == 5:  # declares the separator for Excel
+        separator, text = first_line.strip()[4], text.split("\n", 1)[1]
     else:
-        separator = _separator(text, "," if file.suffix.lower() == ".csv" else "\t")
-    records = separated(file, separator, text=text)
-    place, header = next(records, ("", []))
+        separator = _detect_separator(text, "," if file.suffix.lower() == ".csv" else "\t")
+
+    records = read_separated(file, separator, text=text)
+    location, header = next(records, ("", []))
     if exact or is_pool_header(header):
-        return _exact_rows(file, header, records)
-    cells: Records = [(place, [cell if cell.strip() else None for cell in header])]
-    cells += ((place, [cell if cell.strip() else None for cell in record]) for place, record in records)
-    return iter(_rows_below_header(cells, file, note))
+        return _read_exact_rows(file, header, records)
+    cells: Records = [(location, _blank_to_none(header))]
+    cells += ((location, _blank_to_none(record)) for location, record in records)
+    return iter(_find_rows_below_header(cells, file, note))
 
 
-def _exact_rows(
+def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
+    """Read the text of a file in UTF-8 or, unless its columns must be read exactly, in Windows-1252."""
+    try:
+        return read_text(file, replaced)
+    except ImportFormatError as error:
+        if exact or error.slug != "import-encoding":
+            raise
+        raw = file.read_bytes()
+        first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
+        if b"\0" in raw or is_pool_header(re.findall(r"\w+", first_line)):
+            raise
+        note("not UTF-8, read as Windows-1252", file.name)
+        return raw.decode(_FALLBACK_ENCODING, errors="replace")
+
+
+def _blank_to_none(cells: Iterable[str]) -> list[Json]:
+    return [cell if cell.strip() else None for cell in cells]
+
+
+def _read_exact_rows(
     file: Path, header: Sequence[str], records: Iterator[tuple[str, list[str]]]
 ) -> Iterator[tuple[str, Row]]:
-    if twice := [name for name, n in Counter(header).items() if n > 1]:
-        raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
-    for place, record in records:
+    if duplicates := [name for name, n in Counter(header).items() if n > 1]:
+        raise import_error(
+            file, f"the column {duplicates[0]!r} occurs more than once. Rename one of them.", slug="import-csv"
+        )
+    for location, record in records:
         if record and len(record) != len(header):
-            raise wrong(place, _unequal(record, header), slug="import-csv")
+            raise import_error(location, _describe_length(record, header), slug="import-csv")
         row: Row = dict(zip(header, record, strict=True)) if record else dict.fromkeys(header)
-        yield place, without_guards(row) if GUARDED in row else row
+        yield location, remove_guards(row) if GUARDED in row else row
 
 
-def _unequal(record: Sequence[object], header: Sequence[object]) -> str:
-    return f"it has {len(record)} fields, the header {len(header)}. Put texts with separators in double quotes."
+def _describe_length(record: Sequence[object], header: Sequence[object]) -> str:
+    return f"it has {len(record)} fields, but the header has {len(header)}. Put texts with separators in double quotes."
 
 
-def _separator(text: str, usual: str) -> str:
-    """Return the separator that makes most of the first lines equally long, and of several columns."""
+def _detect_separator(text: str, default: str) -> str:
+    """Return the separator by which most of the first 50 lines have the same number of columns, at least two.
 
-    def n_alike(separator: str) -> tuple[int, int, bool]:
+    Ties are decided by the number of columns, then by `default`.
+    """
+
+    def score(separator: str) -> tuple[int, int, bool]:
         reader = csv.reader(io.StringIO(text[:200_000], newline=""), delimiter=separator, strict=True)
-        sizes: Counter[int] = Counter()
+        n_lines_by_size: Counter[int] = Counter()
         try:
             for record, _ in zip(reader, range(50), strict=False):
-                sizes[len(record)] += len(record) > 1
+                n_lines_by_size[len(record)] += len(record) > 1
         except csv.Error:
             pass
-        size, n = max(sizes.items(), key=lambda found: found[1], default=(0, 0))
-        return n, size, separator == usual
+        size, n_lines = max(n_lines_by_size.items(), key=lambda entry: entry[1], default=(0, 0))
+        return n_lines, size, separator == default
 
-    return max(",;\t|", key=n_alike)
+    return max(",;\t|", key=score)
 
 
-def excel_rows(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Yield the title and the rows of each sheet that has the header of the first one. Raises: ImportFormatError."""
-    first: list[str] | None = None
-    for title, records in _sheets(file):
-        if sum(sum(cell is not None for cell in record) > 1 for _, record in records) < 2:
+def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
+    """Read the sheets of an Excel file that have the header of the first sheet.
+
+    Parameters
+    ----------
+    file : Path
+    note : callable
+        Receives each assumption about the file, and its location.
+
+    Yields
+    ------
+    title : str
+        Title of the sheet.
+    rows : list of (str, dict)
+        Location and values by column of each row.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format] if the file cannot be read; [import-empty] if a sheet has a header and no rows.
+    """
+    first_header: list[str] | None = None
+    for title, records in _read_sheets(file):
+        if sum(_count_cells(record) > 1 for _, record in records) < 2:
             continue
-        rows = _rows_below_header(records, file, note, ragged=True)
-        first = first or list(rows[0][1])
-        if list(rows[0][1]) == first:
+        rows = _find_rows_below_header(records, file, note, ragged=True)
+        header = list(rows[0][1])
+        first_header = first_header or header
+        if header == first_header:
             yield title, rows
         else:
             note("sheets with other columns not read", repr(title))
 
 
-def _sheets(file: Path) -> Iterator[tuple[str, Records]]:
-    """Read the title and the rows of each sheet in one pass over the file. Blank rows are left out; a row ends at its last cell.
+def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
+    """Yield the title and the rows of each sheet, in one pass over the file; blank rows are left out.
 
     Raises: ImportFormatError [import-format]; InputError [unpacked].
     """
@@ -272,94 +343,105 @@ def _sheets(file: Path) -> Iterator[tuple[str, Records]]:
     try:
         check_regular(file)
         with zipfile.ZipFile(file) as archive:
-            Unpacked(file).add(sum(member.file_size for member in archive.infolist()))
+            UnpackLimit(file).add(sum(member.file_size for member in archive.infolist()))
         book: Any = openpyxl.load_workbook(file, data_only=True, read_only=True)
         try:
             for sheet in book.worksheets:
-                sheet.reset_dimensions()  # the file may claim any size
+                sheet.reset_dimensions()  # the size that the file states may be wrong
                 with book._archive.open(sheet._worksheet_path) as source:
-                    merged = _merged_cells(source)
-                place = f"{file.name}, sheet {sheet.title}"
-                yield sheet.title, _records(sheet.iter_rows(values_only=True), merged, place)
+                    merged = _find_merged_cells(source)
+                location = f"{file.name}, sheet {sheet.title}"
+                yield sheet.title, _fill_merged_cells(sheet.iter_rows(values_only=True), merged, location)
         finally:
             book.close()
     except InputError:
         raise
-    except Exception as error:  # whatever a damaged archive makes of it
-        problem = f"it is no .xlsx that can be opened ({error}). Save it again, or as CSV."
-        raise wrong(file, problem, slug="import-format") from error
+    except Exception as error:  # damaged archives raise errors of many types
+        raise import_error(
+            file, f"it cannot be opened as .xlsx ({error}). Save it again, or as CSV.", slug="import-format"
+        ) from error
 
 
-def _merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
-    """Find the merged cells of a sheet's XML that are one column wide: (first row, column) to last row, all from 1."""
+def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
+    """Map (first row, column) to last row, from 1, for vertically merged cells in the XML of a sheet."""
     from openpyxl.utils import column_index_from_string
 
-    found: dict[tuple[int, int], int] = {}
-    before = b""
-    while chunk := source.read(_CHUNK):
-        for column, first, last in _MERGED_CELL.findall(before + chunk):
-            found[int(first), column_index_from_string(column.decode())] = int(last)
-        before = chunk[-_LONGEST_TAG:]
-    return found
+    last_rows: dict[tuple[int, int], int] = {}
+    overlap = b""  # a tag may be split between two chunks
+    while chunk := source.read(_CHUNK_BYTES):
+        for column, first, last in _MERGED_CELL.findall(overlap + chunk):
+            last_rows[int(first), column_index_from_string(column.decode())] = int(last)
+        overlap = chunk[-_MAX_TAG_BYTES:]
+    return last_rows
 
 
-def _records(rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], place: str) -> Records:
-    """Return the rows that are not blank; each cell of a merged range has the value of the topmost cell."""
+def _fill_merged_cells(
+    rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
+) -> Records:
+    """Return the rows that are not blank; the value of a merged range is copied into each of its rows."""
     columns = sorted({column for _, column in merged})
-    filling: dict[int, tuple[int, Json]] = {}
+    open_ranges: dict[int, tuple[int, Json]] = {}  # by column: last row and value
     records: Records = []
     for number, values in enumerate(rows, 1):
-        record = [_cell(value) for value in values]
+        record = [_convert_cell(value) for value in values]
         if all(cell is None for cell in record):
             continue
         for column in columns:
             cell = record[column - 1] if column <= len(record) else None
             if (number, column) in merged:
-                filling[column] = merged[number, column], cell
-            last, value = filling.get(column, (0, None))
+                open_ranges[column] = merged[number, column], cell
+            last, value = open_ranges.get(column, (0, None))
             if cell is None and value is not None and number <= last:
                 record += [None] * (column - len(record))
                 record[column - 1] = value
-        records.append((f"{place}, line {number}", record))
+        records.append((f"{location}, line {number}", record))
     return records
 
 
-def _cell(value: object) -> Json:
+def _count_cells(record: Sequence[Json]) -> int:
+    return sum(cell is not None for cell in record)
+
+
+def _convert_cell(value: object) -> Json:
     if value is None or isinstance(value, bool | int | float):
         return value
     return str(value) if str(value).strip() else None
 
 
-def _rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Return rows by column. The header is the first line with several cells; a line that is too short ends in empty cells, and a
-    column without a name and a value is left out.
+def _find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
+    """Return rows by column; the header is the first line with several cells.
 
-    ragged: whether a line may be longer than the header; the further columns then have no names.
+    A shorter line ends in empty cells. A column without a name and a value is left out. With `ragged`, a line may be longer than
+    the header, and the additional columns get names.
 
     Raises: ImportFormatError [import-empty], [import-csv].
     """
-    filled = [(place, record) for place, record in records if any(cell is not None for cell in record)]
-    at = next((n for n, (_, record) in enumerate(filled) if sum(cell is not None for cell in record) > 1), None)
-    if at is None or at + 1 == len(filled):
-        problem = "it has no table of a header and rows. Give one with a column for the texts."
-        raise wrong(file, problem, slug="import-empty")
-    if at:
-        note(f"{counted(at, 'line')} above the header not read", filled[0][0])
-    header, body = filled[at][1], filled[at + 1 :]
+    filled = [(location, record) for location, record in records if _count_cells(record)]
+    n_above = next((n for n, (_, record) in enumerate(filled) if _count_cells(record) > 1), None)
+    if n_above is None or n_above + 1 == len(filled):
+        raise import_error(
+            file, "it has no header with rows below. Pass a table with a column of responses.", slug="import-empty"
+        )
+    if n_above:
+        note(f"{format_count(n_above, 'line')} above the header not read", filled[0][0])
+
+    header, body = filled[n_above][1], filled[n_above + 1 :]
     used = {column for column, cell in enumerate(header) if cell is not None}
-    for place, record in body:
-        if not ragged and any(cell is not None for cell in record[len(header) :]):
-            raise wrong(place, _unequal(record, header), slug="import-csv")
+    for location, record in body:
+        if not ragged and _count_cells(record[len(header) :]):
+            raise import_error(location, _describe_length(record, header), slug="import-csv")
         used.update(column for column, cell in enumerate(record) if cell is not None)
-    columns = _unique_names(header, sorted(used))
+
+    columns = _make_unique_names(header, sorted(used))
     rows: Rows = []
-    for place, record in body:
+    for location, record in body:
         cells = {name: record[column] if column < len(record) else None for name, column in columns.items()}
-        rows.append((place, without_guards(cells) if GUARDED in columns else cells))
+        rows.append((location, remove_guards(cells) if GUARDED in columns else cells))
     return rows
 
 
-def _unique_names(header: Sequence[Json], used: Sequence[int]) -> dict[str, int]:
+def _make_unique_names(header: Sequence[Json], used: Sequence[int]) -> dict[str, int]:
+    """Return the position of each used column by its name; unnamed columns and duplicates get their number."""
     names: dict[str, int] = {}
     for column in used:
         cell = header[column] if column < len(header) else None
@@ -371,36 +453,41 @@ def _unique_names(header: Sequence[Json], used: Sequence[int]) -> dict[str, int]
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill empty cells of a column in place with what is above them, if so many are empty that a cell was merged."""
-    empty = sum(row.get(column) is None for _, row in rows)
-    if not _MERGED * len(rows) <= empty < len(rows) or rows[0][1].get(column) is None:
+    """Fill empty cells of a column with the value above, in place, if enough cells are empty for merged cells."""
+    n_empty = sum(row.get(column) is None for _, row in rows)
+    has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)
+    if not has_merged_cells or rows[0][1].get(column) is None:
         return
-    last: Json = None
+
+    value: Json = None
     for _, row in rows:
-        last = row[column] = last if row.get(column) is None else row[column]
-    note(f"{counted(empty, 'empty cell')} of {column!r} taken for the one above them", rows[0][0])
+        if row.get(column) is not None:
+            value = row[column]
+        row[column] = value
+    note(f"{format_count(n_empty, 'empty cell')} of {column!r} filled with the value above", rows[0][0])
 
 
-def text_rows(folder: Path, replaced: Replacements) -> Rows:
-    """Read the texts AGENT/ITEM.txt of a folder; those of a folder `prompts` or `questions` are the items' prompts.
+def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
+    """Read the texts AGENT/ITEM.txt in a folder; AGENT `prompts` or `questions` are the prompts.
 
-    Raises: ImportFormatError [import-empty].
+    Raises: ImportFormatError [import-empty] if there are no texts.
     """
-    files = sorted(file for file in folder.rglob("*/*") if file.is_file() and file.suffix.lower() in _TEXTS)
+    files = sorted(file for file in folder.rglob("*/*") if file.is_file() and file.suffix.lower() in _TEXT_EXTENSIONS)
     if not files:
-        raise wrong(
+        raise import_error(
             folder,
-            f"there is neither a table ({', '.join(ENDINGS)}) nor a folder of texts (.txt, .md) for each agent. "
-            "Lay texts as AGENT/ITEM.txt. What an eval tool logged is brought by `youden import`: its --help names the tools.",
+            f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
+            "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
             slug="import-empty",
         )
+
     prompts: dict[str, str] = {}
     rows: Rows = []
     for file in files:
         agent, *parts = file.relative_to(folder).with_suffix("").parts
         item, text = "/".join(parts), read_text(file, replaced)
-        if role_of_name(agent.removesuffix("s")) == "prompt":
+        if infer_role(agent.removesuffix("s")) == "prompt":
             prompts[item] = text.strip()
         else:
             rows.append((str(file), {"agent": agent, "item": item, "text": text if text.strip() else None}))
-    return [(place, {**row, "prompt": prompts.get(str(row["item"]))}) for place, row in rows]
+    return [(location, {**row, "prompt": prompts.get(str(row["item"]))}) for location, row in rows]

@@ -1,5 +1,6 @@
-"""Imports OpenTelemetry's traces of agents, and spells what an agent did: turns, calls of tools with their arguments, results, in
-order. Ids and times are left out: they differ between agents that did the same.
+"""Import OpenTelemetry traces of agents, and format messages and tool calls as text.
+
+Ids and times are left out of a transcript, because they differ between agents that did the same.
 """
 
 from __future__ import annotations
@@ -15,182 +16,256 @@ from typing import Literal
 import orjson
 
 from youden.data.importers.foreign_files import (
-    as_list,
-    as_object,
-    error_said,
-    files_of,
-    inner,
+    find_files,
+    format_tool_error,
+    get_nested,
+    import_error,
     parse_json,
     parse_lines,
     read_text,
-    wrong,
+    require_list,
+    require_object,
 )
-from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
+from youden.data.importers.pool_joiner import ImportedPool, PoolBuilder, PromptItemIds
 from youden.errors import ImportFormatError
 from youden.text.replacements import Replacements
 from youden.types.pool import Json
 
 Text = Literal["answer", "transcript"]
-"""What a response is: the last thing an agent said, or all that it did."""
+"""Kind of response: the last answer of an agent, or all steps of the agent."""
 
 _MESSAGES = "gen_ai.{}.messages"
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
-def as_text(value: Json) -> str:
-    """A text as it is, anything else as JSON."""
+def to_text(value: Json) -> str:
+    """Return a text unchanged, and any other value as JSON."""
     if isinstance(value, str):
         return value
     try:
         return orjson.dumps(value).decode()
-    except orjson.JSONEncodeError:  # deeper than it goes
+    except orjson.JSONEncodeError:  # nested too deeply
         return "…"
 
 
-def call_of(name: Json, arguments: Json) -> str:
-    """One call of a tool; arguments may be the JSON of an object.
+def format_tool_call(name: Json, arguments: Json) -> str:
+    """Format a tool call; `arguments` may be an object, or an object encoded as JSON.
 
-    >>> call_of("book", '{"room": "A 1", "hours": 2}')
+    >>> format_tool_call("book", '{"room": "A 1", "hours": 2}')
     'call book(room="A 1", hours=2)'
     """
-    given = _parsed(arguments)
-    if isinstance(given, dict):
-        given = ", ".join(f"{key}={as_text([value])[1:-1]}" for key, value in given.items())
-    return f"call {as_text(name)}({as_text(given or '')})"
+    decoded = _decode(arguments)
+    if isinstance(decoded, dict):
+        decoded = ", ".join(f"{key}={to_text([value])[1:-1]}" for key, value in decoded.items())
+    return f"call {to_text(name)}({to_text(decoded or '')})"
 
 
-def _parsed(value: Json, place: Path | str = "", replaced: Replacements | None = None) -> Json:
-    """What a text spells, where it is JSON."""
+def _decode(value: Json, location: Path | str = "", replaced: Replacements | None = None) -> Json:
+    """Parse a text as JSON; a text that is not JSON, and any other value, is returned unchanged."""
+    if not isinstance(value, str):
+        return value
     with suppress(ImportFormatError):
-        value = parse_json(value, place, replaced) if isinstance(value, str) else value
+        return parse_json(value, location, replaced)
     return value
 
 
 @dataclass(frozen=True)
 class _Span:
+    """A span of a trace: start in nanoseconds, attributes by name, and error or None."""
+
     start: int
-    said: Mapping[str, Json]
+    attributes: Mapping[str, Json]
     error: Json
 
-    def messages(self, side: str) -> list[tuple[Json, list[Json]]]:
-        """(role, parts) of each message that went in or came out."""
-        found = self.said.get(_MESSAGES.format(side))
-        parts = [(inner(one, "role"), inner(one, "parts")) for one in found] if isinstance(found, list) else []
-        return [(role, held) for role, held in parts if isinstance(held, list)]
+    def get_messages(self, side: str) -> list[tuple[Json, list[Json]]]:
+        """Return the role and the parts of each message; `side` is "input" or "output"."""
+        messages = self.attributes.get(_MESSAGES.format(side))
+        if not isinstance(messages, list):
+            return []
+        pairs = [(get_nested(message, "role"), get_nested(message, "parts")) for message in messages]
+        return [(role, parts) for role, parts in pairs if isinstance(parts, list)]
 
 
 def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
-    """A response a trace, from OTLP's JSON (an export a line), by OpenTelemetry's conventions for generative AI (1.37 on).
+    """Import OpenTelemetry traces of agents. Each trace is a response.
 
-    The agent is `gen_ai.agent.name`, else the model that was asked. Traces are joined by what their user said first; items are
-    numbered. Several traces of one agent and item are repeats. An answer is the last text that a model put out.
+    Attributes are those of the semantic conventions for generative AI from version 1.37. The agent of a trace is
+    `gen_ai.agent.name`, or else the model that received the requests. Traces with the same first message of a user belong to
+    one item; items are numbered. Several traces of one agent and item are repeats.
 
-    Raises: ImportFormatError naming file and line.
+    Parameters
+    ----------
+    paths : sequence of Path
+        OTLP JSON files, with one export per file or per line, and folders of such files.
+    columns : mapping
+        Ignored.
+    text : {"answer", "transcript"}, default "answer"
+        Response of a trace: the last text that a model produced, or all steps of the agent.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format], [import-json] if a file is not OTLP JSON; [import-empty] if no trace has messages of a user and a model.
     """
-    joiner, items, times = Joiner(paths[0].stem), ItemsByPrompt(), Counter[tuple[str, str]]()
+    builder, items, n_repeats = PoolBuilder(paths[0].stem), PromptItemIds(), Counter[tuple[str, str]]()
     traces: dict[str, list[_Span]] = {}
-    places: dict[str, str] = {}
-    for file in files_of(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
-        for place, span in _spans(file, joiner.replaced):
-            trace = as_text(span.get("traceId"))
-            said = _attributes(span.get("attributes"))
-            messages = [name for name in map(_MESSAGES.format, ("input", "output")) if name in said]
-            said |= {name: _parsed(said[name], place, joiner.replaced) for name in messages}
-            start = as_text(span.get("startTimeUnixNano"))
-            error = inner(span, "status", "message") or said.get("error.type")
-            traces.setdefault(trace, []).append(_Span(int(start) if _INTEGER.fullmatch(start) else 0, said, error))
-            places.setdefault(trace, place)
+    first_locations: dict[str, str] = {}
+    for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
+        for location, span in _read_spans(file, builder.replaced):
+            trace = to_text(span.get("traceId"))
+            traces.setdefault(trace, []).append(_make_span(span, location, builder.replaced))
+            first_locations.setdefault(trace, location)
+
     for trace, spans in traces.items():
         spans.sort(key=lambda span: span.start)
-        asked = [span for span in spans if span.messages("output")]
-        models = [span for span in asked if span.said.get("gen_ai.operation.name") != "invoke_agent"] or asked
-        prompt = next((_text(held) for one in models for role, held in one.messages("input") if role == "user"), None)
-        answers = [_text(held) for one in models for _, held in one.messages("output")]
-        done = (
-            "\n".join(filter(None, _steps(spans, models)))
-            if text == "transcript"
-            else next(filter(None, reversed(answers)), "")
-        )
-        names = ("gen_ai.agent.name", "gen_ai.request.model", "gen_ai.response.model")
-        agent = next((span.said[name] for name in names for span in spans if span.said.get(name)), None)
-        if not prompt or not done:
-            failed = next((span.error for span in spans if span.error), None)
-            joiner.leave_out("the trace has no messages of a user and a model", f"{places[trace]}{error_said(failed)}")
+        answered = [span for span in spans if span.get_messages("output")]
+        # A span of the agent repeats the messages of its models, and is used only if there are no spans of models.
+        calls = [
+            span for span in answered if span.attributes.get("gen_ai.operation.name") != "invoke_agent"
+        ] or answered
+        prompt = _find_prompt(calls)
+        response = _format_transcript(spans, calls) if text == "transcript" else _find_last_answer(calls)
+        if not prompt or not response:
+            error = next((span.error for span in spans if span.error), None)
+            location = f"{first_locations[trace]}{format_tool_error(error)}"
+            builder.leave_out("the trace has no messages of a user and a model", location)
             continue
-        times[who := (as_text(agent), prompt)] += 1
-        item = items.item(*who, done, repeat=times[who])
-        joiner.add(agent, item, done, prompt=prompt, place=places[trace], repeat=times[who])
-    return joiner.pool()
+
+        agent = _find_agent(spans)
+        cell = (to_text(agent), prompt)
+        n_repeats[cell] += 1
+        repeat = n_repeats[cell]
+        item = items.get_id(*cell, response, repeat=repeat)
+        builder.add(agent, item, response, prompt=prompt, location=first_locations[trace], repeat=repeat)
+    return builder.build()
 
 
-def _spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """(place, span) of a file that is one export, a list of them, or one a line."""
-    text = read_text(file, replaced)
-    whole = _parsed(text, file, replaced)
-    exports = [(str(file), one) for one in (whole if isinstance(whole, list) else [whole])]
-    for place, export in parse_lines(text, file, replaced) if isinstance(whole, str) else exports:
-        if not isinstance(inner(export, "resourceSpans"), list):
-            raise wrong(
-                place, "it has no 'resourceSpans', so it is no OTLP JSON. Give traces alone.", slug="import-format"
-            )
-        for resource in as_list(inner(export, "resourceSpans"), place):
-            for scope in as_list(inner(resource, "scopeSpans") or [], place):
-                for span in as_list(inner(scope, "spans") or [], place):
-                    yield place, as_object(span, place)
+def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) -> _Span:
+    attributes = _convert_attributes(span.get("attributes"))
+    for name in map(_MESSAGES.format, ("input", "output")):
+        if name in attributes:
+            attributes[name] = _decode(attributes[name], location, replaced)
+    start = to_text(span.get("startTimeUnixNano"))
+    error = get_nested(dict(span), "status", "message") or attributes.get("error.type")
+    return _Span(int(start) if _INTEGER.fullmatch(start) else 0, attributes, error)
 
 
-def _attributes(listed: Json) -> dict[str, Json]:
-    found = listed if isinstance(listed, list) else []
-    return {as_text(inner(one, "key")): _value(inner(one, "value")) for one in found}
-
-
-def _value(said: Json) -> Json:
-    """What an attribute's value is: OTLP names its type."""
-    if not isinstance(said, dict) or not said:
-        return None
-    kind, value = next(iter(said.items()))
-    if kind == "arrayValue":
-        values = inner(value, "values")
-        return [_value(one) for one in values] if isinstance(values, list) else []
-    if kind == "kvlistValue":
-        return _attributes(inner(value, "values"))
-    return int(value) if kind == "intValue" and isinstance(value, str) and _INTEGER.fullmatch(value) else value
-
-
-def _text(parts: list[Json]) -> str:
-    held = (inner(part, "content") for part in parts if inner(part, "type") == "text")
-    return "\n".join(one for one in held if isinstance(one, str))
-
-
-def _steps(spans: Sequence[_Span], models: Sequence[_Span]) -> Iterator[str]:
-    """What was done in a trace, by time. A later request repeats what came before, so each result and turn is told once."""
-    told, of_models = {"user 0"}, {id(span) for span in models}  # the first turn is the prompt
+def _find_prompt(spans: Sequence[_Span]) -> str | None:
+    """Return the text of the first message of a user; None if there is none."""
     for span in spans:
-        if id(span) in of_models:
-            turns: Counter[str] = Counter()
-            for role, parts in span.messages("input"):
-                for part in parts:
-                    kind = "user" if role == "user" else inner(part, "type")
-                    if kind not in ("user", "tool_call_response"):
-                        continue
-                    key = as_text(inner(part, "id") or f"{kind} {turns[str(kind)]}")
-                    turns[str(kind)] += 1
-                    if key not in told:
-                        told.add(key)
-                        yield _step(part, role)
-            for _, parts in span.messages("output"):
-                yield from (_step(part, "assistant") for part in parts)
-        elif "gen_ai.tool.call.result" in span.said:
-            told.add(as_text(span.said.get("gen_ai.tool.call.id")))
-            yield f"result: {as_text(span.said['gen_ai.tool.call.result'])}"
+        for role, parts in span.get_messages("input"):
+            if role == "user":
+                return _join_texts(parts)
+    return None
 
 
-def _step(part: Json, role: Json) -> str:
-    match inner(part, "type"):
+def _find_last_answer(spans: Sequence[_Span]) -> str:
+    """Return the last text that is not empty in the output of a model; empty if there is none."""
+    answers = [_join_texts(parts) for span in spans for _, parts in span.get_messages("output")]
+    return next(filter(None, reversed(answers)), "")
+
+
+def _find_agent(spans: Sequence[_Span]) -> Json:
+    """Return the name of the agent, or else the model; None if no span has one."""
+    for name in ("gen_ai.agent.name", "gen_ai.request.model", "gen_ai.response.model"):
+        for span in spans:
+            if span.attributes.get(name):
+                return span.attributes[name]
+    return None
+
+
+def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    """Yield the spans, with locations, of a file with one export, a list of exports, or one per line."""
+    text = read_text(file, replaced)
+    value = _decode(text, file, replaced)
+    exports = [(str(file), export) for export in (value if isinstance(value, list) else [value])]
+    for location, export in parse_lines(text, file, replaced) if isinstance(value, str) else exports:
+        if not isinstance(get_nested(export, "resourceSpans"), list):
+            raise import_error(
+                location,
+                "it has no 'resourceSpans', so it is not OTLP JSON. Pass files of traces.",
+                slug="import-format",
+            )
+        for resource in require_list(get_nested(export, "resourceSpans"), location):
+            for scope in require_list(get_nested(resource, "scopeSpans") or [], location):
+                for span in require_list(get_nested(scope, "spans") or [], location):
+                    yield location, require_object(span, location)
+
+
+def _convert_attributes(attributes: Json) -> dict[str, Json]:
+    """Convert a list of OTLP attributes to values by name."""
+    entries = attributes if isinstance(attributes, list) else []
+    return {to_text(get_nested(entry, "key")): _convert_value(get_nested(entry, "value")) for entry in entries}
+
+
+def _convert_value(value: Json) -> Json:
+    """Convert a value of OTLP, an object whose key is the type, to JSON."""
+    if not isinstance(value, dict) or not value:
+        return None
+    kind, content = next(iter(value.items()))
+    if kind == "arrayValue":
+        elements = get_nested(content, "values")
+        return [_convert_value(element) for element in elements] if isinstance(elements, list) else []
+    if kind == "kvlistValue":
+        return _convert_attributes(get_nested(content, "values"))
+    if kind == "intValue" and isinstance(content, str) and _INTEGER.fullmatch(content):
+        return int(content)
+    return content
+
+
+def _join_texts(parts: list[Json]) -> str:
+    """Join the texts among the parts of a message."""
+    contents = (get_nested(part, "content") for part in parts if get_nested(part, "type") == "text")
+    return "\n".join(content for content in contents if isinstance(content, str))
+
+
+def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
+    return "\n".join(filter(None, _format_steps(spans, calls)))
+
+
+def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
+    """Yield a line for each step of a trace, in order of time; `calls` are the spans of models.
+
+    The input of each call repeats the steps before it, so that each message and each tool result is yielded once.
+    """
+    done = {"user 0"}  # the first message of the user is the prompt
+    call_ids = {id(span) for span in calls}
+    for span in spans:
+        if id(span) in call_ids:
+            yield from _format_new_inputs(span, done)
+            for _, parts in span.get_messages("output"):
+                yield from (_format_step(part, "assistant") for part in parts)
+        elif "gen_ai.tool.call.result" in span.attributes:
+            done.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
+            yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
+
+
+def _format_new_inputs(span: _Span, done: set[str]) -> Iterator[str]:
+    """Yield a line for each user message and tool result that is not in `done`, and add it there."""
+    n_parts: Counter[str] = Counter()
+    for role, parts in span.get_messages("input"):
+        for part in parts:
+            kind = "user" if role == "user" else get_nested(part, "type")
+            if kind not in ("user", "tool_call_response"):
+                continue
+            key = to_text(get_nested(part, "id") or f"{kind} {n_parts[str(kind)]}")
+            n_parts[str(kind)] += 1
+            if key not in done:
+                done.add(key)
+                yield _format_step(part, role)
+
+
+def _format_step(part: Json, role: Json) -> str:
+    """Format a part of a message; empty for parts of other types."""
+    match get_nested(part, "type"):
         case "text":
-            return f"{role}: {as_text(inner(part, 'content'))}"
+            return f"{role}: {to_text(get_nested(part, 'content'))}"
         case "tool_call":
-            return call_of(inner(part, "name"), inner(part, "arguments"))
+            return format_tool_call(get_nested(part, "name"), get_nested(part, "arguments"))
         case "tool_call_response":
-            return f"result: {as_text(inner(part, 'response') or inner(part, 'result'))}"
+            return f"result: {to_text(get_nested(part, 'response') or get_nested(part, 'result'))}"
     return ""

@@ -1,4 +1,7 @@
-"""Reads and writes a pool: a folder of agents.jsonl, items.jsonl and responses.jsonl, or one tidy table."""
+"""Read and write a pool: a folder with agents.jsonl, items.jsonl and responses.jsonl, or one table.
+
+Lines are parsed in chunks, and one by one only if a chunk has a problem, so that errors name the line at little cost.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import orjson
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
 from youden.data.pools.tidy_reader import read_csv, read_frame, read_parquet
 from youden.errors import ConfigError, PoolError
-from youden.resources import find, report_shadow_at
+from youden.resources import find_resource, report_shadow_at
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, parse_json
-from youden.text.printable import typed
+from youden.text.printable import format_command
 from youden.types import Agent, Item, Pool
 from youden.types.pool import SEPARATOR, Json, Positions
 
@@ -27,13 +30,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AGENTS, ITEMS, RESPONSES = "agents.jsonl", "items.jsonl", "responses.jsonl"
-TO_GENERATE = "agents.yaml"
-BLOCK = 2**16
-"""Bytes of lines that are looked at at once, about: what stays in a processor's cache."""
+AGENTS_SPEC = "agents.yaml"
+"""File in a folder from which `youden generate` makes a pool."""
+_CHUNK_BYTES = 2**16
+"""Approximate size of the lines that are parsed together: it fits into a processor's cache."""
 
 _RESPONSE = ("agent", "item", "text")
 
-_TABLES = {".csv": read_csv, ".parquet": read_parquet}
+_TABLE_READERS = {".csv": read_csv, ".parquet": read_parquet}
 
 
 def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
@@ -69,43 +73,58 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
     """
     if not isinstance(path, str | PathLike):
         return read_frame(path)
-    place = locate_pool(path)
-    if place.is_dir():
-        if (place / TO_GENERATE).is_file() and not (place / RESPONSES).is_file():
-            raise _not_generated(Path(path))
-        return _read_folder(place)
-    if place.suffix.lower() in _TABLES:
-        return _TABLES[place.suffix.lower()](place)
-    raise Source(place).wrong(
+    pool_path = locate_pool(path)
+    if pool_path.is_dir():
+        if (pool_path / AGENTS_SPEC).is_file() and not (pool_path / RESPONSES).is_file():
+            raise _not_generated_error(Path(path))
+        return _read_folder(pool_path)
+    if pool_path.suffix.lower() in _TABLE_READERS:
+        return _TABLE_READERS[pool_path.suffix.lower()](pool_path)
+    raise Source(pool_path).make_error(
         None,
-        f"a pool is a folder, a .csv or a .parquet; this is a file that ends in {place.suffix!r}. "
-        "Convert it, or give the folder it is in.",
+        f"a pool is a folder, a .csv or a .parquet: got a file that ends in {pool_path.suffix!r}. "
+        "Convert it, or pass its folder.",
         slug="pool-kind",
     )
 
 
 def locate_pool(path: str | PathLike[str]) -> Path:
-    """Where the pool `path` is, in a shipped folder perhaps. Raises: PoolError [pool-not-found]."""
+    """Find the file or folder of a pool, which may be a shipped one.
+
+    Parameters
+    ----------
+    path : str or path
+        Path of the pool; `datasets/NAME` is also searched for among the shipped pools.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    PoolError
+        [pool-not-found]: if there is no such pool.
+    """
     path = Path(path)
     if path.exists():
         report_shadow_at(path)
         return path
     if path.parts[:1] == ("datasets",):
         try:
-            return find("datasets", Path(*path.parts[1:]).as_posix())
+            return find_resource("datasets", Path(*path.parts[1:]).as_posix())
         except ConfigError as error:
             raise PoolError(error.message, slug="pool-not-found") from error
     raise PoolError(
-        f"There is no pool at '{path}'. Give a folder with {AGENTS}, {ITEMS} and {RESPONSES}, a .csv or a .parquet.",
+        f"There is no pool at '{path}'. Pass a folder with {AGENTS}, {ITEMS} and {RESPONSES}, a .csv or a .parquet.",
         slug="pool-not-found",
     )
 
 
-def _not_generated(path: Path) -> PoolError:
+def _not_generated_error(path: Path) -> PoolError:
     out = f"pools/{path.resolve().name}"
-    command = typed(["youden", "generate", str(path), "--out", out])
+    command = format_command(["youden", "generate", str(path), "--out", out])
     return PoolError(
-        f"{path} says how to make a pool ({TO_GENERATE}) and holds no responses. Make it with `{command}`, then give {out}.",
+        f"{path} defines how to generate a pool ({AGENTS_SPEC}) but has no responses. Run `{command}`, then pass {out}.",
         slug="pool-not-generated",
     )
 
@@ -113,114 +132,137 @@ def _not_generated(path: Path) -> PoolError:
 def _read_folder(folder: Path) -> Pool:
     missing = [name for name in (AGENTS, ITEMS, RESPONSES) if not (folder / name).is_file()]
     if missing:
-        raise Source(folder).wrong(
+        raise Source(folder).make_error(
             None,
-            f"the folder has no {', no '.join(missing)}. A pool's folder has {AGENTS}, {ITEMS} and {RESPONSES}.",
+            f"the folder has no {', no '.join(missing)}. Pass a folder with {AGENTS}, {ITEMS} and {RESPONSES}.",
             slug="pool-not-found",
         )
-    agents = [Agent(*said) for said in _said(Source(folder / AGENTS), "agent", "group")]
-    items = [Item(*said) for said in _said(Source(folder / ITEMS), "item", "prompt")]
-    agent_at = {agent.id: position for position, agent in enumerate(agents)}
-    item_at = {item.id: position for position, item in enumerate(items)}
+    agents = [Agent(*fields) for fields in _read_members(Source(folder / AGENTS), "agent", "group")]
+    items = [Item(*fields) for fields in _read_members(Source(folder / ITEMS), "item", "prompt")]
+    row_of_agent = {agent.id: k for k, agent in enumerate(agents)}
+    column_of_item = {item.id: j for j, item in enumerate(items)}
+
     responses = Source(folder / RESPONSES)
     cells = PoolCells()
-    for first, lines in _blocks(responses):
-        if _add_plain(cells, lines, agent_at, item_at, number=first):
+    for first_line, lines in _read_line_chunks(responses):
+        if _add_lines(cells, lines, row_of_agent, column_of_item, number=first_line):
             continue
-        for line, record in _records(responses, lines, first, required={*_RESPONSE}, optional={"repeat"}):
-            agent = responses.id(record["agent"], "agent", line)
-            item = responses.id(record["item"], "item", line)
-            for key, known, name in ((agent, agent_at, AGENTS), (item, item_at, ITEMS)):
-                if key not in known:
-                    raise responses.wrong(
+        for line, record in _parse_records(responses, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
+            agent = responses.parse_id(record["agent"], "agent", line)
+            item = responses.parse_id(record["item"], "item", line)
+            for key, known_ids, name in ((agent, row_of_agent, AGENTS), (item, column_of_item, ITEMS)):
+                if key not in known_ids:
+                    raise responses.make_error(
                         line,
-                        f"{shown(key)} is not in {name}. Add it there, or correct it here.",
+                        f"{shown(key)} is not in {name}. Add it there, or set another id here.",
                         slug="pool-unknown-id",
                     )
-            text, repeat = responses.text(record["text"], line), responses.repeat(record.get("repeat"), line)
-            cells.add(agent_at[agent], item_at[item], text, number=line, repeat=repeat)
-    texts, further = cells.grids(responses, agents=list(agent_at), items=list(item_at))
+            text = responses.parse_text(record["text"], line)
+            repeat = responses.parse_repeat(record.get("repeat"), line)
+            cells.add(row_of_agent[agent], column_of_item[item], text, number=line, repeat=repeat)
+    texts, further = cells.to_texts(responses, agents=list(row_of_agent), items=list(column_of_item))
     responses.log_replaced()
     return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, further=further)
 
 
-def _add_plain(
-    cells: PoolCells, lines: Sequence[bytes], agents: Mapping[str, int], items: Mapping[str, int], *, number: int
+def _add_lines(
+    cells: PoolCells,
+    lines: Sequence[bytes],
+    row_of_agent: Mapping[str, int],
+    column_of_item: Mapping[str, int],
+    *,
+    number: int,
 ) -> bool:
-    """Many responses at once, the first of them in the line of this number. Returns whether they are all as they should be; if
-    not, none is added, and who looks at each will see what is wrong."""
+    """Add many responses at once, and return True, unless one of them has a problem or a repeat.
+
+    In that case none is added; the caller parses each line to find the problem. `number` is that of the first line.
+    """
     try:
         records = [orjson.loads(line) for line in lines]
-        agent, item, texts = zip(*map(itemgetter(*_RESPONSE), records), strict=True)
-        agent_at, item_at = _integers(map(agents.__getitem__, agent)), _integers(map(items.__getitem__, item))
+        agents, items, texts = zip(*map(itemgetter(*_RESPONSE), records), strict=True)
+        rows = _to_int64(map(row_of_agent.__getitem__, agents))
+        columns = _to_int64(map(column_of_item.__getitem__, items))
         encoded = [*map(str.encode, texts)]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return False
-    lengths = _integers(map(len, texts))
+    lengths = _to_int64(map(len, texts))
     if {*map(len, records)} != {len(_RESPONSE)} or lengths.max() > LONG_TEXT:
         return False
-    spool = cells.extend(agent_at, item_at, np.arange(number, number + len(lines)))
-    spool.extend(SEPARATOR.join(encoded), n_bytes=_integers(map(len, encoded)), lengths=lengths)
+    spool = cells.extend(rows, columns, np.arange(number, number + len(lines)))
+    spool.extend(SEPARATOR.join(encoded), n_bytes=_to_int64(map(len, encoded)), lengths=lengths)
     return True
 
 
-def _integers(values: Iterable[int]) -> Positions:
+def _to_int64(values: Iterable[int]) -> Positions:
     return np.fromiter(values, dtype=np.int64)
 
 
-def _said(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
-    at: dict[str, int] = {}
-    blocks = (
-        _records(source, lines, first, required={"id"}, optional={key, "meta"}) for first, lines in _blocks(source)
+def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
+    """Yield the id, the value of `key` and the metadata of each agent or item in a file."""
+    line_by_id: dict[str, int] = {}
+    records = chain.from_iterable(
+        _parse_records(source, lines, first_line, required={"id"}, optional={key, "meta"})
+        for first_line, lines in _read_line_chunks(source)
     )
-    for line, record in chain.from_iterable(blocks):
-        name = source.id(record["id"], noun, line)
+    for line, record in records:
+        name = source.parse_id(record["id"], noun, line)
         value, meta = record.get(key), record.get("meta", {})
-        if at.setdefault(name, line) != line:
-            raise source.wrong(
-                line, f"{noun} {shown(name)} is in line {at[name]} already. Keep one of them.", slug="pool-duplicate"
+        if line_by_id.setdefault(name, line) != line:
+            raise source.make_error(
+                line,
+                f"{noun} {shown(name)} is already in line {line_by_id[name]}. Remove one of them.",
+                slug="pool-duplicate",
             )
         if not (value is None or isinstance(value, str)) or (key == "group" and value == ""):
-            raise source.wrong(
-                line, f"the {key} is {shown(value)}. Write a string, or leave the {key} out.", slug="pool-key"
+            raise source.make_error(
+                line,
+                f"the {key} is not a string: got {shown(value)}. Set a string, or remove the {key}.",
+                slug="pool-key",
             )
         if key == "prompt" and value:
-            source.noticed(value, key, line)
+            source.warn_if_long(value, key, line)
         if key == "group" and value:
-            source.name(value, "group", line)
+            source.check_name(value, "group", line)
         if not isinstance(meta, dict):
-            raise source.wrong(line, f"meta is {shown(meta)}. Write an object, or leave meta out.", slug="pool-key")
+            raise source.make_error(
+                line, f"meta is not an object: got {shown(meta)}. Set an object, or remove meta.", slug="pool-key"
+            )
         yield name, value, meta
     source.log_replaced()
-    if not at:
-        raise source.wrong(None, f"it has no rows. Give one line for each {noun}.", slug="pool-empty")
+    if not line_by_id:
+        raise source.make_error(None, f"it has no rows. Add one line per {noun}.", slug="pool-empty")
 
 
-def _blocks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
-    """Some lines at a time, and the number of the first of them."""
+def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield chunks of lines, each with the number of its first line."""
     number = 1
     with source.open() as file:
-        while block := file.read(BLOCK) + file.readline():
-            lines = block.removesuffix(b"\n").split(b"\n")
+        while chunk := file.read(_CHUNK_BYTES) + file.readline():
+            lines = chunk.removesuffix(b"\n").split(b"\n")
             yield number, lines
             number += len(lines)
 
 
-def _records(
-    source: Source, lines: Sequence[bytes], first: int, *, required: set[str], optional: set[str]
+def _parse_records(
+    source: Source, lines: Sequence[bytes], first_line: int, *, required: set[str], optional: set[str]
 ) -> Iterator[tuple[int, dict[str, Json]]]:
+    """Yield the number and the object of each line that is not blank."""
     allowed = required | optional
-    for line, raw in enumerate(lines, first):
+    for line, raw in enumerate(lines, first_line):
         text = raw.removeprefix(codecs.BOM_UTF8) if line == 1 else raw
         if text.isspace() or not text:
             continue
         record = _parse_line(source, text, line)
         if not isinstance(record, dict):
-            raise source.wrong(line, f"it is {shown(record)}. Write one object a line.", slug="pool-json")
+            raise source.make_error(
+                line, f"it is not an object: got {shown(record)}. Write one object per line.", slug="pool-json"
+            )
         if record.keys() != required and not required <= record.keys() <= allowed:
             missing, unknown = sorted(required - record.keys()), sorted(record.keys() - allowed)
-            what = f"no key {missing[0]!r}" if missing else f"the key {shown(unknown[0])} is not known"
-            raise source.wrong(line, f"{what}. The keys are {', '.join(sorted(allowed))}.", slug="pool-key")
+            problem = f"there is no key {missing[0]!r}" if missing else f"the key {shown(unknown[0])} is unknown"
+            raise source.make_error(
+                line, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
+            )
         yield line, record
 
 
@@ -230,55 +272,79 @@ def _parse_line(source: Source, raw: bytes, line: int) -> Json:
     try:
         parsed = parse_json(text)
     except JSONDecodeError as error:
-        problem = f"it is no JSON ({error.msg}, column {error.colno}). {remedy}."
-        raise source.wrong(line, problem, slug="pool-json") from error
+        problem = f"it is not JSON ({error.msg}, column {error.colno}). {remedy}."
+        raise source.make_error(line, problem, slug="pool-json") from error
     if parsed.n_nonfinite:
-        raise source.wrong(line, f"it is no JSON: it has a number that is NaN or infinite. {remedy}.", slug="pool-json")
+        raise source.make_error(
+            line, f"it is not JSON: it contains a number that is NaN or infinite. {remedy}.", slug="pool-json"
+        )
     if is_nested_deeper(parsed.value, MAX_DEPTH):
-        problem = f"its lists and objects are nested more than {MAX_DEPTH} deep. {remedy}."
-        raise source.wrong(line, problem, slug="pool-json")
-    source.replaced.add(n_texts=parsed.n_replaced_texts, place=f"{source.path}, line {line}")
+        problem = f"its lists and objects are nested more than {MAX_DEPTH} levels deep. {remedy}."
+        raise source.make_error(line, problem, slug="pool-json")
+    source.replaced.add(n_texts=parsed.n_replaced_texts, location=f"{source.path}, line {line}")
     value: Json = parsed.value
     return value
 
 
 def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
-    """Write agents.jsonl, items.jsonl and responses.jsonl (by agent, then item), UTF-8, replacing what is there.
+    """Write a pool as agents.jsonl, items.jsonl and responses.jsonl.
 
-    A cell without a response gets no line, a group or meta that is not there no key. The name is the folder's, not the pool's.
+    Parameters
+    ----------
+    pool : Pool
+        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group, prompt or
+        metadata no key. The name of the pool is not written: a reader takes that of the folder.
+    folder : str or path
+        Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
     """
-    place = Path(folder)
-    _write(
-        place / AGENTS,
-        (_without_nothing({"id": agent.id, "group": agent.group, "meta": dict(agent.meta)}) for agent in pool.agents),
+    folder = Path(folder)
+    agents: Iterator[dict[str, Json]] = (
+        {"id": agent.id, "group": agent.group, "meta": dict(agent.meta)} for agent in pool.agents
     )
-    _write(
-        place / ITEMS,
-        (_without_nothing({"id": item.id, "prompt": item.prompt, "meta": dict(item.meta)}) for item in pool.items),
+    items: Iterator[dict[str, Json]] = (
+        {"id": item.id, "prompt": item.prompt, "meta": dict(item.meta)} for item in pool.items
     )
-    _write(
-        place / RESPONSES,
-        (
-            {"agent": agent.id, "item": item.id, "text": text} | ({} if repeat is None else {"repeat": repeat})
-            for agent, item, repeat, text in responses_of(pool)
-        ),
+    responses: Iterator[dict[str, Json]] = (
+        {"agent": agent.id, "item": item.id, "text": text} | ({} if repeat is None else {"repeat": repeat})
+        for agent, item, repeat, text in iter_responses(pool)
     )
+    _write_records(folder / AGENTS, map(_drop_empty, agents))
+    _write_records(folder / ITEMS, map(_drop_empty, items))
+    _write_records(folder / RESPONSES, responses)
 
 
-def responses_of(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
-    """Every response by agent, then item, then repeat: from 1, None in a cell that has one response."""
-    for k, (agent, row) in enumerate(zip(pool.agents, pool.texts, strict=True)):
-        more = () if pool.further is None else pool.further[k :: pool.n_agents]
-        for item, text, *others in zip(pool.items, row, *more, strict=True):
-            if text is not None:
-                said = [text, *(other for other in others if other is not None)]
-                yield from ((agent, item, n if len(said) > 1 else None, one) for n, one in enumerate(said, 1))
+def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
+    """Yield the responses of a pool by agent, then by item, then by repeat.
+
+    Parameters
+    ----------
+    pool : Pool
+
+    Yields
+    ------
+    agent : Agent
+    item : Item
+    repeat : int or None
+        Number of the response in its cell, from 1; None if it is the only one.
+    text : str
+    """
+    for k, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
+        further_texts = () if pool.further is None else pool.further[k :: pool.n_agents]
+        for item, text, *repeats in zip(pool.items, first_texts, *further_texts, strict=True):
+            if text is None:
+                continue
+            responses = [text, *(repeat for repeat in repeats if repeat is not None)]
+            if len(responses) == 1:
+                yield agent, item, None, text
+            else:
+                for number, response in enumerate(responses, 1):
+                    yield agent, item, number, response
 
 
-def _without_nothing(record: dict[str, Json]) -> dict[str, Json]:
+def _drop_empty(record: dict[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in record.items() if value is not None and value != {}}
 
 
-def _write(path: Path, records: Iterable[dict[str, Json]]) -> None:
-    with replacing(path) as fresh, fresh.open("wb") as file:
+def _write_records(path: Path, records: Iterable[dict[str, Json]]) -> None:
+    with atomic_write(path) as tmp_path, tmp_path.open("wb") as file:
         file.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)

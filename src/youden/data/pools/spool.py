@@ -1,5 +1,6 @@
-"""Texts and cells while a pool is read: where each row stands, what is wrong with it, and when texts leave memory
-(`MOST_IN_MEMORY`).
+"""Collect the texts and cells of a pool while it is read, and report errors with the location of the row.
+
+Texts are kept in memory up to `MAX_BYTES_IN_MEMORY`; those of a larger pool go to a temporary file.
 """
 
 from __future__ import annotations
@@ -20,25 +21,26 @@ import numpy as np
 
 from youden.errors import PoolError
 from youden.text.json_text import replace_surrogates
-from youden.text.printable import acts, printable
+from youden.text.printable import find_name_fault, printable
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
-from youden.types.pool import SEPARATOR, Objects, Positions, TextsInFile, in_file
+from youden.types.pool import SEPARATOR, Objects, Positions, TextsInFile, find_file_texts
 
-MOST_IN_MEMORY = 200_000_000
-"""Bytes of all texts together. Those of a larger pool go into a file among the machine's temporary ones, which has no name and is
-gone with the process."""
+MAX_BYTES_IN_MEMORY = 200_000_000
+"""Maximum size of all texts of a pool in memory. Those of a larger pool are written to a temporary file without a name, which
+disappears with the process.
+"""
 
-BUFFER = 2**20
+_BUFFER_BYTES = 2**20
 
-_READS_ANYWHERE = hasattr(os, "pread")
+_HAS_PREAD = hasattr(os, "pread")
 
 
 class Spool:
-    """Texts in the order in which they are read. Raises: PoolError [pool-room] where there is no room for their file."""
+    """Texts in the order in which they are read; raises PoolError [pool-room] if the disk is too full for their file."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._data = bytearray()
         self._file: BinaryIO | None = None
         self._n_bytes = array("q")
         self._lengths = array("q")
@@ -47,89 +49,120 @@ class Spool:
         return len(self._n_bytes)
 
     def append(self, text: str) -> None:
+        """Add one text."""
         data = text.encode()
         self._n_bytes.append(len(data))
         self._lengths.append(len(text))
-        self._hold(data)
+        self._store(data)
 
     def extend(self, joined: bytes | memoryview, *, n_bytes: Positions, lengths: Positions) -> None:
-        """Some texts with SEPARATOR between them, and the bytes and the characters of each."""
+        """Add n texts that are joined by SEPARATOR.
+
+        n_bytes, lengths : int arrays (n,), bytes and characters of each text.
+        """
         self._n_bytes.frombytes(n_bytes.tobytes())
         self._lengths.frombytes(lengths.tobytes())
-        self._hold(joined)
+        self._store(joined)
 
-    def at(self, cells: Positions, shape: tuple[int, int]) -> Objects:
-        """object of this shape: the texts at these cells, counted row by row; None elsewhere."""
+    def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
+        """Return an array of the texts.
+
+        Parameters
+        ----------
+        cells : int array (n_texts,)
+            Index of each text's cell in the flattened array.
+        shape : (int, int)
+            Shape of the array.
+
+        Returns
+        -------
+        object array
+            Of `str`; None in other cells. For a large pool, a `TextsInFile`, which is indexed in the same way.
+        """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         starts = np.cumsum(n_bytes + len(SEPARATOR)) - n_bytes - len(SEPARATOR)
         if self._file is None:
             bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
             texts = np.full(shape, None, dtype=np.object_)
-            texts.ravel()[cells] = [self._held[start:end].decode() for start, end in bounds]
+            texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
             return texts
-        with _room():
+
+        with _explain_full_disk():
             self._file.flush()
         lengths = np.frombuffer(self._lengths, dtype=np.int64)
-        in_file = TextsInFile(
+        texts_in_file = TextsInFile(
             self._file,
-            start=_placed(starts, cells, shape, elsewhere=-1),
-            n_bytes=_placed(n_bytes, cells, shape, elsewhere=0),
-            lengths=_placed(lengths, cells, shape, elsewhere=0),
+            start=_scatter(starts, cells, shape, default=-1),
+            n_bytes=_scatter(n_bytes, cells, shape, default=0),
+            lengths=_scatter(lengths, cells, shape, default=0),
         )
-        return cast(Objects, in_file)  # which is looked at as an array of objects is
+        return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
-    def _hold(self, data: bytes | memoryview) -> None:
+    def _store(self, data: bytes | memoryview) -> None:
         if self._file is not None:
-            with _room():
+            with _explain_full_disk():
                 self._file.write(data)
                 self._file.write(SEPARATOR)
             return
-        self._held += data
-        self._held += SEPARATOR
-        if len(self._held) > MOST_IN_MEMORY and _READS_ANYWHERE:
-            with _room():
-                self._file = _nameless()
+        self._data += data
+        self._data += SEPARATOR
+        if len(self._data) > MAX_BYTES_IN_MEMORY and _HAS_PREAD:
+            with _explain_full_disk():
+                self._file = _open_temporary_file()
                 finalize(self, _close, self._file)
-                self._file.write(self._held)
-            self._held.clear()
+                self._file.write(self._data)
+            self._data.clear()
 
 
-def _nameless() -> BinaryIO:
-    return cast(BinaryIO, tempfile.TemporaryFile(buffering=BUFFER))
+def _open_temporary_file() -> BinaryIO:
+    return cast(BinaryIO, tempfile.TemporaryFile(buffering=_BUFFER_BYTES))
 
 
 def _close(file: BinaryIO) -> None:
-    with suppress(OSError):  # of what there was no room for
+    with suppress(OSError):  # the buffer may not fit on the disk
         file.close()
 
 
 @contextmanager
-def _room() -> Iterator[None]:
+def _explain_full_disk() -> Iterator[None]:
+    """Convert an OSError from the block to PoolError [pool-room]."""
     try:
         yield
     except OSError as error:
         raise PoolError(
-            f"The texts of this pool are more than {MOST_IN_MEMORY // 10**6} MB, and there is no room for a copy of them in "
-            f"{tempfile.gettempdir()} ({error.strerror}). Make room there, or name another folder in the environment's TMPDIR.",
+            f"The texts of this pool have more than {MAX_BYTES_IN_MEMORY // 10**6} MB, and there is no space for a copy of "
+            f"them in {tempfile.gettempdir()} ({error.strerror}). Remove files there, or set the environment variable TMPDIR "
+            "to another folder.",
             slug="pool-room",
         ) from error
 
 
-def _placed(values: Positions, cells: Positions, shape: tuple[int, int], *, elsewhere: int) -> Positions:
-    placed = np.full(shape, elsewhere, dtype=np.int64)
-    placed.ravel()[cells] = values
-    return placed
+def _scatter(values: Positions, cells: Positions, shape: tuple[int, int], *, default: int) -> Positions:
+    """Put `values` (n,) into the cells (n,) of a flattened array of the given shape; `default` elsewhere."""
+    result = np.full(shape, default, dtype=np.int64)
+    result.ravel()[cells] = values
+    return result
 
 
 _LOG = logging.getLogger(__name__)
 
 MAX_CELLS = 200_000_000
 LONG_TEXT = 1_000_000
-"""Characters, about 250,000 tokens: more of them take seconds to look at, and hardly a judge reads them."""
+"""Length in characters (about 250,000 tokens) above which a text is reported: few judges can read it, and checks take seconds."""
 
 
 def shown(value: object) -> str:
-    """`repr`, cut to 60 characters: texts may be megabytes long."""
+    """Format a value for a message, cut to 60 characters.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str
+        The beginning of its `repr`.
+    """
     text = repr(value[:60] if isinstance(value, str | bytes) else value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
@@ -139,75 +172,148 @@ _WHOLE = re.compile(r"[0-9]{1,10}(\.0+)?")
 
 @dataclass(frozen=True)
 class Source:
-    """A file of rows and the word for one of them."""
+    """A file of rows.
+
+    Every method raises PoolError, whose message begins with the path and the number of the row, from 1. `unit` is the word for a
+    row, and `replaced` counts texts in which characters were replaced.
+    """
 
     path: Path
     unit: Literal["line", "row"] = "line"
     replaced: Replacements = field(default_factory=Replacements, compare=False)
 
-    def wrong(self, number: int | None, problem: str, *, slug: str) -> PoolError:
-        """The error that says what is wrong, and what to do, in the numbered row (1-based) or in the whole file."""
-        place = str(self.path) if number is None else f"{self.path}, {self.unit} {number}"
-        return PoolError(f"{place}: {problem}", slug=slug)
+    def make_error(self, number: int | None, problem: str, *, slug: str) -> PoolError:
+        """Return the error for a problem in the row with this number, or in the whole file."""
+        location = str(self.path) if number is None else f"{self.path}, {self.unit} {number}"
+        return PoolError(f"{location}: {problem}", slug=slug)
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """The file's bytes. Raises: PoolError [pool-file]."""
+        """Open the file as bytes; raise PoolError [pool-file]."""
         try:
             check_regular(self.path)
             file = self.path.open("rb")
         except OSError as error:
-            raise self.wrong(
+            raise self.make_error(
                 None, f"it cannot be opened ({error.strerror}). Check the path and its permissions.", slug="pool-file"
             ) from error
         with file:
             yield file
 
     def decode(self, raw: bytes, number: int) -> str:
-        """The row's text. Raises: PoolError [pool-encoding] for bytes that are not UTF-8."""
+        """Decode a row.
+
+        Parameters
+        ----------
+        raw : bytes
+        number : int
+            Number of the row, from 1, for errors.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        PoolError
+            [pool-encoding]: if the row is not UTF-8.
+        """
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            raise self.wrong(
+            raise self.make_error(
                 number,
                 f"byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. Save the file as UTF-8.",
                 slug="pool-encoding",
             ) from error
 
-    def id(self, value: object, noun: str, number: int) -> str:
-        """`value` as an id. Raises: PoolError [pool-id] for anything but a string with something to see in it,
-        and for one that acts where it is shown."""
+    def parse_id(self, value: object, noun: str, number: int) -> str:
+        """Check an id.
+
+        Parameters
+        ----------
+        value : object
+            The id.
+        noun : {"agent", "item"}
+            What it identifies, for errors.
+        number : int
+            Number of the row, from 1, for errors.
+
+        Returns
+        -------
+        str
+            The id.
+
+        Raises
+        ------
+        PoolError
+            [pool-id]: if it is not a string, is blank, has control characters, or would be run by a spreadsheet.
+        """
         if not isinstance(value, str):
-            raise self.wrong(
-                number, f"the {noun} id is {shown(value)}, no string. Write ids as strings.", slug="pool-id"
+            raise self.make_error(
+                number, f"the {noun} id is not a string: got {shown(value)}. Set ids that are strings.", slug="pool-id"
             )
         if not value.strip():
-            raise self.wrong(
-                number, f"the {noun} id is empty ({value!r}). Give every {noun} a name of its own.", slug="pool-id"
+            raise self.make_error(
+                number, f"the {noun} id is empty ({value!r}). Set a different id for every {noun}.", slug="pool-id"
             )
-        self.name(value, f"{noun} id", number)
+        self.check_name(value, f"{noun} id", number)
         return value
 
-    def name(self, value: str, what: str, number: int) -> None:
-        """Refuse a name that would act where it is shown. Raises: PoolError [pool-id]."""
-        if problem := acts(value):
-            raise self.wrong(number, f"the {what} {shown(value)} {problem}", slug="pool-id")
+    def check_name(self, value: str, noun: str, number: int) -> None:
+        """Raise PoolError [pool-id] if a name has control characters or would be run by a spreadsheet."""
+        if problem := find_name_fault(value):
+            raise self.make_error(number, f"the {noun} {shown(value)} {problem}", slug="pool-id")
 
-    def text(self, value: object, number: int) -> str:
-        """`value` as a response. Raises: PoolError [pool-text] for anything but a string."""
+    def parse_text(self, value: object, number: int) -> str:
+        """Check a response, and log a warning if it has more than LONG_TEXT characters.
+
+        Parameters
+        ----------
+        value : object
+            The response.
+        number : int
+            Number of the row, from 1, for errors.
+
+        Returns
+        -------
+        str
+            The response.
+
+        Raises
+        ------
+        PoolError
+            [pool-text]: if it is not a string.
+        """
         if isinstance(value, str):
-            return self.noticed(value, "text", number)
-        raise self.wrong(
+            self.warn_if_long(value, "text", number)
+            return value
+        raise self.make_error(
             number,
-            f"the text is {shown(value)}, no string. Leave the row out where there is no response; "
-            "an empty response is the empty string.",
+            f"the text is not a string: got {shown(value)}. Remove the row if there is no response; an empty response is the "
+            "empty string.",
             slug="pool-text",
         )
 
-    def repeat(self, value: object, number: int) -> int | None:
-        """Parse the number of a repeat, a whole number from 0 on; None if the row has none.
+    def parse_repeat(self, value: object, number: int) -> int | None:
+        """Parse the number of a repeat.
 
-        Raises: PoolError [pool-repeat] for anything else.
+        Parameters
+        ----------
+        value : object
+            An integer, or a string or float that is a whole number.
+        number : int
+            Number of the row, from 1, for errors.
+
+        Returns
+        -------
+        int or None
+            None if the value is None or empty.
+
+        Raises
+        ------
+        PoolError
+            [pool-repeat]: if it is not a whole number from 0 on.
         """
         if value is None or value == "":
             return None
@@ -220,18 +326,18 @@ class Source:
             repeat = int(value)
         if 0 <= repeat < 2**31:
             return repeat
-        raise self.wrong(
+        raise self.make_error(
             number,
-            f"the repeat is {shown(value)}. Number an agent's responses to one item from 0 or 1.",
+            f"the repeat is not a whole number: got {shown(value)}. Number an agent's responses to an item from 0 or 1.",
             slug="pool-repeat",
         )
 
-    def encodable(self, value: object, number: int) -> object:
+    def to_encodable(self, value: object, number: int) -> object:
         """Replace unpaired surrogates, which UTF-8 cannot encode, by U+FFFD, and count the text in `replaced`."""
         if not isinstance(value, str):
             return value
         encodable = replace_surrogates(value)
-        self.replaced.add(n_texts=int(encodable != value), place=f"{self.path}, {self.unit} {number}")
+        self.replaced.add(n_texts=int(encodable != value), location=f"{self.path}, {self.unit} {number}")
         return encodable
 
     def log_replaced(self) -> None:
@@ -239,20 +345,18 @@ class Source:
         if note := self.replaced.describe():
             _LOG.warning("%s", printable(note))
 
-    def noticed(self, value: str, what: str, number: int) -> str:
-        """`value`; one of more than LONG_TEXT characters is named in a warning of the log."""
+    def warn_if_long(self, value: str, noun: str, number: int) -> None:
+        """Log a warning if a text has more than LONG_TEXT characters."""
         if len(value) > LONG_TEXT:
             _LOG.warning(
-                "%s, %s %d: the %s has %s characters. Looking at it takes a while, and hardly a judge reads it: "
-                "see whether it is what it should be.",
-                *(printable(str(self.path)), self.unit, number, what, f"{len(value):,}"),
+                "%s, %s %d: the %s has %s characters. Checks of it take a while, and few judges can read it. Check whether it is "
+                "correct.",
+                *(printable(str(self.path)), self.unit, number, noun, f"{len(value):,}"),
             )
-        return value
 
 
 class PoolCells:
-    """Responses in the order in which they are read, as columns: agent and item by position, row number, text; and which of
-    several responses to the item it is, where any row says so."""
+    """Responses in the order in which they are read: agent and item as positions, number of the row, repeat, and text."""
 
     def __init__(self) -> None:
         self._agent = array("q")
@@ -262,6 +366,7 @@ class PoolCells:
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
+        """Add the response in the row with this number."""
         if repeat is not None:
             self._repeat[len(self._agent)] = repeat
         self._agent.append(agent)
@@ -270,52 +375,80 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
-        """Many cells at once. Returns where their texts go, in the same order."""
+        """Add n responses without their texts, and return the spool to which the texts must be added in the same order.
+
+        agents, items, numbers : int arrays (n,), positions and numbers of the rows.
+        """
         for column, values in ((self._agent, agents), (self._item, items), (self._number, numbers)):
             column.frombytes(values.astype(np.int64).tobytes())
         return self._texts
 
-    def grids(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """`texts` and `further` of a pool; of a large one, as `TextsInFile` gives them. Repeats of a cell stand in the order of
-        their numbers.
+    def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
+        """Return the responses as arrays.
 
-        Raises: PoolError [pool-empty] without rows, [pool-duplicate] naming both rows of a cell that is given twice,
-            [pool-size] above 200 million cells.
+        Parameters
+        ----------
+        source : Source
+            File from which the responses were read, for errors.
+        agents, items : list of str
+            Ids, by position.
+
+        Returns
+        -------
+        texts : object array (n_agents, n_items)
+            The first response of each cell, None without a response.
+        further : object array or None
+            All second responses, agent by agent, then all third ones, …, in the order of their numbers; None without repeats.
+
+        Raises
+        ------
+        PoolError
+            [pool-empty]: without rows; [pool-duplicate]: if two rows have the same agent, item and repeat; [pool-size]: if the
+            pool has more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
         if not len(self._texts):
-            raise source.wrong(None, "it has no rows. Give one row for each response.", slug="pool-empty")
+            raise source.make_error(None, "it has no rows. Add one row per response.", slug="pool-empty")
         if n_agents * n_items > MAX_CELLS:
-            raise source.wrong(
+            raise source.make_error(
                 None,
-                f"{n_agents} agents × {n_items} items are {n_agents * n_items:.0e} cells for {len(self._texts)} rows. "
-                "Check that the ids of agents and items are not different in every row, or split the pool.",
+                f"the pool is too large: got {n_agents} agents × {n_items} items, {n_agents * n_items:.0e} cells, for "
+                f"{len(self._texts)} rows. Check that the ids of agents and items are not different in every row, or split the "
+                "pool.",
                 slug="pool-size",
             )
+
+        # rows by cell and repeat; rows of one cell are adjacent in this order
         cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat:
             repeat[list(self._repeat)] = list(self._repeat.values())
         order = np.lexsort((repeat, cell)) if self._repeat else np.argsort(cell, kind="stable")
-        same = cell[order[1:]] == cell[order[:-1]]
-        again = np.flatnonzero(same & (repeat[order[1:]] == repeat[order[:-1]]))
-        if len(again):
-            earliest = again[np.argmin(order[again + 1])]
+        is_same_cell = cell[order[1:]] == cell[order[:-1]]
+        duplicates = np.flatnonzero(is_same_cell & (repeat[order[1:]] == repeat[order[:-1]]))
+        if len(duplicates):
+            earliest = duplicates[np.argmin(order[duplicates + 1])]
             first, second = order[earliest], order[earliest + 1]
-            raise source.wrong(
+            raise source.make_error(
                 self._number[second],
-                f"agent {shown(agents[self._agent[second]])} has responded to item {shown(items[self._item[second]])} "
-                f"in {source.unit} {self._number[first]} already. Keep one of the two; where both are its responses, number them "
-                "in `repeat`.",
+                f"agent {shown(agents[self._agent[second]])} already has a response to item {shown(items[self._item[second]])} "
+                f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
+                "them in `repeat`.",
                 slug="pool-duplicate",
             )
-        if not same.any():
-            return self._texts.at(cell, (n_agents, n_items)), None
-        position, starts = np.arange(len(cell)), np.append(True, ~same)
-        nth = np.empty(len(cell), dtype=np.int64)
-        nth[order] = position - np.maximum.accumulate(np.where(starts, position, 0))
-        every = self._texts.at(cell + nth * (n_agents * n_items), ((int(nth.max()) + 1) * n_agents, n_items))
-        kept = in_file(every)
-        if kept is None:
-            return every[:n_agents].copy(), every[n_agents:].copy()
-        return cast(Objects, kept.rows(slice(n_agents))), cast(Objects, kept.rows(slice(n_agents, None)))
+        if not is_same_cell.any():
+            return self._texts.to_array(cell, (n_agents, n_items)), None
+
+        # rank of each row among those of its cell, from 0: its distance from the first row of the cell
+        position = np.arange(len(cell))
+        is_first = np.append(True, ~is_same_cell)
+        rank = np.empty(len(cell), dtype=np.int64)
+        rank[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
+
+        n_repeats = int(rank.max()) + 1
+        all_texts = self._texts.to_array(cell + rank * (n_agents * n_items), (n_repeats * n_agents, n_items))
+        texts_in_file = find_file_texts(all_texts)
+        if texts_in_file is None:
+            return all_texts[:n_agents].copy(), all_texts[n_agents:].copy()
+        texts, further = texts_in_file.rows(slice(n_agents)), texts_in_file.rows(slice(n_agents, None))
+        return cast(Objects, texts), cast(Objects, further)

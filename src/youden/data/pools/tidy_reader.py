@@ -1,6 +1,6 @@
-"""Reads a pool from one tidy table, CSV or Parquet, with a row for each response.
+"""Read a pool from a tidy table (CSV, Parquet or DataFrame) with one row per response.
 
-Its columns are agent, item, text, prompt, group and repeat; any other is refused.
+The columns are agent, item, text, prompt, group and repeat; any other column is an error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
-from youden.decompression import open_parquet, unpacked
-from youden.text.printable import acts
-from youden.text.spreadsheet_cells import GUARDED, without_guards
+from youden.decompression import iter_unpacked, open_parquet
+from youden.text.printable import find_name_fault
+from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types import Agent, Item, Pool
 from youden.types.pool import SEPARATOR, Positions
 
@@ -31,45 +31,56 @@ if TYPE_CHECKING:
 REQUIRED = ("agent", "item", "text")
 OPTIONAL = ("prompt", "group", "repeat")
 
-BATCH, LEAST_ROWS, MOST_ROWS = 2**25, 1_000, 100_000
-"""Bytes of a Parquet table that are looked at at once, about, and the rows that this may come to."""
+_BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
+"""Approximate size of the rows of a Parquet file that are read together, and limits of their number."""
 
 
 def read_csv(path: Path) -> Pool:
-    """A pool from a comma-separated table in UTF-8. Every field is a string; an empty text is an empty response.
+    """Read a pool from a comma-separated table in UTF-8.
 
-    An empty prompt or group says nothing; what is said must be the same in all rows of an item or agent.
+    Every field is a string; an empty text is an empty response, and an empty prompt or group is missing. The prompts of an item,
+    and the groups of an agent, must be the same in all rows that have one.
 
-    Raises: PoolError with the physical line on which the record starts.
+    Raises
+    ------
+    PoolError
+        With the line on which the record starts.
     """
     source = Source(path)
     rows = _TidyRows(source)
-    with source.open() as file, long_fields():
-        records = _csv_records(source, file)
+    with source.open() as file, allow_long_csv_fields():
+        records = _read_csv_records(source, file)
         number, header = next(records, (1, []))
         _check_columns(source, [name for name in header if name != GUARDED], number=number)
-        guards = header.index(GUARDED) if GUARDED in header else None
-        place = [header.index(name) if name in header else None for name in (*REQUIRED, *OPTIONAL)]
+        guard_index = header.index(GUARDED) if GUARDED in header else None
+        indices = [header.index(name) if name in header else None for name in (*REQUIRED, *OPTIONAL)]
         for number, record in records:
             if len(record) != len(header):
-                raise source.wrong(
+                raise source.make_error(
                     number,
-                    f"it has {len(record)} fields, the header {len(header)}. "
+                    f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
                     "Put texts with commas, quotes or line breaks in double quotes.",
                     slug="pool-csv",
                 )
-            fields = [None if at is None else record[at] for at in place]
-            if guards is not None:
-                row = dict(zip((*REQUIRED, *OPTIONAL), fields, strict=True)) | {GUARDED: record[guards]}
-                fields = [*without_guards(row).values()]
+            fields = [None if index is None else record[index] for index in indices]
+            if guard_index is not None:
+                row = dict(zip((*REQUIRED, *OPTIONAL), fields, strict=True)) | {GUARDED: record[guard_index]}
+                fields = [*remove_guards(row).values()]
             rows.add(fields, number=number)
-    return rows.pool()
+    return rows.to_pool()
 
 
 def read_parquet(path: Path) -> Pool:
-    """A pool from a Parquet table whose columns are strings (or dictionaries of strings). A null prompt or group says nothing.
+    """Read a pool from a Parquet table.
 
-    Raises: PoolError with the row, counted from 1; InputError [unpacked] for a file that unpacks to far more than it is.
+    Columns are strings, or dictionaries of strings; a null prompt or group is missing.
+
+    Raises
+    ------
+    PoolError
+        With the number of the row, from 1.
+    InputError
+        [unpacked]: if the file decompresses to far more than its size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
@@ -78,28 +89,30 @@ def read_parquet(path: Path) -> Pool:
         try:
             table = open_parquet(file)
         except (pa.ArrowException, OSError) as error:
-            raise source.wrong(
-                None, f"it is no Parquet file ({error}). Write it again, or give a CSV.", slug="pool-parquet"
+            raise source.make_error(
+                None, f"it is not a Parquet file ({error}). Write it again, or pass a CSV file.", slug="pool-parquet"
             ) from error
         schema = table.schema_arrow
         _check_columns(source, schema.names, number=None)
         for name in schema.names:
             _check_type(source, name, schema.field(name).type)
-        for chunk in _chunks(source, table):
+        for batch in _read_batches(source, table):
             columns = [
-                _as_text(chunk.column(name)) if name in schema.names else pa.nulls(len(chunk), pa.large_string())
+                _to_strings(batch.column(name)) if name in schema.names else pa.nulls(len(batch), pa.large_string())
                 for name in (*REQUIRED, *OPTIONAL)
             ]
-            if not rows.add_plain(columns, number=number + 1):
+            if not rows.add_batch(columns, number=number + 1):
                 records = zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)
-                for at, record in enumerate(records, number + 1):
-                    rows.add([raw if raw is None else source.decode(raw, at) for raw in record], number=at)
-            number += len(chunk)
-    return rows.pool()
+                for row_number, record in enumerate(records, number + 1):
+                    fields = [raw if raw is None else source.decode(raw, row_number) for raw in record]
+                    rows.add(fields, number=row_number)
+            number += len(batch)
+    return rows.to_pool()
 
 
-def _as_text(column: pa.Array) -> pa.LargeStringArray:
-    if pa.types.is_floating(column.type):  # whole numbers beside nulls, as pandas writes them
+def _to_strings(column: pa.Array) -> pa.LargeStringArray:
+    # pandas writes whole numbers with nulls as floats
+    if pa.types.is_floating(column.type):
         column = pa.array([None if value is None or isnan(value) else str(value) for value in column.to_pylist()])
     return column.cast(pa.large_string())
 
@@ -110,43 +123,45 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame) -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    A missing text is a cell without a response.
+    None, NaN, pd.NA and NaT are missing. A missing text is a cell without a response; a missing agent or item of a response is an
+    error; a missing prompt, group or repeat is ignored. An unpaired surrogate in a text becomes U+FFFD, with a warning in the
+    log.
 
-    None, NaN, pd.NA and NaT are missing. A missing agent or item of a response is an error; a missing prompt, group or repeat is
-    the same as no such column. An unpaired surrogate in a text becomes U+FFFD, with a warning in the log.
-
-    Raises: PoolError with the row, counted from 1.
+    Raises
+    ------
+    PoolError
+        With the number of the row, from 1.
     """
     source = Source(_FRAME, unit="row")
     if not hasattr(frame, "columns"):
-        raise source.wrong(
+        raise source.make_error(
             None,
-            f"a pool is read from a path or a pandas DataFrame, and {type(frame).__name__} arrived. Of arrays one is made by "
-            "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})`, a row a response.",
+            f"a pool is read from a path or a pandas DataFrame: got {type(frame).__name__}. To use arrays, pass "
+            "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})` with one row per response.",
             slug="pool-columns",
         )
     if GUARDED in frame:  # read from a CSV file that `youden export` wrote
         frame = type(frame)(
-            [without_guards({str(name): cell for name, cell in row.items()}) for row in frame.to_dict("records")]
+            [remove_guards({str(name): cell for name, cell in row.items()}) for row in frame.to_dict("records")]
         )
     if "agent" not in frame and "text" not in frame:
         frame = _melt_agents(frame)
     rows = _TidyRows(source)
     _check_columns(source, [str(name) for name in frame.columns], number=None)
-    columns = {name: _present(frame[name]) if name in frame else [None] * len(frame) for name in (*REQUIRED, *OPTIONAL)}
+    columns = {name: _to_list(frame[name]) if name in frame else [None] * len(frame) for name in (*REQUIRED, *OPTIONAL)}
     for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns.values(), strict=True), 1):
         if text is not None:
             texts = [
-                source.encodable(value if column == "text" else str(value), number) if value is not None else None
+                source.to_encodable(value if column == "text" else str(value), number) if value is not None else None
                 for column, value in zip(columns, (agent, item, text, prompt, group), strict=False)
             ]
             rows.add([*texts, repeat], number=number)
     source.log_replaced()
-    return rows.pool()
+    return rows.to_pool()
 
 
 def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with one column per agent in long form; any other frame as it is."""
+    """Convert a frame with one column per agent to one row per response; return any other frame unchanged."""
     if frame.index.name == "item":
         frame = frame.reset_index()
     if "item" not in frame or frame["item"].duplicated().any():
@@ -155,24 +170,27 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.melt(id_vars=keys, var_name="agent", value_name="text")
 
 
-def _present(column: pd.Series) -> list[Any]:
-    """Return the values of a column, with None for those that are missing, whatever its dtype."""
+def _to_list(column: pd.Series) -> list[Any]:
+    """Return the values of a column of any dtype, with None for missing ones."""
     values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
     return values
 
 
-def _chunks(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    size = sum(table.metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
-    n_rows = BATCH * table.metadata.num_rows // max(size, 1)
+def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    n_bytes = sum(table.metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
+    n_rows = _BATCH_BYTES * table.metadata.num_rows // max(n_bytes, 1)
+    batch_size = min(max(n_rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
     try:
-        yield from unpacked(table.iter_batches(batch_size=min(max(n_rows, LEAST_ROWS), MOST_ROWS)), source.path)
+        yield from iter_unpacked(table.iter_batches(batch_size=batch_size), source.path)
     except (pa.ArrowException, OSError) as error:
-        raise source.wrong(
+        raise source.make_error(
             None, f"its data are damaged ({error}). Write the file again.", slug="pool-parquet"
         ) from error
 
 
 class _TidyRows:
+    """Rows of a table that have been read."""
+
     def __init__(self, source: Source) -> None:
         self._source = source
         self._cells = PoolCells()
@@ -182,62 +200,90 @@ class _TidyRows:
         self._prompts: dict[str, tuple[str, int]] = {}
 
     def add(self, record: Sequence[Any], *, number: int) -> None:
-        """One record: agent, item, text, prompt, group, repeat."""
+        """Add a row.
+
+        Parameters
+        ----------
+        record : sequence
+            Agent, item, text, prompt, group and repeat; None if a value is missing.
+        number : int
+            Number of the row, for errors.
+
+        Raises
+        ------
+        PoolError
+            If a value does not fit.
+        """
         agent, item, text, prompt, group, repeat = record
-        agent = self._source.id(agent, "agent", number)
-        item = self._source.id(item, "item", number)
+        agent = self._source.parse_id(agent, "agent", number)
+        item = self._source.parse_id(item, "item", number)
         self._cells.add(
             self._agents.setdefault(agent, len(self._agents)),
             self._items.setdefault(item, len(self._items)),
-            self._source.text(text, number),
+            self._source.parse_text(text, number),
             number=number,
-            repeat=self._source.repeat(repeat, number),
+            repeat=self._source.parse_repeat(repeat, number),
         )
         if prompt:
-            self._source.noticed(prompt, "prompt", number)
-            self._say(self._prompts, item, prompt, f"prompt of item {item!r}", number)
+            self._source.warn_if_long(prompt, "prompt", number)
+            self._record(self._prompts, item, prompt, f"prompt of item {item!r}", number)
         if group:
-            self._source.name(group, "group", number)
-            self._say(self._groups, agent, group, f"group of agent {agent!r}", number)
+            self._source.check_name(group, "group", number)
+            self._record(self._groups, agent, group, f"group of agent {agent!r}", number)
 
-    def add_plain(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Many records at once, the first of this number. Returns whether they are as they should be; if not, none is added, and
-        `add` has to say what is wrong."""
+    def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
+        """Add many rows at once, unless one of them has a problem or a repeat.
+
+        Parameters
+        ----------
+        columns : sequence of LargeStringArray
+            Agents, items, texts, prompts, groups and repeats of the rows.
+        number : int
+            Number of the first row.
+
+        Returns
+        -------
+        bool
+            Whether the rows were added. If not, none was, and the caller adds each row with `add` to find the problem.
+        """
         agent, item, text, prompt, group, repeat = columns
         if agent.null_count or item.null_count or text.null_count or not _is_utf8(columns):
             return False
         if repeat.null_count < len(repeat):
             return False
-        agents, items = _positions(agent, self._agents), _positions(item, self._items)
-        import pyarrow.compute as pc  # loads as long as a small table is read
+        agents, items = _look_up_ids(agent, self._agents), _look_up_ids(item, self._items)
+        import pyarrow.compute as pc  # takes as long to import as a small table to read
 
-        lengths = _whole(pc.utf8_length(text))
+        lengths = _to_int64(pc.utf8_length(text))
         if (
             agents is None
             or items is None
             or lengths.max(initial=0) > LONG_TEXT
-            or any(acts(name) for name in group.unique().drop_null().to_pylist() if name)
-            or not _says_one_thing(group, agents, list(self._agents), self._groups, number=number)
-            or not _says_one_thing(prompt, items, list(self._items), self._prompts, number=number)
+            or any(find_name_fault(name) for name in group.unique().drop_null().to_pylist() if name)
+            or not _record_batch(group, agents, list(self._agents), self._groups, number=number)
+            or not _record_batch(prompt, items, list(self._items), self._prompts, number=number)
         ):
             return False
         spool = self._cells.extend(agents, items, np.arange(number, number + len(text)))
-        spool.extend(_joined(text), n_bytes=_whole(pc.binary_length(text)), lengths=lengths)
+        spool.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
         return True
 
-    def _say(self, said: dict[str, tuple[str, int]], key: str, value: str, what: str, number: int) -> None:
-        earlier, where = said.setdefault(key, (value, number))
+    def _record(
+        self, recorded: dict[str, tuple[str, int]], key: str, value: str, description: str, number: int
+    ) -> None:
+        """Record the prompt of an item or the group of an agent; raise PoolError [pool-contradiction] if it differs."""
+        earlier, earlier_number = recorded.setdefault(key, (value, number))
         if earlier != value:
-            raise self._source.wrong(
+            raise self._source.make_error(
                 number,
-                f"the {what} is {shown(value)}, in {self._source.unit} {where} it is {shown(earlier)}. "
-                "Say the same in all rows, or say it once.",
+                f"the {description} is {shown(value)}, in {self._source.unit} {earlier_number} it is {shown(earlier)}. "
+                "Set the same value in all rows, or in one of them.",
                 slug="pool-contradiction",
             )
 
-    def pool(self) -> Pool:
+    def to_pool(self) -> Pool:
         agents, items = list(self._agents), list(self._items)
-        texts, further = self._cells.grids(self._source, agents=agents, items=items)
+        texts, further = self._cells.to_texts(self._source, agents=agents, items=items)
         return Pool(
             agents=tuple(Agent(key, group=self._groups.get(key, (None,))[0]) for key in agents),
             items=tuple(Item(key, prompt=self._prompts.get(key, (None,))[0]) for key in items),
@@ -256,60 +302,67 @@ def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
     return True
 
 
-def _positions(column: pa.LargeStringArray, known: dict[str, int]) -> Positions | None:
-    """Where each id stands among those that are `known`, which new ones join; None where one is no id."""
+def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
+    """Return the position of each id, adding new ids to `position_by_id`; None if a new one is not a valid id."""
     encoded = column.dictionary_encode()
     ids: list[str] = encoded.dictionary.to_pylist()
-    places = [known.get(name) for name in ids]
-    if None in places:
-        if any(place is None and (not name.strip() or acts(name)) for name, place in zip(ids, places, strict=True)):
+    positions = [position_by_id.get(name) for name in ids]
+    if None in positions:
+        new_ids = [name for name, position in zip(ids, positions, strict=True) if position is None]
+        if any(not name.strip() or find_name_fault(name) for name in new_ids):
             return None
-        places = [known.setdefault(name, len(known)) for name in ids]
-    found: Positions = np.array(places, dtype=np.int64)[_whole(encoded.indices)]
-    return found
+        positions = [position_by_id.setdefault(name, len(position_by_id)) for name in ids]
+    result: Positions = np.array(positions, dtype=np.int64)[_to_int64(encoded.indices)]
+    return result
 
 
-def _joined(texts: pa.LargeStringArray) -> memoryview:
-    """Texts with SEPARATOR between them. Both are given by buffers, for otherwise pyarrow would load pandas."""
+def _join_texts(texts: pa.LargeStringArray) -> memoryview:
+    """Join texts by SEPARATOR."""
     import pyarrow.compute as pc
 
-    ends, whole = (
-        pa.py_buffer(np.array([0, n], dtype=kind)) for n, kind in ((len(texts), "i4"), (len(SEPARATOR), "i8"))
-    )
-    together = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [None, ends], children=[texts])
-    between = pa.LargeStringArray.from_buffers(1, whole, pa.py_buffer(SEPARATOR))
-    return memoryview(pc.binary_join(together, between)[0].as_buffer())
+    # both arrays are made from buffers, because pyarrow would import pandas otherwise
+    list_bounds = pa.py_buffer(np.array([0, len(texts)], dtype="i4"))
+    separator_bounds = pa.py_buffer(np.array([0, len(SEPARATOR)], dtype="i8"))
+    text_list = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [None, list_bounds], children=[texts])
+    separator = pa.LargeStringArray.from_buffers(1, separator_bounds, pa.py_buffer(SEPARATOR))
+    return memoryview(pc.binary_join(text_list, separator)[0].as_buffer())
 
 
-def _whole(values: pa.Array) -> Positions:
-    """int64, of whole numbers without nulls, by their buffer."""
-    found = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
-    return found[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
+def _to_int64(values: pa.Array) -> Positions:
+    """Convert whole numbers (n,) without nulls to int64 (n,), through their buffer."""
+    numbers = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
+    return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
 
-def _says_one_thing(
+def _record_batch(
     column: pa.LargeStringArray,
-    of: Positions,
-    names: Sequence[str],
-    said: dict[str, tuple[str, int]],
+    positions: Positions,
+    ids: Sequence[str],
+    recorded: dict[str, tuple[str, int]],
     *,
     number: int,
 ) -> bool:
-    """Whether each of `of` is said one thing about, and one that can be said; what is new joins `said`."""
+    """Record the prompts of items, or the groups of agents; return False if one differs from a recorded one, or is too long.
+
+    positions : int array (n,), position in `ids` of each row. `number` is that of the first row.
+    """
     if column.null_count == len(column):
         return True
     encoded = column.dictionary_encode()
     values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
-    codes = _whole(encoded.indices.fill_null(len(values) - 1))
-    pairs, first = np.unique(of * len(values) + codes, return_index=True)
-    for pair, row in zip(pairs.tolist(), first.tolist(), strict=True):
-        name, value = names[pair // len(values)], values[pair % len(values)]
-        if value and (len(value) > LONG_TEXT or said.setdefault(name, (value, number + row))[0] != value):
+    codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
+
+    # pairs of an id and a value as one number each, with the first row of each pair
+    pairs, first_rows = np.unique(positions * len(values) + codes, return_index=True)
+    for pair, row in zip(pairs.tolist(), first_rows.tolist(), strict=True):
+        name, value = ids[pair // len(values)], values[pair % len(values)]
+        if value and (len(value) > LONG_TEXT or recorded.setdefault(name, (value, number + row))[0] != value):
             return False
     return True
 
 
-def _csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+    """Yield the records of a CSV file, each with the number of its first line."""
     lines = (
         source.decode(raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw, number)
         for number, raw in enumerate(file, 1)
@@ -322,56 +375,58 @@ def _csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str
                 yield start, record
             start = reader.line_num + 1
     except csv.Error as error:
-        raise source.wrong(
+        raise source.make_error(
             start,
-            f"the record that starts here is no CSV ({error}). "
+            f"the record that starts here is not CSV ({error}). "
             "Close every double quote, double those inside a text, and end lines with a line feed.",
             slug="pool-csv",
         ) from error
 
 
 def _check_columns(source: Source, names: list[str], *, number: int | None) -> None:
-    known = (*REQUIRED, *OPTIONAL)
+    allowed = (*REQUIRED, *OPTIONAL)
     missing = [name for name in REQUIRED if name not in names]
-    twice = sorted(name for name, n in Counter(names).items() if n > 1)
-    unknown = [name for name in names if name not in known]
-    advice = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
+    duplicates = sorted(name for name, n in Counter(names).items() if n > 1)
+    unknown = [name for name in names if name not in allowed]
+    remedy = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
     if source.path == _FRAME:
-        advice += "; or pass one row per item, with the column item and one column per agent."
+        remedy += "; or pass one row per item, with the column item and one column per agent."
     else:
-        advice += f", separated by commas; or let `youden init {source.path.name}` find what is what."
+        remedy += f", separated by commas; or run `youden init {source.path.name}` to detect the columns."
     if missing:
-        raise source.wrong(
-            number, f"no column {', '.join(missing)}; it has {shown(', '.join(names))}. {advice}", slug="pool-columns"
+        raise source.make_error(
+            number, f"no column {', '.join(missing)}: got {shown(', '.join(names))}. {remedy}", slug="pool-columns"
         )
-    if twice:
-        raise source.wrong(number, f"the column {twice[0]} is there twice. {advice}", slug="pool-columns")
+    if duplicates:
+        raise source.make_error(number, f"the column {duplicates[0]} occurs twice. {remedy}", slug="pool-columns")
     if unknown:
-        raise source.wrong(
+        raise source.make_error(
             number,
-            f"nothing is known of the column {shown(unknown[0])}. Remove it, or give a folder with meta. {advice}",
+            f"the column {shown(unknown[0])} is unknown. Remove it, or pass a folder with meta. {remedy}",
             slug="pool-columns",
         )
 
 
 def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if name == "repeat" and (pa.types.is_integer(value) or pa.types.is_floating(value)):
+    value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if name == "repeat" and (pa.types.is_integer(value_type) or pa.types.is_floating(value_type)):
         return
     if not any(
-        test(value)
-        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+        is_allowed(value_type)
+        for is_allowed in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
     ):
-        raise source.wrong(
-            None, f"the column {name} is {kind}, not string. Cast it to string before writing.", slug="pool-columns"
+        raise source.make_error(
+            None,
+            f"the column {name} does not contain strings: got the type {kind}. Cast it to string before writing.",
+            slug="pool-columns",
         )
 
 
 @contextmanager
-def long_fields() -> Iterator[None]:
-    """Fields of a CSV may be of any length inside the block."""
-    before = csv.field_size_limit(2**31 - 1)
+def allow_long_csv_fields() -> Iterator[None]:
+    """Allow CSV fields of any length inside the block."""
+    limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(limit)

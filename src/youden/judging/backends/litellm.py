@@ -1,6 +1,7 @@
-"""Asks any model that litellm reaches (Together, Groq, Bedrock, Vertex, …); needs the extra `litellm`.
+"""Query a model through litellm, which supports many providers (Together, Groq, Bedrock, Vertex, …).
 
-litellm's exceptions are openai's. Its retries, its cache and its prices from the network are switched off.
+Needs the extra `litellm`. Its retries, its cache and the download of its prices are switched off. Its exceptions are those of
+OpenAI's SDK.
 """
 
 from __future__ import annotations
@@ -16,27 +17,35 @@ from typing import Any
 import openai
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.connection import Connection, request_body, retry_after, status_error
-from youden.judging.call.failures import CallError, ending_code, fate, http_error, unless_echoed
-from youden.judging.call.reply import NO_COOKIES, checked, join_contents, read_response
-from youden.judging.call.reply_errors import error_inside
+from youden.judging.call.connection import Connection, make_request_body, make_status_error, parse_retry_after
+from youden.judging.call.failures import CallError, classify_status, find_fatal_code, make_http_error, reject_if_echoed
+from youden.judging.call.reply import NO_COOKIES, join_contents, parse_completion, read_response
+from youden.judging.call.reply_errors import find_reply_error
 from youden.text.json_text import parse_json
 from youden.types import Completion, Request
 
 _NO_KEY = "none"
 _NO_CREDENTIALS = ("unable to locate credentials", "default credentials were not found")
-"""What Amazon's and Google's own libraries say before anything is sent."""
+"""Parts of messages with which Amazon's and Google's libraries report missing credentials, before anything is sent."""
 _UNAUTHORISED = 401
-_ERROR = 400
-_BROKEN = 500
+_MIN_ERROR_STATUS = 400
+_SERVER_ERROR = 500
 
 
 class LitellmJudge:
-    """One chat completion a request; `model` is litellm's name of it, host first: `together_ai/meta-llama/…`.
+    """Sends one chat completion per request.
 
-    Without a key of its own the judge leaves it to litellm to find its provider's in the environment.
+    Parameters
+    ----------
+    connection : Connection
+        Address, which may be empty, and API key. Without a key, litellm reads that of the provider from the environment.
 
-    Raises: JudgeError [judge-extra] where litellm is not installed; ConfigError [judge-two-keys] for credentials in a URL.
+    Raises
+    ------
+    JudgeError
+        [judge-extra] if litellm is not installed.
+    ConfigError
+        [judge-two-keys] if the URL contains credentials.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -44,15 +53,15 @@ class LitellmJudge:
         self._connection = connection
         if connection.authorization is not None:
             raise ConfigError(
-                f"The judge '{connection.name}' has credentials in base_url, which litellm does not send. Take them out and "
-                "name a key in api_key_env, or ask this server by `backend: wire`.",
+                f"The judge '{connection.name}' has credentials in base_url, which litellm does not send. Remove them and "
+                "set api_key_env, or set `backend: wire` for this server.",
                 slug="judge-two-keys",
             )
-        self._litellm = _library()
+        self._litellm = _import_library()
         self._http: Any = None
 
     async def answer(self, request: Request) -> Completion:
-        """The model's reply. Raises: CallError."""
+        """Return the model's reply. Raises: CallError."""
         self._http = self._litellm.aclient_session = self._http or _client()
         began = time.perf_counter()
         try:
@@ -62,71 +71,74 @@ class LitellmJudge:
                 max_retries=0,
                 caching=False,
                 drop_params=False,
-                **self._way(),
-                **request_body(request),
+                **self._server_options(),
+                **make_request_body(request),
             )
-            return checked(reply.model_dump(), seconds=time.perf_counter() - began)
+            return parse_completion(reply.model_dump(), seconds=time.perf_counter() - began)
         except Exception as error:
-            raise unless_echoed(_call_error(error), request) from None
+            raise reject_if_echoed(_call_error(error), request) from None
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._litellm.close_litellm_async_clients()
         if self._http is not None:
             self._litellm.aclient_session = None
-            self._litellm.in_memory_llm_clients_cache.flush_cache()  # it would go on with the client that is closed here
+            self._litellm.in_memory_llm_clients_cache.flush_cache()  # it would continue to use the client that is closed here
             await self._http.aclose()
 
-    def _way(self) -> dict[str, Any]:
-        way: dict[str, Any] = {}
+    def _server_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {}
         if self._connection.address:
-            way |= {"api_base": self._connection.address, "api_key": _NO_KEY}
+            options |= {"api_base": self._connection.address, "api_key": _NO_KEY}
         if self._connection.api_key is not None:
-            way["api_key"] = self._connection.api_key
-        return way
+            options["api_key"] = self._connection.api_key
+        return options
 
 
 def _call_error(error: Exception) -> CallError:
-    """litellm says 500 of a connection that broke as well, so a 500 counts as a call that nobody can price."""
-    if (own := _own(error)) is not None:
-        return own
+    """Convert an error of litellm. It reports a lost connection as status 500 too, so the cost of a 500 is unknown."""
+    if (wrapped := _find_call_error(error)) is not None:
+        return wrapped
     if isinstance(error, openai.APITimeoutError):
         return CallError("No reply within the timeout.", kind="retry")
     if not isinstance(error, openai.APIError):
         return CallError(f"{type(error).__name__}: {error}", kind="retry")
-    status, said = getattr(error, "status_code", None), str(error)
-    if any(words in said.lower() for words in _NO_CREDENTIALS):
-        return CallError(said, kind="stop", status=_UNAUTHORISED)
-    code = ending_code(said)
-    if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
-        return CallError(said, kind="stop" if code else "retry", wording=code)
+    status, message = getattr(error, "status_code", None), str(error)
+    if any(part in message.lower() for part in _NO_CREDENTIALS):
+        return CallError(message, kind="stop", status=_UNAUTHORISED)
+    code = find_fatal_code(message)
+    if not isinstance(status, int) or status < _MIN_ERROR_STATUS or status == _SERVER_ERROR:
+        return CallError(message, kind="stop" if code else "retry", wording=code)
+
     headers = getattr(error, "litellm_response_headers", None) or {}
-    failure = http_error(status, (code,), said, reason=f"HTTP {status}: {said}", retry_after=retry_after(headers))
-    if failure.kind != fate(status) and failure.wording is None:
+    failure = make_http_error(
+        status, (code,), message, reason=f"HTTP {status}: {message}", retry_after=parse_retry_after(headers)
+    )
+    if failure.kind != classify_status(status) and failure.wording is None:
         failure.wording = code
     return failure
 
 
-def _own(error: BaseException | None) -> CallError | None:
-    """The CallError that our client raised and the libraries above it wrapped, None where there is none."""
+def _find_call_error(error: BaseException | None) -> CallError | None:
+    """Find the CallError that our HTTP client raised and the libraries wrapped; None if there is none."""
     while error is not None and not isinstance(error, CallError):
         error = error.__cause__ or error.__context__
     return error
 
 
 def _client() -> Any:
-    """The client that litellm asks through where it uses OpenAI's SDK: no redirects, no cookies, and reads within the bound."""
+    """Make the client that litellm uses with OpenAI's SDK: no redirects, no cookies, and a limit on the size of replies."""
     httpx: Any = import_module("httpx")
 
     async def send(request: Any, **options: Any) -> Any:
-        asked = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
-        response = await read_response(asked)
+        stream = await send_unlimited(request, **{**options, "stream": True, "follow_redirects": False})
+        response = await read_response(stream)
         if not response.is_success:
-            raise status_error(response.status_code, response.content, response.headers)
+            raise make_status_error(response.status_code, response.content, response.headers)
         with suppress(ValueError):
             reply = parse_json(response.content).value
-            if (inside := error_inside(reply)) is not None:
-                raise inside
+            if (error := find_reply_error(reply)) is not None:
+                raise error
             if join_contents(reply):  # litellm accepts only a string
                 response = type(response)(
                     response.status_code,
@@ -138,13 +150,14 @@ def _client() -> Any:
 
     client = httpx.AsyncClient()
     client.cookies.jar.set_policy(NO_COOKIES)
-    plain_send, client.send = client.send, send
+    send_unlimited, client.send = client.send, send
     return client
 
 
-def _library() -> Any:
+def _import_library() -> Any:
+    """Import litellm and switch off its logs, telemetry, cache and retries. Raises: JudgeError [judge-extra]."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    os.environ["LITELLM_MODE"] = "PRODUCTION"  # otherwise it loads a .env with its addresses and proxies
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # otherwise it loads addresses and proxies from a .env file
     try:
         library: Any = import_module("litellm")
     except ImportError:
@@ -152,7 +165,9 @@ def _library() -> Any:
             "The judge's backend is litellm, which is not installed. Install it with: pip install 'youden[litellm]'.",
             slug="judge-extra",
         ) from None
-    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # its warnings repeat a server's words, keys among them
+    logging.getLogger("LiteLLM").setLevel(
+        logging.CRITICAL
+    )  # its warnings repeat a server's replies, which may contain keys
     library.telemetry = False
     library.suppress_debug_info = True
     library.cache = None

@@ -13,17 +13,25 @@ import aiohttp
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from youden.judging.call.connection import Connection, parsed, request_body, status_error
-from youden.judging.call.failures import CallError, unless_echoed
-from youden.judging.call.http_client import connection_error
-from youden.judging.call.reply import NO_COOKIES, checked, read_response
+from youden.judging.call.connection import Connection, make_request_body, make_status_error, parse_reply
+from youden.judging.call.failures import CallError, reject_if_echoed
+from youden.judging.call.http_client import make_connection_error
+from youden.judging.call.reply import NO_COOKIES, parse_completion, read_response
 from youden.types import Completion, Request
 
 _NO_KEY = "none"
 
 
 class OpenAIJudge:
-    """One chat completion per request. `client` is an SDK client of your own, without retries."""
+    """Sends one chat completion per request.
+
+    Parameters
+    ----------
+    connection : Connection
+        Address, timeout and API key.
+    client : AsyncOpenAI, optional
+        SDK client to use instead of one for `connection`; its retries must be off.
+    """
 
     def __init__(
         self,
@@ -39,12 +47,12 @@ class OpenAIJudge:
         began = time.perf_counter()
         try:
             # `chat.completions.create` checks the type of every part, which takes a quarter of a call's CPU time
-            reply = await self._client.post("/chat/completions", cast_to=bytes, body=request_body(request))
-            return checked(parsed(reply), seconds=time.perf_counter() - began)
+            reply = await self._client.post("/chat/completions", cast_to=bytes, body=make_request_body(request))
+            return parse_completion(parse_reply(reply), seconds=time.perf_counter() - began)
         except CallError as error:
-            raise unless_echoed(error, request) from None
+            raise reject_if_echoed(error, request) from None
         except Exception as error:
-            raise unless_echoed(_call_error(error), request) from None
+            raise reject_if_echoed(_call_error(error), request) from None
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -54,11 +62,11 @@ class OpenAIJudge:
 def _call_error(error: Exception) -> CallError:
     """Convert an error of the SDK. The SDK reports a refused connection as a timeout, so its cause decides."""
     if isinstance(error, openai.APIStatusError):
-        return status_error(error.status_code, error.response.content, error.response.headers)
+        return make_status_error(error.status_code, error.response.content, error.response.headers)
     cause: BaseException = error
     while cause.__cause__ is not None and not isinstance(cause, aiohttp.ClientError):
         cause = cause.__cause__
-    return connection_error(cause)
+    return make_connection_error(cause)
 
 
 class _Bounded(DefaultAioHttpClient):

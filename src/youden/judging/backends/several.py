@@ -1,10 +1,10 @@
-"""Judges made of several: servers that answer for one another, and a jury.
+"""Judges that combine several others: servers of the same model in turn, and a jury.
 
-Of several servers of one model the one with the fewest calls in flight is asked, in turn where these are equal. A server that
-fails is left out. After a wait, which doubles as long as it fails, one call tries whether it is back. A call that cost nothing
-and says nothing of its request goes on to the next server; every other failure is left to who asks.
+Each request goes to the server with the fewest calls in flight. A server that fails is left out, and after a wait, which doubles
+with each further failure, one call probes whether it works again. A call that cost nothing, and whose failure is not specific to
+its request, is sent to the next server; all other failures are raised.
 
-A jury says what most of its judges say, or the mean of it. Nothing is guessed for a judge that did not answer.
+A jury answers with the majority or the mean of its judges. No answer is assumed for a judge that gave none.
 """
 
 from __future__ import annotations
@@ -17,52 +17,68 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from youden.errors import JudgeError
-from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_silence
+from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_no_response
 from youden.types import MISSING_REASONS, Completion, Finding, Judge, Plan, Request, Verdicts
 from youden.types.pool import Codes
 
-IN_A_ROW = 3
-"""So many failures in a row leave a server out; one does, where it turns every call down or takes no connection."""
+FAILURE_THRESHOLD = 3
+"""Consecutive failures after which a server is left out; one is enough if the server rejects every call or no connection."""
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
-"""Seconds until a server that is left out is tried again."""
+MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 30.0
+"""Shortest and longest time until a server that is left out is probed again."""
 
 
 @dataclass
 class _Server:
-    """judge: asks it. wait: seconds until it is tried again, 0 while it is not left out; until: when that is, by the clock.
-
-    trying: whether a call is there to see if it is back.
-    """
+    """State of one server."""
 
     address: str
+    """Public address."""
     judge: Judge
-    n_open: int = 0
+    """Judge that sends requests to it."""
+    n_in_flight: int = 0
+    """Number of calls in flight."""
     n_failed: int = 0
+    """Number of consecutive failures."""
     n_left_out: int = 0
+    """Number of times that it was left out."""
     wait: float = 0.0
-    until: float = 0.0
-    trying: bool = False
-    said: str = ""
+    """Seconds until it is probed again; 0 while it is not left out."""
+    probe_time: float = 0.0
+    """Time at which it is probed again, by the clock of the judge."""
+    is_probed: bool = False
+    """Whether a call is probing it."""
+    last_failure: str = ""
+    """Reason of its last failure."""
 
-    def heard(self) -> None:
-        """It works."""
+    def record_success(self) -> None:
         self.n_failed, self.wait = 0, 0.0
 
-    def failed(self, said: str, *, now: float, surely: bool, tried: bool) -> None:
-        """A call failed. surely: every call would have; tried: whether it was left out and this call tried it."""
+    def record_failure(self, reason: str, *, now: float, is_certain: bool, was_probe: bool) -> None:
+        """Record a failed call, and leave the server out if it failed too often.
+
+        is_certain: whether every call to the server would have failed. was_probe: whether the call was a probe.
+        """
         self.n_failed += 1
-        self.said = said
-        if self.wait and not tried:
+        self.last_failure = reason
+        if self.wait and not was_probe:
             return
-        if self.wait or surely or self.n_failed >= IN_A_ROW:
+        if self.wait or is_certain or self.n_failed >= FAILURE_THRESHOLD:
             self.n_left_out += not self.wait
-            self.wait = min(LONGEST_WAIT, 2 * self.wait) or FIRST_WAIT
-            self.until = now + self.wait
+            self.wait = min(MAX_WAIT_SECONDS, 2 * self.wait) or MIN_WAIT_SECONDS
+            self.probe_time = now + self.wait
 
 
 class RoundRobin:
-    """A judge at several servers, by their public addresses."""
+    """A judge that distributes its requests over several servers of one model.
+
+    Parameters
+    ----------
+    servers : mapping of str to Judge
+        Judges by the public address of their server.
+    clock : callable, default time.monotonic
+        Clock in seconds.
+    """
 
     def __init__(self, servers: Mapping[str, Judge], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._servers = [_Server(address, judge) for address, judge in servers.items()]
@@ -71,29 +87,30 @@ class RoundRobin:
         self._last = -1
 
     @property
-    def has_others(self) -> bool:
-        """Whether a server is not left out."""
+    def has_fallback_server(self) -> bool:
+        """Whether at least one server is not left out."""
         return any(not server.wait for server in self._servers)
 
     async def answer(self, request: Request) -> Completion:
-        """The reply of one of them. Raises: CallError, with the address of the last that was asked."""
-        asked: list[_Server] = []
+        """Return the reply of one of the servers. Raises: CallError with the address of the last server in its reason."""
+        tried: list[_Server] = []
         while True:
-            server = self._next(asked)
-            asked.append(server)
+            server = self._select(tried)
+            tried.append(server)
             try:
-                return await self._ask(server, request)
+                return await self._send(server, request)
             except CallError as error:
-                if len(asked) == len(self._servers) or not (error.free and _of_every_call(error)):
-                    raise _named(error, server.address) from None
+                can_try_next = error.free and _is_independent_of_request(error)
+                if len(tried) == len(self._servers) or not can_try_next:
+                    raise _with_address(error, server.address) from None
 
     def warnings(self) -> tuple[Finding, ...]:
-        """What became of servers that were left out."""
+        """Return a finding for each server that was left out."""
         return tuple(
             Finding(
                 "server",
-                f"{server.address} failed and was left out, {server.n_left_out:,} ×"
-                f"{', also at the end' if server.wait else ''} (the last failure: {server.said}). Other servers were asked "
+                f"The server {server.address} failed and was left out, {server.n_left_out:,} ×"
+                f"{', also at the end' if server.wait else ''} (the last failure: {server.last_failure}). Other servers answered "
                 "instead.",
                 facts={"address": server.address, "n": server.n_left_out},
             )
@@ -102,65 +119,74 @@ class RoundRobin:
         )
 
     async def aclose(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         for server in self._servers:
             if hasattr(server.judge, "aclose"):
                 await server.judge.aclose()
 
-    def _next(self, asked: Collection[_Server]) -> _Server:
-        """Whom to ask: one whose wait is over, else the freest that is not left out, else the one that is tried next."""
+    def _select(self, tried: Collection[_Server]) -> _Server:
+        """Select a server that is due for its probe, else the one with the fewest calls in flight, else the next one to probe."""
         now, n = self._clock(), len(self._servers)
         in_turn = [self._servers[(self._last + 1 + k) % n] for k in range(n)]
-        free = [server for server in in_turn if server not in asked]
-        due = [server for server in free if server.wait and now >= server.until and not server.trying]
-        there = [server for server in free if not server.wait]
-        if due or not there:
-            return min(due or free, key=lambda server: server.until)
-        chosen = min(there, key=lambda server: server.n_open)
-        self._last = self._servers.index(chosen)
-        return chosen
+        untried = [server for server in in_turn if server not in tried]
+        due = [server for server in untried if server.wait and now >= server.probe_time and not server.is_probed]
+        working = [server for server in untried if not server.wait]
+        if due or not working:
+            return min(due or untried, key=lambda server: server.probe_time)
+        selected = min(working, key=lambda server: server.n_in_flight)
+        self._last = self._servers.index(selected)
+        return selected
 
-    async def _ask(self, server: _Server, request: Request) -> Completion:
-        trying, said, surely = bool(server.wait), "", False
-        server.trying |= trying
-        server.n_open += 1
+    async def _send(self, server: _Server, request: Request) -> Completion:
+        is_probe, failure, is_certain = bool(server.wait), "", False
+        server.is_probed |= is_probe
+        server.n_in_flight += 1
         try:
             completion = await server.judge.answer(request)
         except CallError as error:
             if error.kind != "rejected" and error.status != TOO_MANY_REQUESTS:
-                said, surely = error.reason, _of_every_call(error) and error.free
+                failure, is_certain = error.reason, _is_independent_of_request(error) and error.free
             raise
         except asyncio.CancelledError:
-            said = "no reply in time"
+            failure = "no reply in time"
             raise
         else:
             return completion
         finally:
-            server.n_open -= 1
-            server.trying &= not trying
-            if said:
-                server.failed(said, now=self._clock(), surely=surely, tried=trying)
+            server.n_in_flight -= 1
+            server.is_probed &= not is_probe
+            if failure:
+                server.record_failure(failure, now=self._clock(), is_certain=is_certain, was_probe=is_probe)
             else:
-                server.heard()
+                server.record_success()
 
 
-def _of_every_call(error: CallError) -> bool:
-    """Whether it says nothing of the request: the server is away, or would turn every call down."""
-    return error.kind == "stop" or is_silence(error)
+def _is_independent_of_request(error: CallError) -> bool:
+    """Return whether a failure is not specific to the request: the server is unreachable, or rejects every call."""
+    return error.kind == "stop" or is_no_response(error)
 
 
-def _named(error: CallError, address: str) -> CallError:
-    """`error` with the server in its reason."""
-    said = f"{address}: {error.reason}"
-    return CallError(said, kind=error.kind, status=error.status, retry_after=error.retry_after, free=error.free)
+def _with_address(error: CallError, address: str) -> CallError:
+    """Return the error with the server's address in its reason."""
+    reason = f"{address}: {error.reason}"
+    return CallError(reason, kind=error.kind, status=error.status, retry_after=error.retry_after, free=error.free)
 
 
 class Jury:
-    """Combines `ballots`, one judge's verdicts each, by `vote`.
+    """Combines the verdicts of several judges.
 
-    majority: the yes or no that more than half of all judges gave. mean: of all judges' answers, and yes from 1/2 on.
-    A trial without a majority, or under `mean` without one judge's answer, is missing for the reason of the first judge
-    that has none. Each judge's own answers stay in the store, where `{backend: replay, of: NAME}` finds them.
+    Each judge's own answers stay in the store, where the judge `{backend: replay, of: NAME}` finds them.
+
+    Parameters
+    ----------
+    ballots : sequence of Verdicts
+        Verdicts of each judge on the same plan.
+    vote : {"majority", "mean"}
+        "majority": the hard answer that more than half of all judges gave; missing if there is none. "mean": the mean of the
+        judges' answers, and a hard answer of yes if it is at least 1/2; missing if a judge gave no answer. A missing answer has
+        the reason of the first judge without an answer.
+    name : str, default "jury"
+        Name of the jury.
     """
 
     name = "jury"
@@ -171,55 +197,67 @@ class Jury:
         self._vote = vote
 
     def answer_many(self, plan: Plan) -> Verdicts:
-        """The jury's verdicts; usd, tokens and seconds are sums over its judges."""
+        """Return the jury's verdicts; cost, tokens and seconds are sums over its judges.
+
+        Raises: JudgeError [judge-plan] if a ballot is on another plan.
+        """
         ballots = self._ballots
-        if any(each.plan is not plan for each in ballots):
+        if any(ballot.plan is not plan for ballot in ballots):
             raise JudgeError(
                 f"The ballots of '{self.name}' are not on the plan that was passed to the jury. Pass the plan of the ballots.",
                 slug="judge-plan",
             )
-        hard = np.stack([each.hard for each in ballots])
+
+        hard = np.stack([ballot.hard for ballot in ballots])
         if self._vote == "majority":
             n_yes, n_no = (hard == 1).sum(axis=0), (hard == 0).sum(axis=0)
-            decided = np.maximum(n_yes, n_no) * 2 > len(ballots)
-            answer = np.where(decided, (n_yes > n_no).astype(float), np.nan)
-            verdict = answer
+            has_majority = np.maximum(n_yes, n_no) * 2 > len(ballots)
+            answer = np.where(has_majority, (n_yes > n_no).astype(float), np.nan)
+            hard_answer = answer
         else:
-            answer = np.mean([each.answer for each in ballots], axis=0)
-            verdict = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
-        missing = _first_reason(np.stack([each.missing for each in ballots]))
+            answer = np.mean([ballot.answer for ballot in ballots], axis=0)
+            hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
+
+        missing = _first_reason(np.stack([ballot.missing for ballot in ballots]))
         return Verdicts(
             plan=plan,
             answer=answer,
-            hard=verdict.copy(),
+            hard=hard_answer.copy(),
             missing=np.where(np.isnan(answer), missing, 0).astype(np.int8),
             judge={
                 "name": self.name,
                 "backend": "jury",
                 "vote": self._vote,
-                "judges": [dict(each.judge) for each in ballots],
+                "judges": [dict(ballot.judge) for ballot in ballots],
             },
-            tokens_in=np.sum([_or_zeros(each.tokens_in, plan) for each in ballots], axis=0, dtype=np.int32),
-            tokens_out=np.sum([_or_zeros(each.tokens_out, plan) for each in ballots], axis=0, dtype=np.int32),
-            usd=np.sum([_or_zeros(each.usd, plan) for each in ballots], axis=0, dtype=float),
-            seconds=np.sum([_or_zeros(each.seconds, plan) for each in ballots], axis=0, dtype=float),
-            models=tuple(dict.fromkeys(model for each in ballots for model in each.models)),
-            usd_tried=sum(each.usd_tried for each in ballots),
-            votes=np.stack([each.answer for each in ballots]),
-            warnings=tuple(_of_juror(each, warning) for each in ballots for warning in each.warnings),
+            tokens_in=_sum_columns([ballot.tokens_in for ballot in ballots], plan, np.int32),
+            tokens_out=_sum_columns([ballot.tokens_out for ballot in ballots], plan, np.int32),
+            usd=_sum_columns([ballot.usd for ballot in ballots], plan, float),
+            seconds=_sum_columns([ballot.seconds for ballot in ballots], plan, float),
+            models=tuple(dict.fromkeys(model for ballot in ballots for model in ballot.models)),
+            usd_tried=sum(ballot.usd_tried for ballot in ballots),
+            votes=np.stack([ballot.answer for ballot in ballots]),
+            warnings=tuple(_with_judge_name(warning, ballot) for ballot in ballots for warning in ballot.warnings),
         )
 
 
-def _of_juror(ballot: Verdicts, warning: Finding) -> Finding:
+def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:
     name = str(ballot.judge.get("name"))
     return replace(warning, says=f"{name}: {warning.says}", facts={**warning.facts, "judge": name})
 
 
 def _first_reason(missing: Codes) -> Codes:
-    """int8[N]: the first reason that is not 'answered' of each column; 'unparsed' where all answered and disagree."""
-    first = np.take_along_axis(missing, (missing != 0).argmax(axis=0)[None], axis=0)[0]
+    """Return the first code of each column that is not 'answered'; 'unparsed' if all judges answered, but disagree.
+
+    missing : int array (n_judges, n_trials)
+    """
+    is_missing = missing != 0
+    first = np.take_along_axis(missing, is_missing.argmax(axis=0)[None], axis=0)[0]
     return np.asarray(np.where(first == 0, MISSING_REASONS.index("unparsed"), first))
 
 
-def _or_zeros(column: np.ndarray | None, plan: Plan) -> np.ndarray:
-    return np.zeros(len(plan)) if column is None else column
+def _sum_columns(columns: Sequence[np.ndarray | None], plan: Plan, dtype: type) -> np.ndarray:
+    """Sum columns of one value per trial, where None is a column of zeros."""
+    filled = [np.zeros(len(plan)) if column is None else column for column in columns]
+    total: np.ndarray = np.sum(filled, axis=0, dtype=dtype)
+    return total

@@ -6,17 +6,27 @@ import time
 
 import orjson
 
-from youden.judging.call.connection import Connection, parsed, request_body
-from youden.judging.call.failures import CallError, unless_echoed
+from youden.judging.call.connection import Connection, make_request_body, parse_reply
+from youden.judging.call.failures import CallError, reject_if_echoed
 from youden.judging.call.http_client import HttpClient
-from youden.judging.call.reply import checked
+from youden.judging.call.reply import parse_completion
 from youden.types import Completion, Request
 
 
 class WireJudge:
-    """One chat completion per request. The caller limits the time of a call.
+    """Sends one chat completion per request. The caller limits the time of a call.
 
     A provider with its own format overrides `path`, `headers`, `encode` and `decode`.
+
+    Parameters
+    ----------
+    connection : Connection
+        Address and API key.
+
+    Attributes
+    ----------
+    path : str
+        Path of the endpoint below the address.
     """
 
     path = "chat/completions"
@@ -32,7 +42,7 @@ class WireJudge:
             body = await self._http.send("POST", self.path, self.encode(request))
             return self.decode(body, seconds=time.perf_counter() - began)
         except CallError as error:
-            raise unless_echoed(error, request) from None
+            raise reject_if_echoed(error, request) from None
         except Exception as error:  # a reply that breaks the decoder fails this call only
             raise CallError(f"{type(error).__name__}: {error}", kind="retry") from None
 
@@ -48,11 +58,11 @@ class WireJudge:
 
     def encode(self, request: Request) -> bytes:
         """Return the body to send for a request."""
-        return orjson.dumps(request_body(request))
+        return orjson.dumps(make_request_body(request))
 
     def decode(self, body: bytes, *, seconds: float) -> Completion:
         """Return the completion in a reply's body. Raises: CallError."""
-        return checked(parsed(body), seconds=seconds)
+        return parse_completion(parse_reply(body), seconds=seconds)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -121,14 +121,14 @@ class ErrorParts(NamedTuple):
     message: object
 
 
-def error_parts(body: object) -> ErrorParts:
+def parse_error_parts(body: object) -> ErrorParts:
     """Find the codes and the message in the parsed body of an error.
 
     Examples
     --------
-    >>> error_parts([{"error": {"code": 400, "message": "No.", "details": [{"reason": "API_KEY_INVALID"}]}}])
+    >>> parse_error_parts([{"error": {"code": 400, "message": "No.", "details": [{"reason": "API_KEY_INVALID"}]}}])
     ErrorParts(codes=(400, 'API_KEY_INVALID'), message='No.')
-    >>> error_parts({"error": "Incorrect API key provided."})
+    >>> parse_error_parts({"error": "Incorrect API key provided."})
     ErrorParts(codes=(), message='Incorrect API key provided.')
     """
     outer = _first_object(body)
@@ -159,20 +159,20 @@ def _codes_of(holders: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
                 yield code
 
 
-def account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
+def find_account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
     """Find the error that the codes or the message report about the account or the model.
 
     Parameters
     ----------
     codes : iterable of object
-        The error's codes, as `error_parts` finds them.
+        The error's codes, see `parse_error_parts`.
     message : object
         The error's message; "" to decide by the codes alone.
 
     Returns
     -------
     status : int
-        402 if there is no credit left, 401 if the key is not valid, 404 if there is no such model.
+        402 for missing credit, 401 for an invalid key, 404 for an unknown model.
     wording : str or None
         The part of the message that identifies the error; None if a code does.
 
@@ -180,9 +180,9 @@ def account_error(codes: Iterable[object], message: object) -> tuple[int, str | 
 
     Examples
     --------
-    >>> account_error(["invalid_request_error"], "Your credit balance is too low to access the API.")
+    >>> find_account_error(["invalid_request_error"], "Your credit balance is too low to access the API.")
     (402, 'credit balance is too low')
-    >>> account_error(["INVALID_ARGUMENT", "API_KEY_INVALID"], "")
+    >>> find_account_error(["INVALID_ARGUMENT", "API_KEY_INVALID"], "")
     (401, None)
     """
     for code in codes:

@@ -1,8 +1,8 @@
-"""Keeps a run's spending under its cap, and says what a call without a reply is thought to have cost.
+"""Keeps the spending of a run under its cap, and estimates the cost of calls that got no reply.
 
-The worst case is set aside before a call is sent, and what it really cost is counted after it. So the cap can only be passed by
-a provider that bills more than the worst case. Of a call without a reply the cap counts the most it can have cost; what is
-reported is closer, by the answers so far and a margin above the dearest.
+The largest possible cost of a call is reserved before it is sent, and settled by its actual cost afterwards. The cap
+can therefore be exceeded only if a provider bills more than the largest possible cost. For a call without a reply,
+the cap counts that largest cost; the cost that is reported is estimated from the usage of other answers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from youden.types import Finding
 
-PARTS = 1e12
-"""Reservations are whole millionths of a millionth of a USD: sums of them are exact, whatever their order."""
+PICODOLLARS_PER_USD = 1e12
+"""Reservations are integers in picodollars, so that their sums are exact in any order."""
 
 
 class OutOfMoneyError(Exception):
-    """The next call could pass the cap, and nothing in flight can free any of it."""
+    """The next call could exceed the cap, and no call in flight can release any reservation."""
 
 
 @dataclass
@@ -59,10 +59,10 @@ class UncertainCosts:
 
     def findings(self, model: str) -> tuple[Finding, ...]:
         """Return one finding for each kind of uncertain cost."""
-        found = []
+        findings = []
         if self.n_unreported:
             message = self.describe_unreported(model)
-            found.append(
+            findings.append(
                 Finding(
                     "bill",
                     message,
@@ -75,15 +75,29 @@ class UncertainCosts:
                 f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.max_usd_lost:.6g} USD, which is "
                 "what the cap counts."
             )
-            lost = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
-            found.append(Finding("bill", message, facts=lost))
-        return tuple(found)
+            facts = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            findings.append(Finding("bill", message, facts=facts))
+        return tuple(findings)
 
 
 class Budget:
-    """USD spent and allowed. `spent` is NaN where prices are unknown. Several event loops may use it, one after the other.
+    """The cap on the cost of a run, and what was spent under it.
 
-    uncertain: by model, calls whose cost is not certain.
+    Several event loops may use a budget, one after another.
+
+    Parameters
+    ----------
+    cap : float or None
+        USD that may be spent; None for no cap.
+
+    Attributes
+    ----------
+    cap : float
+        USD that may be spent; infinite without a cap.
+    spent : float
+        USD spent so far; NaN if a price is unknown.
+    uncertain : dict of str to UncertainCosts
+        Calls whose cost is not certain, by model.
     """
 
     def __init__(self, cap: float | None) -> None:
@@ -95,11 +109,20 @@ class Budget:
 
     @property
     def spent_by_all(self) -> float:
-        """USD spent under the cap, by others too where it is shared."""
+        """USD spent under the cap, including the spending of other processes that share it."""
         return self.spent
 
     def record_unreported(self, model: str, usd: float, fault: str | None) -> None:
-        """Record an answer without a possible usage, booked at `usd`; fault: of the usage that it reported, if any."""
+        """Record an answer that reported no credible token usage.
+
+        Parameters
+        ----------
+        model : str
+        usd : float
+            USD that are booked for it.
+        fault : str or None
+            What is wrong with the usage that it reported; None if it reported none.
+        """
         if usd > 0:
             costs = self.uncertain[model]
             costs.n_unreported += 1
@@ -107,78 +130,130 @@ class Budget:
             costs.example = costs.example or fault
 
     def record_lost_call(self, model: str, usd: float, max_usd: float) -> None:
-        """Record a call that was sent and got no reply, booked at `usd` and costing at most `max_usd`."""
+        """Record a call that was sent and got no reply.
+
+        Parameters
+        ----------
+        model : str
+        usd : float
+            USD that are booked for it.
+        max_usd : float
+            The most that it can have cost, in USD.
+        """
         if max_usd > 0:
             costs = self.uncertain[model]
             costs.n_lost += 1
             costs.usd_lost += usd
             costs.max_usd_lost += max_usd
 
-    def doubts(self) -> str:
-        """Describe all answers without a possible usage; empty if there are none."""
+    def describe_unreported(self) -> str:
+        """Describe all answers without credible token usage; empty if there are none."""
         notes = [costs.describe_unreported(model) for model, costs in self.uncertain.items()]
         return " ".join(filter(None, notes))
 
-    def fits(self, usd: float) -> bool:
-        """Whether so much could be set aside now."""
-        return self.cap == math.inf or self.spent + (self._reserved + math.ceil(usd * PARTS)) / PARTS <= self.cap
+    def can_reserve(self, usd: float) -> bool:
+        """Return whether `usd` USD can be reserved now."""
+        return (
+            self.cap == math.inf
+            or self.spent + (self._reserved + math.ceil(usd * PICODOLLARS_PER_USD)) / PICODOLLARS_PER_USD <= self.cap
+        )
 
     async def reserve(self, usd: float) -> None:
-        """Set `usd` aside, waiting for calls in flight to settle where that helps. Raises: OutOfMoneyError."""
-        while not self.fits(usd):
+        """Reserve the largest possible cost of a call, after waiting for calls in flight if necessary.
+
+        Parameters
+        ----------
+        usd : float
+
+        Raises
+        ------
+        OutOfMoneyError
+            If the cap does not allow it and no reservation remains that could be released.
+        """
+        while not self.can_reserve(usd):
             if not self._reserved:
                 raise OutOfMoneyError
             settled = asyncio.get_running_loop().create_future()
             self._waiting.append(settled)
             await settled
-        self.take(usd)
+        self.reserve_unconditionally(usd)
 
-    def take(self, usd: float) -> None:
-        """Set `usd` aside, whether or not it fits."""
+    def reserve_unconditionally(self, usd: float) -> None:
+        """Reserve `usd` USD even if that exceeds the cap."""
         if self.cap != math.inf:
-            self._reserved += math.ceil(usd * PARTS)
+            self._reserved += math.ceil(usd * PICODOLLARS_PER_USD)
 
     def settle(self, reserved: float, spent: float) -> None:
-        """Give back what `reserve` set aside and count what was spent."""
+        """Release a reservation and count what was spent in its place.
+
+        Parameters
+        ----------
+        reserved : float
+            USD that were reserved.
+        spent : float
+            USD that were spent.
+        """
         self.spent += spent
         if self.cap != math.inf:
-            self._reserved -= math.ceil(reserved * PARTS)
+            self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
             waiting, self._waiting = self._waiting, []
             for settled in waiting:
                 if not settled.done():
                     settled.set_result(None)
 
 
-ENOUGH = 20
-"""Answers that have to be there before anything is concluded from them."""
+MIN_OBSERVATIONS = 20
+"""Number of answers from which usage is estimated."""
 
 MARGIN = 1.25
+"""Factor between the largest observed usage and the estimate."""
 
 
-class TypicalUse:
-    """What answers said they used, beside the most that their requests could have."""
+class TypicalUsage:
+    """Estimates the token usage of calls without a reply from the usage that other answers reported."""
 
     def __init__(self) -> None:
         self._n = 0
-        self._share = 0.0
-        self._most_out = 0
+        self._max_share_in = 0.0
+        self._max_tokens_out = 0
 
-    def saw(self, tokens_in: int, tokens_out: int, *, most_in: int) -> None:
-        """An answer whose use is believed. most_in: tokens that its request can be at most."""
+    def observe(self, tokens_in: int, tokens_out: int, *, max_tokens_in: int) -> None:
+        """Add the credible usage of an answer.
+
+        Parameters
+        ----------
+        tokens_in, tokens_out : int
+            Reported tokens of the request and of the answer.
+        max_tokens_in : int
+            Largest possible number of tokens of the request.
+        """
         self._n += 1
-        self._share = max(self._share, tokens_in / most_in)
-        self._most_out = max(self._most_out, tokens_out)
+        self._max_share_in = max(self._max_share_in, tokens_in / max_tokens_in)
+        self._max_tokens_out = max(self._max_tokens_out, tokens_out)
 
-    def at_most(self, most_in: int, most_out: int) -> tuple[int, int]:
-        """Tokens in and out of a call of which nobody can say; (most_in, most_out) until there are `ENOUGH` answers.
+    def estimate(self, max_tokens_in: int, max_tokens_out: int) -> tuple[int, int]:
+        """Estimate the usage of a call without a reply.
 
-        >>> usual = TypicalUse()
-        >>> for _ in range(ENOUGH):
-        ...     usual.saw(100, 1, most_in=400)
-        >>> usual.at_most(800, 50)
+        Parameters
+        ----------
+        max_tokens_in, max_tokens_out : int
+            Largest possible numbers of tokens of the request and of the answer.
+
+        Returns
+        -------
+        tokens_in, tokens_out : int
+            The largest possible numbers, until there are `MIN_OBSERVATIONS` answers.
+
+        Examples
+        --------
+        >>> usage = TypicalUsage()
+        >>> for _ in range(MIN_OBSERVATIONS):
+        ...     usage.observe(100, 1, max_tokens_in=400)
+        >>> usage.estimate(800, 50)
         (250, 2)
         """
-        if self._n < ENOUGH:
-            return most_in, most_out
-        most = math.ceil(MARGIN * self._share * most_in), math.ceil(MARGIN * self._most_out)
-        return min(most[0], most_in), min(most[1], most_out)
+        if self._n < MIN_OBSERVATIONS:
+            return max_tokens_in, max_tokens_out
+        tokens_in = math.ceil(MARGIN * self._max_share_in * max_tokens_in)
+        tokens_out = math.ceil(MARGIN * self._max_tokens_out)
+        return min(tokens_in, max_tokens_in), min(tokens_out, max_tokens_out)

@@ -1,7 +1,7 @@
-"""The contract of a judge: what a backend is given, and the chat completion that it gives back.
+"""Defines what a backend is built from, and converts requests, replies and errors in the OpenAI chat format.
 
-It is given an address and the secrets that open it, which no repr shows; it is made when it is first needed, inside a cassette
-where one plays. The OpenAI chat format stands here too: a request's body, a reply's completion, an error's fate.
+A backend gets an address and the secrets for it, which no repr shows. Its judge is created when it is first needed,
+inside a cassette if one is used.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from youden.judging.call.account_errors import ErrorParts, error_parts
-from youden.judging.call.failures import CallError, Failure, http_error, in_words
-from youden.judging.call.proxies import environment_proxy
-from youden.judging.call.secrets import keep_secret
+from youden.judging.call.account_errors import ErrorParts, parse_error_parts
+from youden.judging.call.failures import CallError, Failure, make_http_error, to_text
+from youden.judging.call.proxies import find_proxy
+from youden.judging.call.secrets import register_secrets
 from youden.text.json_text import parse_json
 from youden.types import Completion, Finding, Judge, Request
 
@@ -25,18 +25,20 @@ def _host(parts: SplitResult) -> str:
     return parts.netloc.rpartition("@")[2]
 
 
-def public_address(url: str) -> str:
-    """A URL without credentials, query, fragment or trailing slash: what may be shown, stored and hashed.
+def to_public_address(url: str) -> str:
+    """Return a URL without credentials, query, fragment and trailing slash, so that it can be shown, stored and hashed.
 
-    >>> public_address("https://me:secret@host:8000/v1/?key=x")
+    Examples
+    --------
+    >>> to_public_address("https://me:secret@host:8000/v1/?key=x")
     'https://host:8000/v1'
     """
     parts = urlsplit(url)
     return f"{parts.scheme}://{_host(parts)}{parts.path}".rstrip("/")
 
 
-def basic_authorization(url: str) -> str | None:
-    """The `Authorization` header for credentials in a URL, None where it has none."""
+def make_basic_authorization(url: str) -> str | None:
+    """Return the value of the `Authorization` header for the credentials in a URL; None if it has none."""
     parts = urlsplit(url)
     if parts.username is None:
         return None
@@ -44,15 +46,15 @@ def basic_authorization(url: str) -> str | None:
     return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
-def url_passwords(url: str) -> tuple[str, ...]:
-    """The password in a URL, as written and as meant."""
+def find_url_passwords(url: str) -> tuple[str, ...]:
+    """Return the password in a URL, percent-encoded and decoded; empty if there is none."""
     password = urlsplit(url).password or ""
     return tuple({password, unquote(password)} - {""})
 
 
 @dataclass(frozen=True)
 class Connection:
-    """What a judge or a batch provider is built from."""
+    """The server of a judge or a batch provider, with the secrets for it."""
 
     name: str
     """Name of the judge."""
@@ -69,80 +71,119 @@ class Connection:
 
     def __post_init__(self) -> None:
         basic = (self.authorization or "").removeprefix("Basic ")
-        proxy_passwords = url_passwords(environment_proxy(self.address) or "")
-        keep_secret([self.api_key, self.authorization, basic, *self.secrets, *proxy_passwords])
+        proxy_passwords = find_url_passwords(find_proxy(self.address) or "")
+        register_secrets([self.api_key, self.authorization, basic, *self.secrets, *proxy_passwords])
 
 
 @dataclass
 class Backend:
-    """make: the judge, with its key. live: whether a server may be asked, so that it is spared and a failure says something of
-    the next call. batches: whether its provider may be sent batches instead. record: told of every request and what came of it;
-    None where nobody listens."""
+    """A judge that is created when it is first needed, and how it may be called."""
 
     make: Callable[[], Judge]
+    """Creates the judge, with its key."""
     live: bool = True
+    """Whether calls reach a server; then rate limits apply, and the failure of one call may affect the next."""
     batches: bool = True
+    """Whether its provider's Batch API may be used instead."""
     record: Callable[[Request, Completion | Failure], None] | None = None
+    """Called with every request and its outcome; None if nothing is recorded."""
     _judge: Judge | None = field(default=None, init=False)
 
     def open(self) -> Judge:
-        """The judge. Raises: what `make` raises, such as JudgeError [judge-no-key]."""
+        """Return the judge, creating it first if necessary.
+
+        Raises
+        ------
+        YoudenError
+            Whatever `make` raises, such as JudgeError [judge-no-key].
+        """
         if self._judge is None:
             self._judge = self.make()
         return self._judge
 
     @property
-    def has_others(self) -> bool:
-        """Whether a server is there to be asked after another one of the judge's failed."""
-        return bool(getattr(self._judge, "has_others", False))
+    def has_fallback_server(self) -> bool:
+        """Whether the judge has another server that can be tried after one failed."""
+        return bool(getattr(self._judge, "has_fallback_server", False))
 
     def warnings(self) -> tuple[Finding, ...]:
-        """What has to be said of the judge's servers."""
-        said: tuple[Finding, ...] = getattr(self._judge, "warnings", tuple)()
-        return said
+        """Return the warnings of the judge about its servers."""
+        warnings: tuple[Finding, ...] = getattr(self._judge, "warnings", tuple)()
+        return warnings
 
     async def aclose(self) -> None:
-        """Let go of the judge, where it was made and holds something."""
+        """Close the judge's connections, if it was created and has any."""
         if self._judge is not None and hasattr(self._judge, "aclose"):
             await self._judge.aclose()
 
 
-def request_body(request: Request) -> dict[str, Any]:
-    """What is sent to ask `request`."""
-    messages = [{"role": one.role, "content": one.content} for one in request.messages]
+def make_request_body(request: Request) -> dict[str, Any]:
+    """Return the JSON body of a request in the OpenAI chat format."""
+    messages = [{"role": message.role, "content": message.content} for message in request.messages]
     return {"model": request.model, "messages": messages, **request.parameters}
 
 
-def parsed(body: bytes) -> object:
-    """The JSON of a reply. Raises: CallError, to be tried again, where it is none."""
+def parse_reply(body: bytes) -> object:
+    """Parse the JSON of a reply.
+
+    Raises
+    ------
+    CallError
+        Of kind `retry`, if the body is not valid JSON.
+    """
     try:
         return parse_json(body).value
     except ValueError as error:
-        raise CallError(f"The reply is no JSON ({error}).", kind="retry") from None
+        raise CallError(f"The reply is not valid JSON ({error}).", kind="retry") from None
 
 
-def status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:
-    """What an HTTP status that is no success says of itself; of a redirect, where it leads. headers: of any case."""
+def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:
+    """Build the error for a reply with an HTTP status other than 2xx.
+
+    Parameters
+    ----------
+    status : int
+    body : str or bytes
+        Body of the reply; the error's codes and message are read from it.
+    headers : mapping of str to str
+        Headers of the reply, in any case; the reason of a redirect states where it leads.
+
+    Returns
+    -------
+    CallError
+    """
     try:
-        parts = error_parts(parse_json(body).value)
+        parts = parse_error_parts(parse_json(body).value)
     except ValueError:
         parts = ErrorParts((), body.decode(errors="replace") if isinstance(body, bytes) else body)
-    message = f"moved to {_location(headers)}." if 300 <= status < 400 else parts.message
-    reason = f"HTTP {status}: {in_words(message)}"
-    return http_error(status, parts.codes, message, reason=reason, retry_after=retry_after(headers))
+    message = f"moved to {_redirect_target(headers)}." if 300 <= status < 400 else parts.message
+    reason = f"HTTP {status}: {to_text(message)}"
+    return make_http_error(status, parts.codes, message, reason=reason, retry_after=parse_retry_after(headers))
 
 
-def _location(headers: Mapping[str, str]) -> str:
-    """Where a redirect leads, without credentials and query."""
-    where = next((value for name, value in headers.items() if name.lower() == "location"), "")
+def _redirect_target(headers: Mapping[str, str]) -> str:
+    """Return where a redirect leads, without credentials and query."""
+    location = next((value for name, value in headers.items() if name.lower() == "location"), "")
     try:
-        return (public_address(where) if "://" in where else where.partition("?")[0]) or "an address it does not say"
+        target = to_public_address(location) if "://" in location else location.partition("?")[0]
     except ValueError:
-        return "an address that cannot be read"
+        return "an invalid address"
+    return target or "an unknown address"
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the server wants to be asked again, None where it does not say."""
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Read how long the server asks to wait before the next attempt.
+
+    Parameters
+    ----------
+    headers : mapping of str to str
+        Headers of a reply, in any case: Retry-After in seconds or as a date, or Retry-After-Ms.
+
+    Returns
+    -------
+    float or None
+        Seconds, at least 0; None if the server does not say.
+    """
     lower = {name.lower(): value for name, value in headers.items()}
     for header, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
@@ -150,7 +191,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except (KeyError, ValueError):
             continue
     try:
-        asked, now = parsedate_to_datetime(lower["retry-after"]), parsedate_to_datetime(lower["date"])
-        return max(0.0, (asked - now).total_seconds())
+        retry_at = parsedate_to_datetime(lower["retry-after"])
+        now = parsedate_to_datetime(lower["date"])
+        return max(0.0, (retry_at - now).total_seconds())
     except (LookupError, ValueError, TypeError, ArithmeticError):
         return None

@@ -1,4 +1,4 @@
-"""How a call can fail: transiently, as the failure of its trial, or so that the run ends.
+"""Classifies failed calls: as transient, as a rejection of one request, or as an error that ends the run.
 
 `retries` decides whether and when a transient failure is sent again.
 """
@@ -10,36 +10,51 @@ from dataclasses import dataclass
 from typing import Literal
 
 from youden.errors import JudgeError
-from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, account_error, is_echo
-from youden.judging.call.secrets import hidden, hidden_in_part
+from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, find_account_error, is_echo
+from youden.judging.call.secrets import mask_secret_parts, mask_secrets
 from youden.types import Request
 
 FailureKind = Literal["retry", "rejected", "stop"]
 
-_LONGEST_REASON = 300
-_PERHAPS_WORKED_ON = {408, 504, 524}
-"""What a gateway says that waited in vain: behind it the call may go on, and be billed."""
+_MAX_REASON_CHARACTERS = 300
+_MAYBE_BILLED = {408, 504, 524}
+"""Statuses of a gateway that got no reply in time: the server behind it may still process the call and bill it."""
 _CODES_IN_TEXT = (
     *("billing_hard_limit_reached", "billing_not_active", "insufficient_quota"),
     *("invalid_model", "model_not_found"),
 )
-_TRY_AGAIN = {408, 409, 429}
-_NOBODY_HOME = {502, 503, 504}
+_TRANSIENT = {408, 409, 429}
+_NO_SERVER = {502, 503, 504}
 _REJECTED = 400
-_WORDED = {_REJECTED, 412, 422}
+_CLASSIFIED_BY_MESSAGE = {_REJECTED, 412, 422}
 """Statuses with which providers report the state of an account only in the message."""
-PROXY_REFUSED = 407
-_STOP = {401, 402, 403, 404, 405, PROXY_REFUSED}
+PROXY_AUTHENTICATION_REQUIRED = 407
+_FATAL = {401, 402, 403, 404, 405, PROXY_AUTHENTICATION_REQUIRED}
 
 
 class CallError(Exception):
-    """A call without an answer; the only exception a `Judge` may raise from `answer`.
+    """A call failed; the only exception that a `Judge` may raise from `answer`.
 
-    kind: `retry` may go better next time; `rejected` is this trial's failure; `stop` would befall every trial.
-    reason: a line, from which the secrets of this process are taken out. status: the HTTP status, None where no reply came.
-    retry_after: seconds the server asked to wait, None where it did not say.
-    free: whether it surely cost nothing; by default, whether the server replied with a status other than a gateway's timeout.
-    wording: the part of the server's message that is the only reason to end the run; None if a status or a code is a reason.
+    Parameters
+    ----------
+    reason : str
+        Description of the error in one line. Secrets of this process are masked, and it is cut to 300 characters.
+    kind : {"retry", "rejected", "stop"}
+        `retry`: another attempt may succeed. `rejected`: only this request fails. `stop`: every request would fail,
+        so the run must end.
+    status : int, optional
+        HTTP status; None if there was no reply.
+    retry_after : float, optional
+        Seconds that the server asked to wait; None if it did not say.
+    free : bool, optional
+        Whether the call certainly cost nothing. Default: whether there is a status other than a gateway's timeout.
+    wording : str, optional
+        The part of the server's message that is the only reason to end the run; None if a status or a code is a reason.
+
+    Attributes
+    ----------
+    reason, kind, status, retry_after, free, wording
+        As passed; `reason` after masking and cutting.
     """
 
     def __init__(
@@ -52,50 +67,58 @@ class CallError(Exception):
         free: bool | None = None,
         wording: str | None = None,
     ) -> None:
-        reason = hidden(reason)
-        cut = reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
-        self.reason = hidden_in_part(cut)
+        reason = mask_secrets(reason)
+        if len(reason) > _MAX_REASON_CHARACTERS:
+            reason = reason[: _MAX_REASON_CHARACTERS - 1] + "…"
+        self.reason = mask_secret_parts(reason)
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
-        self.free = (status is not None and status not in _PERHAPS_WORKED_ON) if free is None else free
+        self.free = (status is not None and status not in _MAYBE_BILLED) if free is None else free
         self.wording = wording
         super().__init__(self.reason)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A request that was given up on, as the store keeps it."""
+    """The stored outcome of a request that failed for good."""
 
     kind: FailureKind
+    """Kind of its last error."""
     status: int | None
+    """HTTP status of its last error; None if there was no reply."""
     reason: str
+    """Description of its last error, without secrets."""
 
 
-def in_words(said: object) -> str:
-    """What a server put where words belong: any JSON, however deep.
+def to_text(value: object) -> str:
+    """Convert a server's message, which may be any JSON value, to text.
 
-    >>> in_words("Top up."), in_words({"a": [1]})
+    Examples
+    --------
+    >>> to_text("Top up."), to_text({"a": [1]})
     ('Top up.', "{'a': [1]}")
     """
     try:
-        return str(said)
+        return str(value)
     except RecursionError:
-        return "no words, but what is nested too deep to show"
+        return "a message that is nested too deeply to show"
 
 
-def fate(status: int) -> FailureKind:
-    """Return what an HTTP status means for the run.
+def classify_status(status: int) -> FailureKind:
+    """Return the kind of error that an HTTP status means.
 
-    >>> fate(429), fate(400), fate(503), fate(307)
+    Examples
+    --------
+    >>> classify_status(429), classify_status(400), classify_status(503), classify_status(307)
     ('retry', 'rejected', 'retry', 'stop')
     """
-    if status in _STOP or 300 <= status < 400:
+    if status in _FATAL or 300 <= status < 400:
         return "stop"
-    return "retry" if status in _TRY_AGAIN or status >= 500 else "rejected"
+    return "retry" if status in _TRANSIENT or status >= 500 else "rejected"
 
 
-def http_error(
+def make_http_error(
     status: int, codes: Sequence[object], message: object, *, reason: str, retry_after: float | None = None
 ) -> CallError:
     """Build the failure for a provider's error from its status, codes and message.
@@ -103,7 +126,7 @@ def http_error(
     Parameters
     ----------
     status : int
-        HTTP status of the reply, or the status that stands for a code.
+        HTTP status of the reply, or the status that a code means.
     codes : sequence of object
         The error's codes. A known code decides, whatever the status.
     message : object
@@ -121,69 +144,100 @@ def http_error(
 
     Examples
     --------
-    >>> error = http_error(400, ["invalid_request_error"], "Your credit balance is too low.", reason="HTTP 400")
+    >>> error = make_http_error(400, ["invalid_request_error"], "Your credit balance is too low.", reason="HTTP 400")
     >>> error.kind, error.status
     ('stop', 402)
     """
-    kind = fate(status)
-    account = account_error(codes, message if kind == "rejected" and status in _WORDED else "")
+    kind = classify_status(status)
+    account = find_account_error(codes, message if kind == "rejected" and status in _CLASSIFIED_BY_MESSAGE else "")
     if account is None:
         return CallError(reason, kind=kind, status=status, retry_after=retry_after)
     account_status, wording = account
-    is_specific = account_status == BAD_KEY or (account_status == NO_CREDIT and status in _STOP) or wording is not None
-    shown_status = account_status if is_specific else status
-    return CallError(reason, kind="stop", status=shown_status, retry_after=retry_after, wording=wording)
+    is_specific = account_status == BAD_KEY or (account_status == NO_CREDIT and status in _FATAL) or wording is not None
+    if is_specific:
+        status = account_status
+    return CallError(reason, kind="stop", status=status, retry_after=retry_after, wording=wording)
 
 
-def unless_echoed(error: CallError, request: Request) -> CallError:
-    """Return `error`, or a rejection of `request` if the only reason to end the run is wording that the request contains."""
+def reject_if_echoed(error: CallError, request: Request) -> CallError:
+    """Turn an error that would end the run into a rejection, if its only reason is wording that the request itself contains.
+
+    Parameters
+    ----------
+    error : CallError
+    request : Request
+        The request that failed.
+
+    Returns
+    -------
+    CallError
+        `error` itself in all other cases.
+    """
     if error.wording is None or not is_echo(error.wording, (message.content for message in request.messages)):
         return error
     return CallError(error.reason, kind="rejected", status=_REJECTED, free=error.free)
 
 
-def ending_code(said: str) -> str | None:
-    """The provider's code in a message that would end the run, None where it has none.
+def find_fatal_code(message: str) -> str | None:
+    """Find a provider's code for an error that ends the run in a message; None if there is none.
 
-    >>> ending_code('{"error": {"code": "insufficient_quota"}}')
+    Examples
+    --------
+    >>> find_fatal_code('{"error": {"code": "insufficient_quota"}}')
     'insufficient_quota'
     """
-    return next((code for code in _CODES_IN_TEXT if code in said), None)
+    return next((code for code in _CODES_IN_TEXT if code in message), None)
 
 
-def is_silence(error: CallError) -> bool:
-    """Whether nothing came back that its server said: no usable reply, or a gateway's that it got none."""
-    return error.kind == "retry" and (error.status is None or error.status in _NOBODY_HOME)
+def is_no_response(error: CallError) -> bool:
+    """Return whether the server itself sent no usable reply: there was none, or a gateway reported that it got none."""
+    return error.kind == "retry" and (error.status is None or error.status in _NO_SERVER)
 
 
-def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
-    """The error a user sees for a failure that would befall every trial."""
-    reply = f"The judge '{judge}' at {address} said: {error.reason}"
-    if (known_error := _by_status(reply, error.status)) is not None:
-        return known_error
+def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
+    """Build the error that ends the run after a failure that every trial would have.
+
+    Parameters
+    ----------
+    error : CallError
+    judge : str
+        Name of the judge.
+    address : str
+        Address of its server.
+
+    Returns
+    -------
+    JudgeError
+        With a remedy: [judge-key], [judge-model], [judge-proxy], [judge-moved], [judge-quota], [judge-unreachable] or
+        [judge-rejects].
+    """
+    reply = f"The judge '{judge}' at {address} replied: {error.reason}"
+    if (status_error := _error_for_status(reply, error.status)) is not None:
+        return status_error
     if error.kind == "stop":
         return JudgeError(
-            f"{reply} Top up the account or use another key, then run the same again.", slug="judge-quota"
+            f"{reply} Add credit to the account or set another key, then run the same command again.",
+            slug="judge-quota",
         )
-    if error.status is None or is_silence(error):
+    if error.status is None or is_no_response(error):
         return JudgeError(
-            f"The judge '{judge}' at {address} gave no usable reply: {error.reason} "
-            "Check that the server runs and `base_url` is right, then run the same again.",
+            f"The judge '{judge}' at {address} sent no usable reply: {error.reason} "
+            "Check that the server runs and that `base_url` is correct, then run the same command again.",
             slug="judge-unreachable",
         )
     return JudgeError(
-        f"{reply} No call of this run got an answer. Check `model` and `parameters` in the judge's config.",
+        f"{reply} No call of this run was answered. Check `model` and `parameters` in the judge's config.",
         slug="judge-rejects",
     )
 
 
-def _by_status(reply: str, status: int | None) -> JudgeError | None:
+def _error_for_status(reply: str, status: int | None) -> JudgeError | None:
     """Build the error for a status with a known remedy; None for any other status."""
     if status in (401, 403):
-        return JudgeError(f"{reply} Check the key in the environment and what it may use.", slug="judge-key")
+        return JudgeError(f"{reply} Check the key in the environment and its permissions.", slug="judge-key")
     if status in (404, 405):
         return JudgeError(f"{reply} Check `model` and `base_url` in the judge's config.", slug="judge-model")
-    if status == PROXY_REFUSED:
+    if status == PROXY_AUTHENTICATION_REQUIRED:
         return JudgeError(
             f"{reply} Check HTTP_PROXY and HTTPS_PROXY, with their user and password, or list the judge's host in NO_PROXY; then "
             "run the same command again.",
@@ -210,11 +264,11 @@ class Attempts:
     n_failed : int
         Failures that count as attempts.
     n_throttled : int
-        Replies with HTTP 429, which are no attempts.
+        Replies with HTTP 429, which do not count as attempts.
     throttled_seconds : float
         Seconds waited because of them.
     suspect : bool
-        Whether the call failed during an outage, which is no attempt either.
+        Whether the call failed during an outage, which does not count as an attempt either.
     """
 
     n_failed: int = 0

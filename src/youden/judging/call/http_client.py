@@ -13,9 +13,9 @@ from typing import Any
 
 import aiohttp
 
-from youden.judging.call.connection import status_error
-from youden.judging.call.failures import PROXY_REFUSED, CallError, fate
-from youden.judging.call.proxies import environment_proxy
+from youden.judging.call.connection import make_status_error
+from youden.judging.call.failures import PROXY_AUTHENTICATION_REQUIRED, CallError, classify_status
+from youden.judging.call.proxies import find_proxy
 from youden.judging.call.reply import MAX_REPLY_BYTES, read_bounded
 
 _NO_TIMEOUT = aiohttp.ClientTimeout()
@@ -80,9 +80,9 @@ class HttpClient:
         except CallError:
             raise
         except Exception as error:
-            raise connection_error(error) from None
+            raise make_connection_error(error) from None
         if not 200 <= reply.status < 300:
-            raise status_error(reply.status, body, reply.headers)
+            raise make_status_error(reply.status, body, reply.headers)
         return body
 
     async def aclose(self) -> None:
@@ -99,13 +99,24 @@ async def _read_body(reply: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
     return await read_bounded(reply.content.iter_any(), max_bytes=max_bytes)
 
 
-def connection_error(error: BaseException) -> CallError:
-    """Describe a connection that could not be made, which cost nothing, or that broke or timed out."""
+def make_connection_error(error: BaseException) -> CallError:
+    """Build the error for a connection that could not be made, was lost or timed out.
+
+    Parameters
+    ----------
+    error : BaseException
+        Exception of aiohttp or of another HTTP client.
+
+    Returns
+    -------
+    CallError
+        Of kind `retry`, or as the status of a proxy means. It is `free` if the request was certainly not sent.
+    """
     if isinstance(error, TimeoutError):
         return CallError("No reply within the timeout.", kind="retry")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         reason = f"The proxy answered with HTTP {error.status} ({error.message})."
-        return CallError(reason, kind=fate(error.status), status=PROXY_REFUSED, free=True)
+        return CallError(reason, kind=classify_status(error.status), status=PROXY_AUTHENTICATION_REQUIRED, free=True)
     never_sent = isinstance(error, aiohttp.ClientConnectorError)
     return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_sent)
 
@@ -113,7 +124,7 @@ def connection_error(error: BaseException) -> CallError:
 def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:
     certificates = _trusted_certificates() if address.startswith("https:") else True
     return aiohttp.ClientSession(
-        proxy=environment_proxy(address),
+        proxy=find_proxy(address),
         headers=headers,
         connector=aiohttp.TCPConnector(limit=0, ssl=certificates),
         cookie_jar=aiohttp.DummyCookieJar(),

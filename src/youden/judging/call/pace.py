@@ -1,16 +1,17 @@
-"""How many calls are in flight (fewer while the server says 'too many', more while it does not), and how fast they are sent.
+"""Limits the number of calls in flight, and the requests and tokens per minute.
 
-Requests and tokens a minute are let through evenly instead of minute by minute.
+The number of calls in flight decreases if the server replies with HTTP 429, and increases otherwise. Requests are
+spread evenly over a minute, instead of being sent at its beginning.
 
 Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters` (two cores,
 Python 3.11, a busy machine). At 500 and 1,300 requests a second:
 
-| limiter | rate held | most in a second | CPU of one core, 1 waiter / 512 waiters |
+| limiter | rate reached | largest rate in a second | CPU of one core, 1 waiter / 512 waiters |
 | --- | --- | --- | --- |
-| asyncio-throttle (windows of 20 ms and of 1 s) | .86–.97 | .90–.98 | 5–6 % / 25 % (5 % in line) |
-| aiolimiter (a bucket of 20 ms) | .90–.99 | .99–1.00 | 6 % / 9 % (5–8 % in line) |
+| asyncio-throttle (windows of 20 ms and of 1 s) | .86–.97 | .90–.98 | 5–6 % / 25 % (5 % in a queue) |
+| aiolimiter (a bucket of 20 ms) | .90–.99 | .99–1.00 | 6 % / 9 % (5–8 % in a queue) |
 
-Only aiolimiter can also weigh a call by its tokens. asyncio-throttle looks at the clock again and again for every waiter.
+Only aiolimiter can also weight a call by its tokens. asyncio-throttle polls the clock for every waiter.
 """
 
 from __future__ import annotations
@@ -21,114 +22,150 @@ from collections.abc import Callable
 
 from aiolimiter import AsyncLimiter
 
-START = 20
-CUT = 0.8
-COOLDOWN = 15.0
-"""Seconds after a cut in which 429s are the same episode: they cut no further, and growth goes on."""
+DEFAULT_START_CONCURRENCY = 20
+DECREASE_FACTOR = 0.8
+COOLDOWN_SECONDS = 15.0
+"""Time after a decrease in which further 429s belong to the same episode and do not decrease the limit again."""
 
 
-class Concurrency:
-    """At most `limit` calls in flight at once: additive increase, multiplicative decrease.
+class ConcurrencyLimiter:
+    """Limit the number of calls in flight, by additive increase and multiplicative decrease.
 
-    +1 for every `limit` successes, up to `most`; ×.8 for an episode of 429s, down to 1. Nothing else moves it.
+    The limit increases by 1 after `limit` successful calls, and decreases to 80 %, but not below 1, at each episode of 429s.
+
+    Parameters
+    ----------
+    max_limit : int
+        Largest value of the limit.
+    start : int, default 20
+        First value of the limit.
+    clock : callable, optional
+        Returns seconds.
+
+    Attributes
+    ----------
+    limit : int
+        Number of calls that may be in flight now.
     """
 
-    def __init__(self, most: int, *, start: int = START, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most = most
-        self.limit = min(start, most)
+    def __init__(
+        self, max_limit: int, *, start: int = DEFAULT_START_CONCURRENCY, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.max_limit = max_limit
+        self.limit = min(start, max_limit)
         self._clock = clock
         self._semaphore = asyncio.Semaphore(self.limit)
-        self._owed = 0
+        self._n_excess = 0  # calls in flight above the limit after a decrease
         self._n_successes = 0
-        self._cut_at = -COOLDOWN
+        self._decreased_at = -COOLDOWN_SECONDS
 
     async def acquire(self) -> None:
-        """Wait until one more call may be in flight, in order of arrival."""
+        """Wait until another call may be in flight; callers are admitted in the order of their arrival."""
         await self._semaphore.acquire()
 
     def release(self) -> None:
-        """One call less is in flight."""
-        if self._owed:
-            self._owed -= 1
+        """Report that a call has ended."""
+        if self._n_excess:
+            self._n_excess -= 1
         else:
             self._semaphore.release()
 
-    def succeeded(self) -> None:
-        """A call was answered."""
+    def record_success(self) -> None:
+        """Record that a call was answered, which may increase the limit."""
         self._n_successes += 1
-        if self._n_successes >= self.limit and self.limit < self.most:
+        if self._n_successes >= self.limit and self.limit < self.max_limit:
             self._n_successes = 0
             self.limit += 1
             self.release()
 
-    def throttled(self) -> bool:
-        """A call met a 429. Returns whether that cut the limit."""
+    def record_throttling(self) -> bool:
+        """Record a reply with HTTP 429; return whether it decreased the limit."""
         now = self._clock()
-        if now - self._cut_at < COOLDOWN:
+        if now - self._decreased_at < COOLDOWN_SECONDS:
             return False
-        self._cut_at = now
-        fewer = max(1, int(self.limit * CUT))
-        self._owed += self.limit - fewer
-        self.limit = fewer
+        self._decreased_at = now
+        new_limit = max(1, int(self.limit * DECREASE_FACTOR))
+        self._n_excess += self.limit - new_limit
+        self.limit = new_limit
         self._n_successes = 0
         return True
 
 
-BUCKETS_A_SECOND = 50
-"""A fiftieth of a second's requests may pass at once."""
-TOKEN_WINDOW = 0.1
-"""Seconds of the token rate that may come at once."""
+BUCKETS_PER_SECOND = 50
+"""The requests of a fiftieth of a second may be sent at once."""
+TOKEN_WINDOW_SECONDS = 0.1
+"""The tokens of this time may be sent at once."""
 
 
-class Pace:
-    """One caller at a time waits at the limits; the others stand in line behind it.
+class RateLimiter:
+    """Limit the requests and tokens per minute; requests wait in the order of their arrival.
 
-    requests_per_minute, tokens_per_minute: None for no limit. Never more requests than the rate allows pass in any second.
+    In any second, no more requests are sent than the rate allows.
+
+    Parameters
+    ----------
+    requests_per_minute, tokens_per_minute : float, optional
+        The limits; None for no limit.
+
+    Attributes
+    ----------
+    is_limited : bool
+        Whether there is any limit.
     """
 
     def __init__(self, requests_per_minute: float | None = None, tokens_per_minute: float | None = None) -> None:
-        self.limited = requests_per_minute is not None or tokens_per_minute is not None
+        self.is_limited = requests_per_minute is not None or tokens_per_minute is not None
         self._rates = (requests_per_minute, tokens_per_minute)
-        self._turn = asyncio.Lock()
-        self._owed = 0.0
-        self._n = 0
+        self._queue = asyncio.Lock()
+        self._unsettled_tokens = 0.0
+        self._n_workers = 0
         self.share(1)
 
-    def share(self, n: int) -> None:
-        """Let through an `n`-th of what the limits allow, for so many ask side by side."""
-        if n == self._n:
+    def share(self, n_workers: int) -> None:
+        """Divide the limits equally among `n_workers` processes."""
+        if n_workers == self._n_workers:
             return
-        self._n = n
+        self._n_workers = n_workers
         requests, tokens = self._rates
-        self._requests = None if requests is None else request_limiter(requests / 60 / n)
+        self._requests = None if requests is None else make_request_limiter(requests / 60 / n_workers)
         self._tokens = None
         if tokens is not None:
-            self._tokens = AsyncLimiter(tokens / 60 / n * TOKEN_WINDOW, TOKEN_WINDOW)
+            self._tokens = AsyncLimiter(tokens / 60 / n_workers * TOKEN_WINDOW_SECONDS, TOKEN_WINDOW_SECONDS)
 
     async def acquire(self, tokens: float) -> None:
-        """Wait until a request of so many tokens may be sent."""
-        async with self._turn:
+        """Wait until a request with this estimated number of tokens may be sent."""
+        async with self._queue:
             if self._requests is not None:
                 await self._requests.acquire()
             if self._tokens is not None:
-                tokens, self._owed = tokens + self._owed, 0.0
+                tokens, self._unsettled_tokens = tokens + self._unsettled_tokens, 0.0
                 while tokens > 0:
-                    part = min(tokens, self._tokens.max_rate)
-                    await self._tokens.acquire(part)
-                    tokens -= part
-                self._owed += tokens
+                    portion = min(tokens, self._tokens.max_rate)
+                    await self._tokens.acquire(portion)
+                    tokens -= portion
+                self._unsettled_tokens += tokens
 
     def settle(self, reserved: float, used: float) -> None:
-        """A request that was let through for `reserved` tokens took `used`: the next ones wait longer, or less."""
+        """Correct the estimate of a request that was sent; the difference changes how long the next requests wait.
+
+        Parameters
+        ----------
+        reserved : float
+            Tokens for which it was sent.
+        used : float
+            Tokens that it used.
+        """
         if self._tokens is not None:
-            self._owed += used - reserved
+            self._unsettled_tokens += used - reserved
 
 
-def request_limiter(rate: float) -> AsyncLimiter:
-    """At most `rate` requests in any second: some at once, the rest as the bucket leaks.
+def make_request_limiter(rate: float) -> AsyncLimiter:
+    """Make a leaky bucket that admits at most `rate` requests in any second.
 
-    A second lets through what the bucket holds and what leaks meanwhile, so it leaks more slowly than `rate` by what it holds
-    beyond one request.
+    Notes
+    -----
+    In a second, the bucket admits its capacity c and what leaks meanwhile. It therefore leaks c − 1 requests per
+    second more slowly than `rate`.
     """
-    at_once = max(1.0, rate / BUCKETS_A_SECOND)
-    return AsyncLimiter(at_once, at_once / (rate - (at_once - 1)))
+    capacity = max(1.0, rate / BUCKETS_PER_SECOND)
+    return AsyncLimiter(capacity, capacity / (rate - (capacity - 1)))

@@ -1,7 +1,7 @@
-"""Finds the proxy that the process environment names for an address.
+"""Finds the proxy for an address in the process environment.
 
 HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read as in curl and httpx, in upper or lower case. aiohttp's own `trust_env` is not used:
-it would look the proxy up for every call, and send the credentials of a `.netrc` file.
+it would search for the proxy before every call, and send the credentials of a `.netrc` file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.request import getproxies, proxy_bypass
 from youden.errors import ConfigError
 
 
-def environment_proxy(url: str) -> str | None:
+def find_proxy(url: str) -> str | None:
     """Return the URL of the proxy for `url`.
 
     Parameters

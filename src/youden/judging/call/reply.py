@@ -1,11 +1,12 @@
-"""What of a reply is believed, and how much of it is read, before anything of it is kept or paid for.
+"""Validates a reply before any of it is stored or paid for.
 
-A reply is another machine's text: every field may hold any type and any number. What an answer rests on (its text, its odds)
-has to be right, or the call failed and may be tried again. What only describes it (the model's name, a fingerprint) is taken
-where it is a string and left out where it is not. What it says it used is believed within what the request can have used.
+A reply is untrusted: every field may have any type and any value. The fields that determine an answer (its text, its
+log-probabilities) must be valid, or else the call has failed and may be sent again. Fields that only describe it (the
+model's name, a fingerprint) are used if they are strings and dropped otherwise. The reported token usage is used if
+it is possible for the request.
 
-Its decoded size has a bound, so that no reply fills the memory. Some gateways send `{"error": …}` with the status 200: that is an
-error.
+The decoded size of a reply is limited, so that no reply fills the memory. A body `{"error": …}` with the status 200, which some
+gateways send, is an error.
 """
 
 from __future__ import annotations
@@ -18,26 +19,39 @@ from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply_errors import UNKNOWN_STATUS, error_inside, object_or_empty
-from youden.judging.call.secrets import hidden
-from youden.text.printable import sendable
+from youden.judging.call.reply_errors import UNKNOWN_STATUS, find_reply_error, object_or_empty
+from youden.judging.call.secrets import mask_secrets
+from youden.text.printable import to_encodable
 from youden.text.reasoning import split_reasoning
 from youden.types import Completion, Request
 
 MAX_REPLY_BYTES = 16_000_000
-"""Of a reply, unpacked. The longest text that a model writes is a hundredth of it."""
+"""Largest size of a decompressed reply, a hundred times the longest text that a model writes."""
 
 
 async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
-    """Join unpacked chunks of a body. Raises: CallError of kind `retry` at the first byte beyond `max_bytes`."""
-    parts: list[bytes] = []
+    """Join the chunks of a body.
+
+    Parameters
+    ----------
+    chunks : async iterator of bytes
+        Decompressed chunks.
+    max_bytes : int, optional
+        Largest size of the body.
+
+    Raises
+    ------
+    CallError
+        Of kind `retry`, at the first byte beyond `max_bytes`.
+    """
+    body: list[bytes] = []
     size = 0
-    async for part in chunks:
-        size += len(part)
+    async for chunk in chunks:
+        size += len(chunk)
         if size > max_bytes:
             raise CallError(f"The reply has more than {max_bytes / 1e6:g} MB, so no more of it was read.", kind="retry")
-        parts.append(part)
-    return b"".join(parts)
+        body.append(chunk)
+    return b"".join(body)
 
 
 NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
@@ -47,7 +61,22 @@ _PACKING_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
 
 
 async def read_response(response: Any) -> Any:
-    """Read a streaming httpx response within the size limit; return one that holds the unpacked body. Raises: CallError."""
+    """Read a streaming httpx response within the size limit.
+
+    Parameters
+    ----------
+    response : httpx.Response
+
+    Returns
+    -------
+    httpx.Response
+        A response with the decompressed body.
+
+    Raises
+    ------
+    CallError
+        Of kind `retry`, if the body is larger than `MAX_REPLY_BYTES`.
+    """
     try:
         body = await read_bounded(response.aiter_bytes())
     finally:
@@ -56,59 +85,75 @@ async def read_response(response: Any) -> Any:
     return type(response)(response.status_code, headers=headers, content=body, request=response.request)
 
 
-LONGEST_TOKEN = 128
-"""Bytes. No known tokenizer has a longer token, so fewer tokens than bytes / 128 cannot be true."""
+MAX_TOKEN_BYTES = 128
+"""No known tokenizer has a longer token, so a text cannot have fewer tokens than its bytes / 128."""
 
-TOKEN, ROOM = 64, 4096
-"""Bytes that an answer may have for each token that was asked for, and beside: a longer one was not bounded by its server.
-Log-probabilities have `ROOM` of their own."""
+MAX_BYTES_PER_TOKEN, EXTRA_BYTES = 64, 4096
+"""An answer may have this many bytes for each token that was requested, and these extra bytes; the server of a longer
+answer did not apply the limit. The log-probabilities may have as many extra bytes."""
 
-REASONING = 1024
-"""Tokens. A shorter limit on answers is taken for this one when usage is checked: hosts may not count reasoning against it."""
+MIN_ANSWER_LIMIT_TOKENS = 1024
+"""Smallest limit on answers that is assumed when usage is checked, because providers may not count "
+"reasoning against the limit."""
 
-BEYOND = 4
-"""A host may add a template or think beyond a limit: so many times the most that a request shows is believed."""
+MAX_USAGE_FACTOR = 4
+"""Usage up to this multiple of the largest possible usage is accepted, because a provider may add a "
+"template or reason beyond a limit."""
 
-MOST_TOKENS = 10_000_000
-"""No reply is longer, and no context; sums of such numbers fit every column."""
+MAX_TOKEN_COUNT = 10_000_000
+"""Largest number of tokens that is accepted. No reply or context window is longer, and sums of such numbers fit every column."""
 
-LONGEST_NAME = 200
-ROUNDING = 1e-3
-"""Log-probabilities so little above 0 are rounding, and are 0."""
+MAX_NAME_CHARACTERS = 200
+ROUNDING_TOLERANCE = 1e-3
+"""A log-probability above 0 by at most this much is a rounding error and is set to 0."""
 
 
-def checked(reply: object, *, seconds: float) -> Completion:
-    """The completion that a chat reply, parsed from JSON, holds.
+def parse_completion(reply: object, *, seconds: float) -> Completion:
+    """Validate a chat reply and return its completion.
 
-    tokens_in and tokens_out are both 0 where either is no count; `check_usage` compares them with the request.
+    Parameters
+    ----------
+    reply : object
+        The reply, parsed from JSON.
+    seconds : float
+        Duration of the call.
 
-    Raises: CallError, to be tried again, where the reply is no completion that can be trusted; as `error_inside` where it is an
-    error with a status that says otherwise.
+    Returns
+    -------
+    Completion
+        With token counts of 0 if either count is invalid; `check_usage` compares them with the request.
+
+    Raises
+    ------
+    CallError
+        Of kind `retry`, if the reply is not a valid completion; if the reply contains an error, of the kind that the
+        error's code means.
     """
-    if (error := error_inside(reply)) is not None:
+    if (error := find_reply_error(reply)) is not None:
         raise error
-    whole = _object(reply, "the reply")
-    choice = _object(_first(whole.get("choices")), "choices[0]")
-    message = _object(choice.get("message"), "the message")
-    usage, own = object_or_empty(whole.get("usage")), object_or_empty(message.get("provider_specific_fields"))
-    text, declined = _joined(message.get("content"))
-    n_out = tokens_in_answer(usage)
-    ended = choice.get("finish_reason") or "unknown"
-    completion = trusted(
+    body = _require_object(reply, "the reply")
+    choice = _require_object(_first_choice(body.get("choices")), "choices[0]")
+    message = _require_object(choice.get("message"), "the message")
+    usage = object_or_empty(body.get("usage"))
+    provider_fields = object_or_empty(message.get("provider_specific_fields"))
+    text, refusal = _join_content(message.get("content"))
+    n_out = count_answer_tokens(usage)
+
+    completion = validate_completion(
         Completion(
             text=text,
-            finish_reason=ended,
-            model=whole.get("model") or "",
+            finish_reason=choice.get("finish_reason") or "unknown",
+            model=body.get("model") or "",
             tokens_in=usage.get("prompt_tokens", 0),
             tokens_out=usage.get("completion_tokens", 0) if n_out is None else n_out,
             seconds=seconds,
-            fingerprint=whole.get("system_fingerprint"),
-            refusal=message.get("refusal") or own.get("refusal") or declined,
-            top_logprobs=_alternatives(choice.get("logprobs"), text, message),
+            fingerprint=body.get("system_fingerprint"),
+            refusal=message.get("refusal") or provider_fields.get("refusal") or refusal,
+            top_logprobs=_first_alternatives(choice.get("logprobs"), text, message),
         )
     )
     is_empty = not (completion.text.strip() or completion.refusal or n_out)
-    if is_empty and completion.finish_reason.casefold() in _NOTHING_MORE:
+    if is_empty and completion.finish_reason.casefold() in _COMPLETED:
         raise CallError(
             f"The reply is empty and reports no tokens (finish reason '{completion.finish_reason}').",
             kind="retry",
@@ -118,53 +163,100 @@ def checked(reply: object, *, seconds: float) -> Completion:
     return completion
 
 
-_NOTHING_MORE = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
+_COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
+"""Finish reasons with which an empty reply is a fault of the server."""
 
 
-def tokens_in_answer(usage: Mapping[str, Any]) -> int | None:
-    """Return the number of tokens of the answer, reasoning included; 0 without a usage, None if a count in it is invalid.
+def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
+    """Count the tokens of an answer, reasoning included.
 
     Some gateways do not count reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
+
+    Parameters
+    ----------
+    usage : mapping
+        The field `usage` of a reply; may be empty.
+
+    Returns
+    -------
+    int or None
+        0 for an empty usage; None if a count in it is invalid.
     """
-    n_in, n_out = _count(usage.get("prompt_tokens", 0)), _count(usage.get("completion_tokens", 0))
+    n_in = _parse_count(usage.get("prompt_tokens", 0))
+    n_out = _parse_count(usage.get("completion_tokens", 0))
     if n_in is None or n_out is None:
         return None
     details = object_or_empty(usage.get("completion_tokens_details"))
-    reasoning = _count(details.get("reasoning_tokens")) or _count(usage.get("reasoning_tokens")) or 0
-    total = _count(usage.get("total_tokens")) or 0
-    return max(n_out, total - n_in, n_out + reasoning if reasoning > n_out else 0)
+    n_reasoning = _parse_count(details.get("reasoning_tokens")) or _parse_count(usage.get("reasoning_tokens")) or 0
+    n_total = _parse_count(usage.get("total_tokens")) or 0
+    # more reasoning tokens than tokens of the answer: the answer's tokens do not include them
+    n_with_reasoning = n_out + n_reasoning if n_reasoning > n_out else 0
+    return max(n_out, n_total - n_in, n_with_reasoning)
 
 
-def trusted(reply: Completion) -> Completion:
-    """Return a completion whose fields have their types and contain no secret of this process; also for stored answers.
+def validate_completion(reply: Completion) -> Completion:
+    """Validate the fields of a completion, from a server or from a store.
 
-    Raises: CallError of kind `retry`, if its text or its log-probabilities are invalid.
+    Parameters
+    ----------
+    reply : Completion
+        Its fields may have any type.
+
+    Returns
+    -------
+    Completion
+        With fields of the right types, without secrets of this process. Invalid fields that only describe the answer are dropped.
+
+    Raises
+    ------
+    CallError
+        Of kind `retry`, if the text or the log-probabilities are invalid.
     """
-    shown = (reply.text, reply.finish_reason, reply.model, reply.fingerprint)
-    if _is_plain(reply) and all(hidden(text) == text for text in shown if text is not None):
+    texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint)
+    if _is_plain(reply) and all(mask_secrets(text) == text for text in texts if text is not None):
         return reply
     if not isinstance(reply.text, str):
-        raise _broken(f"the content is {_kind(reply.text)}")
-    tokens_in, tokens_out = _count(reply.tokens_in), _count(reply.tokens_out)
+        raise _invalid(f"the content is {_describe_type(reply.text)}")
+    tokens_in, tokens_out = _parse_count(reply.tokens_in), _parse_count(reply.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
     return Completion(
-        text=hidden(sendable(reply.text)),
-        finish_reason=_name(reply.finish_reason) or "unknown",
-        model=_name(reply.model) or "",
+        text=mask_secrets(to_encodable(reply.text)),
+        finish_reason=_clean_name(reply.finish_reason) or "unknown",
+        model=_clean_name(reply.model) or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         seconds=reply.seconds if _is_number(reply.seconds) and 0 <= reply.seconds < math.inf else 0.0,
-        fingerprint=_name(reply.fingerprint),
-        refusal=hidden(sendable(reply.refusal)) if isinstance(reply.refusal, str) else None,
-        top_logprobs=_odds(reply.top_logprobs),
+        fingerprint=_clean_name(reply.fingerprint),
+        refusal=mask_secrets(to_encodable(reply.refusal)) if isinstance(reply.refusal, str) else None,
+        top_logprobs=_validate_logprobs(reply.top_logprobs),
     )
 
 
-def check_usage_of(
+def check_usage_for(
     completion: Completion, request: Request, *, answer_limit: int | None
 ) -> tuple[Completion, str | None]:
-    """Check the token counts of the reply to a request, see `check_usage`."""
+    """Check that the token counts of a completion are possible for a request.
+
+    Parameters
+    ----------
+    completion : Completion
+    request : Request
+    answer_limit : int or None
+        Largest number of tokens of an answer; None if nothing limits it.
+
+    Returns
+    -------
+    completion : Completion
+        With token counts of 0 if they are not possible.
+    fault : str or None
+        What is wrong with them; None also if there are none.
+
+    Raises
+    ------
+    CallError
+        Of kind `rejected`, if the answer is longer than its tokens can be.
+    """
     n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=len(request.messages), answer_limit=answer_limit)
 
@@ -172,10 +264,10 @@ def check_usage_of(
 def check_usage(
     completion: Completion, *, n_bytes: int, n_messages: int, answer_limit: int | None
 ) -> tuple[Completion, str | None]:
-    """Check that the token counts of a completion are possible.
+    """Check that the token counts of a completion are possible for a request of a given size.
 
-    Fewer tokens than any tokenizer makes of the request's bytes, or of the answer's, are no count of this call; nor are more than
-    BEYOND times the most there can be.
+    Counts are impossible if they are smaller than with the longest tokens of any tokenizer, or larger than
+    `MAX_USAGE_FACTOR` times the largest possible number of tokens.
 
     Parameters
     ----------
@@ -199,33 +291,34 @@ def check_usage(
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
-    min_in, max_in = max(1, n_bytes // LONGEST_TOKEN), BEYOND * (n_bytes + 8 * n_messages + 8)
-    min_out = math.ceil(_n_bytes(completion.text) / LONGEST_TOKEN)
-    max_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, REASONING)
+    min_in = max(1, n_bytes // MAX_TOKEN_BYTES)
+    max_in = MAX_USAGE_FACTOR * (n_bytes + 8 * n_messages + 8)
+    min_out = math.ceil(_count_bytes(completion.text) / MAX_TOKEN_BYTES)
+    max_out = MAX_TOKEN_COUNT if answer_limit is None else MAX_USAGE_FACTOR * max(answer_limit, MIN_ANSWER_LIMIT_TOKENS)
     if (min_in <= n_in <= max_in and min_out <= n_out <= max_out) or not (n_in or n_out):
         return completion, None
-    fault = f"it says {n_in:,} tokens in and {n_out:,} out of a request of {n_bytes:,} bytes, which cannot be"
+    fault = f"it reports {n_in:,} tokens in and {n_out:,} out for a request of {n_bytes:,} bytes, which is impossible"
     return replace(completion, tokens_in=0, tokens_out=0), fault
 
 
-def _check_length(said: Completion, answer_limit: int | None) -> None:
-    most = MAX_REPLY_BYTES if answer_limit is None else TOKEN * answer_limit + ROOM
-    text = _n_bytes(said.text) + _n_bytes(said.refusal or "")
-    odds = sum(_n_bytes(token) for token, _ in said.top_logprobs)
-    for n, bound in ((text, most), (odds, ROOM)):
-        if n > bound:
-            asked = "" if answer_limit is None else f" where {answer_limit:,} tokens were asked for"
-            raise CallError(f"The answer has {n:,} bytes{asked}: it is not kept.", kind="rejected")
+def _check_length(completion: Completion, answer_limit: int | None) -> None:
+    max_text_bytes = MAX_REPLY_BYTES if answer_limit is None else MAX_BYTES_PER_TOKEN * answer_limit + EXTRA_BYTES
+    n_text_bytes = _count_bytes(completion.text) + _count_bytes(completion.refusal or "")
+    n_logprob_bytes = sum(_count_bytes(token) for token, _ in completion.top_logprobs)
+    for n_bytes, max_bytes in ((n_text_bytes, max_text_bytes), (n_logprob_bytes, EXTRA_BYTES)):
+        if n_bytes > max_bytes:
+            limit = "" if answer_limit is None else f" for a limit of {answer_limit:,} tokens"
+            raise CallError(f"The answer is too long: got {n_bytes:,} bytes{limit}. It is not stored.", kind="rejected")
 
 
-def _n_bytes(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _joined(content: Any) -> tuple[Any, str | None]:
+def _join_content(content: Any) -> tuple[Any, str | None]:
     """Join the parts of a message's content; return its text, and its refusal or None.
 
-    Parts of other types, such as `thinking`, are not part of the answer.
+    Parts of other types, for example reasoning, do not belong to the answer.
     """
     if content is None:
         return "", None
@@ -233,8 +326,8 @@ def _joined(content: Any) -> tuple[Any, str | None]:
     if not isinstance(listed, list) or not all(isinstance(part, dict | str) for part in listed):
         return content, None
     parts: list[dict[str, Any]] = [{"text": part} if isinstance(part, str) else part for part in listed]
-    answering = [part for part in parts if part.get("type") in _TEXT_PARTS and not part.get("thought")]
-    texts = [part["text"] for part in answering if part.get("text") is not None]
+    answer_parts = [part for part in parts if part.get("type") in _TEXT_PARTS and not part.get("thought")]
+    texts = [part["text"] for part in answer_parts if part.get("text") is not None]
     refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and "refusal" in part]
     if not all(isinstance(text, str) for text in (*texts, *refusals)):
         return content, None
@@ -242,123 +335,137 @@ def _joined(content: Any) -> tuple[Any, str | None]:
 
 
 def join_contents(reply: object) -> bool:
-    """Replace, in a parsed reply, each content that is a list of parts by its text; return whether there was one."""
+    """Replace each content of a reply that is a list of parts by its text, in place.
+
+    Parameters
+    ----------
+    reply : object
+        The reply, parsed from JSON.
+
+    Returns
+    -------
+    bool
+        Whether any content was replaced.
+    """
     choices = object_or_empty(reply).get("choices")
-    messages = (
-        [object_or_empty(object_or_empty(choice).get("message")) for choice in choices]
-        if isinstance(choices, list)
-        else []
-    )
-    with_parts = [message for message in messages if isinstance(message.get("content"), list | dict)]
-    for message in with_parts:
-        message["content"], declined = _joined(message["content"])
-        message["refusal"] = message.get("refusal") or declined
-    return bool(with_parts)
+    has_parts = False
+    for choice in choices if isinstance(choices, list) else ():
+        message = object_or_empty(object_or_empty(choice).get("message"))
+        if isinstance(message.get("content"), list | dict):
+            has_parts = True
+            message["content"], refusal = _join_content(message["content"])
+            message["refusal"] = message.get("refusal") or refusal
+    return has_parts
 
 
 _TEXT_PARTS = ("text", "output_text", None)
 """Types of the parts of a content that hold an answer's text; some gateways omit the type."""
 
 
-def _first(choices: object) -> object:
+def _first_choice(choices: object) -> object:
     if not isinstance(choices, list) or not choices:
-        raise _broken(f"choices is {'an empty list' if choices == [] else _kind(choices)}")
+        raise _invalid(f"choices is {'an empty list' if choices == [] else _describe_type(choices)}")
     return choices[0]
 
 
-def _object(value: object, what: str) -> dict[str, Any]:
+def _require_object(value: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _broken(f"{what} is {_kind(value)}")
+        raise _invalid(f"{name} is {_describe_type(value)}")
     return value
 
 
-_REASONING = ("reasoning_content", "reasoning", "thinking")
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 """Fields of a message in which servers return reasoning; its tokens may be among those with log-probabilities."""
 
 
 def _after_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
     """Return the answer of a reply that contains reasoning, in its text or in another field; None if it contains none."""
-    answer, reasoned = split_reasoning(text) if isinstance(text, str) else ("", False)
-    is_separate = isinstance(message.get("content"), list) or any(message.get(name) for name in _REASONING)
-    return answer or "" if reasoned or is_separate else None
+    answer, has_reasoning = split_reasoning(text) if isinstance(text, str) else ("", False)
+    is_separate = isinstance(message.get("content"), list) or any(message.get(name) for name in _REASONING_FIELDS)
+    return answer or "" if has_reasoning or is_separate else None
 
 
-def _tokens_of(answer: str, content: list[Any]) -> list[Any]:
-    """Return the last tokens of `content`, which spell `answer`; an empty list if they do not."""
-    tokens = [
-        entry["token"] if isinstance(entry, dict) and isinstance(entry.get("token"), str) else "" for entry in content
-    ]
+def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
+    """Return the entries from the first token of the answer on; an empty list if the last tokens do not spell it."""
+    tokens = [_token_of(entry) for entry in entries]
     end = next((n for n in range(len(tokens), 0, -1) if not _END_TOKEN.fullmatch(tokens[n - 1])), 0)
-    wanted, spelled = answer.strip(), ""
+    stripped_answer, spelled = answer.strip(), ""
     for n in range(end - 1, -1, -1):
         spelled = tokens[n] + spelled
-        if spelled.strip() == wanted:
-            return content[n:]
-        if len(spelled) > len(answer) + LONGEST_TOKEN:
+        if spelled.strip() == stripped_answer:
+            return entries[n:]
+        if len(spelled) > len(answer) + MAX_TOKEN_BYTES:
             break
     return []
+
+
+def _token_of(entry: object) -> str:
+    token = object_or_empty(entry).get("token")
+    return token if isinstance(token, str) else ""
 
 
 _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 
 
-def _alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
-    """Return the alternatives of the answer's first token that is not blank."""
+def _first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
+    """Return the alternatives of the first token of the answer that is not blank, as (token, log-probability)."""
     if logprobs is None:
         return ()
-    content = _object(logprobs, "logprobs").get("content")
-    if content is None:
+    entries = _require_object(logprobs, "logprobs").get("content")
+    if entries is None:
         return ()
-    if not isinstance(content, list):
-        raise _broken(f"the content of logprobs is {_kind(content)}")
+    if not isinstance(entries, list):
+        raise _invalid(f"the content of logprobs is {_describe_type(entries)}")
+
     answer = _after_reasoning(text, message)
-    for token in content if answer is None else _tokens_of(answer, content):
-        said = _object(token, "a token of logprobs")
-        if not isinstance(said.get("token"), str):
-            raise _broken(f"a token of logprobs is {_kind(said.get('token'))}")
-        if said["token"].strip():
-            top = said.get("top_logprobs") or []
+    for value in entries if answer is None else _find_answer_tokens(answer, entries):
+        entry = _require_object(value, "a token of logprobs")
+        if not isinstance(entry.get("token"), str):
+            raise _invalid(f"a token of logprobs is {_describe_type(entry.get('token'))}")
+        if entry["token"].strip():
+            top = entry.get("top_logprobs") or []
             if not isinstance(top, list):
-                raise _broken(f"top_logprobs is {_kind(top)}")
-            named = [_object(one, "an alternative") for one in top]
-            return tuple((one.get("token"), one.get("logprob")) for one in named)
+                raise _invalid(f"top_logprobs is {_describe_type(top)}")
+            alternatives = [_require_object(alternative, "an alternative") for alternative in top]
+            return tuple((alternative.get("token"), alternative.get("logprob")) for alternative in alternatives)
     return ()
 
 
-def _odds(said: Any) -> tuple[tuple[str, float], ...]:
-    """(token, log-probability), each in (−∞, 0]; one of −∞ is left out."""
-    if not isinstance(said, list | tuple):
-        raise _broken(f"top_logprobs is {_kind(said)}")
-    odds = []
-    for one in said:
-        if not isinstance(one, list | tuple) or len(one) != 2 or not isinstance(one[0], str):
-            raise _broken("an alternative is no token with its log-probability")
-        token, logprob = one
-        if not _is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING:
-            raise _broken(f"a log-probability is {_shown(logprob)}")
+def _validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
+    """Validate (token, log-probability) pairs; the log-probabilities are in (−∞, 0], and −∞ is left out."""
+    if not isinstance(alternatives, list | tuple):
+        raise _invalid(f"top_logprobs is {_describe_type(alternatives)}")
+    valid = []
+    for pair in alternatives:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise _invalid("an alternative is not a token with its log-probability")
+        token, logprob = pair
+        if not _is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING_TOLERANCE:
+            raise _invalid(f"a log-probability is {_describe_number(logprob)}")
         if logprob > -math.inf:
-            odds.append((hidden(sendable(token)), min(float(logprob), 0.0)))
-    return tuple(odds)
+            valid.append((mask_secrets(to_encodable(token)), min(float(logprob), 0.0)))
+    return tuple(valid)
 
 
-def _is_plain(said: Completion) -> bool:
-    """Whether it is as most are: every field of its type, nothing to make sendable, no odds to look at."""
-    text, reason, model, build = said.text, said.finish_reason, said.model, said.fingerprint
+def _is_plain(completion: Completion) -> bool:
+    """Return whether a completion is valid as it is, like most: ASCII fields of the right types, without log-probabilities."""
+    text, reason = completion.text, completion.finish_reason
+    model, build = completion.model, completion.fingerprint
     return (
-        said.top_logprobs == ()
-        and said.refusal is None
+        completion.top_logprobs == ()
+        and completion.refusal is None
         and type(text) is type(reason) is type(model) is str
-        and (build is None or (type(build) is str and build.isascii() and len(build) <= LONGEST_NAME))
+        and (build is None or (type(build) is str and build.isascii() and len(build) <= MAX_NAME_CHARACTERS))
         and text.isascii()
         and reason.isascii()
         and model.isascii()
-        and 0 < len(reason) <= LONGEST_NAME
-        and len(model) <= LONGEST_NAME
-        and type(said.tokens_in) is type(said.tokens_out) is int
-        and 0 <= said.tokens_in <= MOST_TOKENS
-        and 0 <= said.tokens_out <= MOST_TOKENS
-        and type(said.seconds) is float
-        and 0 <= said.seconds < math.inf
+        and 0 < len(reason) <= MAX_NAME_CHARACTERS
+        and len(model) <= MAX_NAME_CHARACTERS
+        and type(completion.tokens_in) is type(completion.tokens_out) is int
+        and 0 <= completion.tokens_in <= MAX_TOKEN_COUNT
+        and 0 <= completion.tokens_out <= MAX_TOKEN_COUNT
+        and type(completion.seconds) is float
+        and 0 <= completion.seconds < math.inf
     )
 
 
@@ -368,26 +475,26 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float) or abs(value) <= 2**53
 
 
-def _count(value: object) -> int | None:
-    """A count of tokens as a provider may write it, None for what is none. Digits in quotes are read, for libraries do so too."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= len(str(MOST_TOKENS)):
+def _parse_count(value: object) -> int | None:
+    """Parse a number of tokens; None if it is invalid. A string of digits is valid, as in providers' own libraries."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= len(str(MAX_TOKEN_COUNT)):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
         return None
     return int(value) if value == int(value) else None
 
 
-def _name(value: object) -> str | None:
-    return hidden(sendable(value))[:LONGEST_NAME] if isinstance(value, str) else None
+def _clean_name(value: object) -> str | None:
+    return mask_secrets(to_encodable(value))[:MAX_NAME_CHARACTERS] if isinstance(value, str) else None
 
 
-def _broken(what: str) -> CallError:
-    return CallError(f"The reply is no chat completion ({what}).", kind="retry")
+def _invalid(fault: str) -> CallError:
+    return CallError(f"The reply is not a valid chat completion ({fault}).", kind="retry")
 
 
-def _kind(value: object) -> str:
-    return "not there" if value is None else f"of type {type(value).__name__}"
+def _describe_type(value: object) -> str:
+    return "missing" if value is None else f"of type {type(value).__name__}"
 
 
-def _shown(value: object) -> str:
-    return repr(value)[:40] if _is_number(value) else _kind(value)
+def _describe_number(value: object) -> str:
+    return repr(value)[:40] if _is_number(value) else _describe_type(value)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from youden.judging.call.account_errors import ErrorParts, account_error, error_parts
-from youden.judging.call.failures import CallError, http_error
+from youden.judging.call.account_errors import ErrorParts, find_account_error, parse_error_parts
+from youden.judging.call.failures import CallError, make_http_error
 
 _STATUS = {
     "rate_limit_exceeded": 429,
@@ -29,9 +29,10 @@ _STATUS = {
 """The status that providers send with these codes when they send one; `account_errors` has further codes."""
 
 UNKNOWN_STATUS = 500
+"""Status of an error whose codes are all unknown."""
 
 
-def error_inside(reply: object) -> CallError | None:
+def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a parsed reply holds in place of an answer.
 
     The error may be the whole reply, a field next to `choices`, or a field of the first choice or its message. A choice with a
@@ -50,10 +51,10 @@ def error_inside(reply: object) -> CallError | None:
 
     Examples
     --------
-    >>> error = error_inside({"error": {"code": "insufficient_quota", "message": "Top up."}})
+    >>> error = find_reply_error({"error": {"code": "insufficient_quota", "message": "Top up."}})
     >>> error.kind, error.reason
     ('stop', 'HTTP 200 with an error inside (insufficient_quota): Top up.')
-    >>> error_inside({"choices": [{"message": {"content": ""}, "error": {"code": 502}}]}).kind
+    >>> find_reply_error({"choices": [{"message": {"content": ""}, "error": {"code": 502}}]}).kind
     'retry'
     """
     if not isinstance(reply, dict):
@@ -68,7 +69,7 @@ def error_inside(reply: object) -> CallError | None:
         return None
     if ended in _ENDED_BY_ITSELF and message.get("content") and not _is_error(choice.get("error")):
         return None
-    failure = coded_error(error_parts(error or {}), prefix="HTTP 200 with an error inside")
+    failure = error_from_codes(parse_error_parts(error or {}), prefix="HTTP 200 with an error inside")
     if object_or_empty(reply.get("usage")).get("completion_tokens"):
         failure.free = False
     return failure
@@ -83,28 +84,40 @@ def _is_error(value: object) -> bool:
     return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
-def coded_error(parts: ErrorParts, *, prefix: str) -> CallError:
-    """Build the failure for an error without an HTTP status of its own, from the first of its codes that is known.
+def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
+    """Build the error for a reply without an HTTP status for it, from the first known code in it.
 
-    An error with unknown codes may be tried again, because it says nothing about the request.
+    Parameters
+    ----------
+    parts : ErrorParts
+        Codes and message of the error.
+    prefix : str
+        Beginning of the reason.
+
+    Returns
+    -------
+    CallError
+        Of kind `retry` if no code is known, because the error may then be unrelated to the request.
     """
-    known_code = next((code for code in parts.codes if status_of(code) is not None), None)
-    status = status_of(known_code) or UNKNOWN_STATUS
-    shown_code = next((str(code) for code in (known_code, *parts.codes) if code), "no code")
+    classified_code = next((code for code in parts.codes if find_status(code) is not None), None)
+    status = find_status(classified_code) or UNKNOWN_STATUS
+    shown_code = next((str(code) for code in (classified_code, *parts.codes) if code), "no code")
     message = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
-    return http_error(status, parts.codes, parts.message, reason=f"{prefix} ({shown_code}): {message}")
+    return make_http_error(status, parts.codes, parts.message, reason=f"{prefix} ({shown_code}): {message}")
 
 
-def status_of(code: object) -> int | None:
-    """Return the HTTP status that a provider's code stands for; None if the code is unknown.
+def find_status(code: object) -> int | None:
+    """Return the HTTP status that a provider's code means; None if the code is unknown.
 
-    >>> status_of("overloaded_error"), status_of("429"), status_of(200)
+    Examples
+    --------
+    >>> find_status("overloaded_error"), find_status("429"), find_status(200)
     (503, 429, None)
     """
     if isinstance(code, str):
         is_status = len(code) == 3 and code.isascii() and code.isdigit()
-        account = account_error([code], "")
-        return status_of(int(code)) if is_status else _STATUS.get(code, account[0] if account else None)
+        account = find_account_error([code], "")
+        return find_status(int(code)) if is_status else _STATUS.get(code, account[0] if account else None)
     return code if isinstance(code, int) and 400 <= code <= 599 else None
 
 

@@ -46,7 +46,7 @@ class RetryPolicy:
     Parameters
     ----------
     max_tries : int
-        Largest number of attempts. HTTP 429 is no attempt; it is limited by `MAX_THROTTLED_SECONDS`.
+        Largest number of attempts. HTTP 429 does not count; it is limited by `MAX_THROTTLED_SECONDS`.
     backoff : float
         Seconds. The wait after the nth failure is uniform on [0, min(backoff·2ⁿ⁻¹, max(backoff,
         `MAX_BACKOFF_SECONDS`))], plus Retry-After.

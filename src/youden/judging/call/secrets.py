@@ -1,7 +1,7 @@
-"""What this process knows and nobody may be shown: keys in use, passwords of URLs and of stores.
+"""Masks the secrets of this process in replies and errors: API keys and the passwords of URLs and stores.
 
-Whoever opens a connection or a store tells its secrets here. Whatever a server said is masked before anything keeps it: answers
-in `reply`, errors where they are made (`failures`), and there also where they quote only a part of a secret.
+The code that opens a connection or a store registers its secrets here. Replies are masked before they are stored (in
+`reply`), and errors when they are created (in `failures`). In errors, parts of a secret are masked too.
 """
 
 from __future__ import annotations
@@ -14,78 +14,118 @@ from itertools import groupby
 from operator import itemgetter
 from urllib.parse import quote
 
-SHORTEST = 12
-"""Characters. A shorter secret could be a word of an answer, and masking it could change a verdict."""
+MIN_SECRET_CHARACTERS = 12
+"""A shorter secret is not masked in answers: it could be a word, and masking it could change a verdict."""
 
-_PART = 8
-"""So many characters of a secret in a row are in no error; fewer may be a word."""
+_PART_CHARACTERS = 8
+"""Length of the parts of a secret that are masked in errors; a shorter part could be a word."""
 
-HIDDEN = "***"
+MASK = "***"
 
 
 class KnownSecrets:
-    """The secrets so far, and what finds them. whole: any form of one, None while there are none; parts: of any form, `_PART`
-    characters each; short: those that have no such part."""
+    """The registered secrets, in the forms in which they are searched for."""
 
     secrets: frozenset[str] = frozenset()
-    whole: re.Pattern[str] | None = None
+    pattern: re.Pattern[str] | None = None
+    """Matches every form of every secret of at least `MIN_SECRET_CHARACTERS`; None if there are none."""
     parts: frozenset[str] = frozenset()
+    """All parts of `_PART_CHARACTERS` of all forms."""
     short: tuple[str, ...] = ()
+    """Secrets that are shorter than such a part."""
 
 
-_known = KnownSecrets()
+_registered = KnownSecrets()
 
 
-def keep_secret(secrets: Iterable[str | None]) -> None:
-    """From now on these are masked; in answers those of `SHORTEST` characters or more."""
-    told = {one for one in secrets if one}
-    if not told <= _known.secrets:
-        _known.secrets |= told
-        longest_first = sorted(_known.secrets, key=len, reverse=True)
-        forms = [form for one in longest_first if len(one) >= SHORTEST for form in _forms_of(one)]
-        _known.whole = (
-            re.compile("|".join(map(re.escape, sorted(set(forms), key=len, reverse=True)))) if forms else None
-        )
-        every_form = {form for one in longest_first for form in _forms_of(one)}
-        _known.parts = frozenset(form[at : at + _PART] for form in every_form for at in range(len(form) - _PART + 1))
-        _known.short = tuple(one for one in longest_first if len(one) < _PART)
+def register_secrets(secrets: Iterable[str | None]) -> None:
+    """Mask these secrets from now on; those below `MIN_SECRET_CHARACTERS` in errors only.
+
+    Parameters
+    ----------
+    secrets : iterable of str or None
+        None and empty strings are ignored.
+    """
+    new_secrets = {secret for secret in secrets if secret}
+    if new_secrets <= _registered.secrets:
+        return
+    _registered.secrets |= new_secrets
+    longest_first = sorted(_registered.secrets, key=len, reverse=True)
+
+    long_secrets = [secret for secret in longest_first if len(secret) >= MIN_SECRET_CHARACTERS]
+    forms = {form for secret in long_secrets for form in _iter_forms(secret)}
+    alternatives = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+    _registered.pattern = re.compile(alternatives) if forms else None
+
+    all_forms = {form for secret in longest_first for form in _iter_forms(secret)}
+    _registered.parts = frozenset(part for form in all_forms for part in _iter_parts(form))
+    _registered.short = tuple(secret for secret in longest_first if len(secret) < _PART_CHARACTERS)
 
 
-def hidden(text: str) -> str:
-    """`text` with `***` for each secret of this process, also in base64, in JSON or in a URL.
+def _iter_parts(form: str) -> Iterator[str]:
+    for start in range(len(form) - _PART_CHARACTERS + 1):
+        yield form[start : start + _PART_CHARACTERS]
 
-    >>> keep_secret(["correct-horse-battery/1"])
-    >>> hidden("the key is correct-horse-battery%2F1")
+
+def mask_secrets(text: str) -> str:
+    """Replace each secret of this process in a text by `***`, also if it is encoded in base64, JSON or a URL.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> register_secrets(["correct-horse-battery/1"])
+    >>> mask_secrets("the key is correct-horse-battery%2F1")
     'the key is ***'
     """
-    if _known.whole is None or len(text) < SHORTEST:
+    if _registered.pattern is None or len(text) < MIN_SECRET_CHARACTERS:
         return text
-    return _known.whole.sub(HIDDEN, text)
+    return _registered.pattern.sub(MASK, text)
 
 
-def hidden_in_part(text: str) -> str:
-    """`text` with `***` also for any part of a secret, or of its base64, that has 8 characters or more, and for short secrets.
+def mask_secret_parts(text: str) -> str:
+    """Replace parts of secrets in a text by `***`: eight or more characters of a secret in any form, and short secrets.
 
-    >>> keep_secret(["sk-0123456789abcdef"])
-    >>> hidden_in_part("Incorrect key: sk-01234567****cdef.")
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> register_secrets(["sk-0123456789abcdef"])
+    >>> mask_secret_parts("Incorrect key: sk-01234567****cdef.")
     'Incorrect key: *******cdef.'
     """
-    masked = bytearray(len(text))
-    for at in range(len(text) - _PART + 1):
-        if text[at : at + _PART] in _known.parts:
-            masked[at : at + _PART] = b"\1" * _PART
-    runs = groupby(zip(text, masked, strict=True), key=itemgetter(1))
-    text = "".join(HIDDEN if secret else "".join(letter for letter, _ in run) for secret, run in runs)
-    for short in _known.short:
-        text = text.replace(short, HIDDEN)
-    return text
+    is_masked = bytearray(len(text))
+    for start in range(len(text) - _PART_CHARACTERS + 1):
+        if text[start : start + _PART_CHARACTERS] in _registered.parts:
+            is_masked[start : start + _PART_CHARACTERS] = b"\1" * _PART_CHARACTERS
+
+    output = ""
+    for is_secret, run in groupby(zip(text, is_masked, strict=True), key=itemgetter(1)):
+        output += MASK if is_secret else "".join(character for character, _ in run)
+    for secret in _registered.short:
+        output = output.replace(secret, MASK)
+    return output
 
 
-def _forms_of(secret: str) -> Iterator[str]:
-    """How a text may hold `secret`: as it is, in JSON, in a URL, and in base64 wherever it stands in what was encoded."""
+def _iter_forms(secret: str) -> Iterator[str]:
+    """Iterate over the forms that a secret can have in a text: plain, in JSON, in a URL, and in base64 at any offset."""
     yield secret
     yield from (json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""))
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + secret.encode()).decode()
-        whole = encoded[before and before + 1 : len(encoded.rstrip("=")) - (encoded.endswith("="))]
-        yield from (whole, whole.replace("+", "-").replace("/", "_"))
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + secret.encode()).decode()
+        # leave out the characters that also depend on the bytes before and after the secret
+        start = offset and offset + 1
+        stop = len(encoded.rstrip("=")) - encoded.endswith("=")
+        yield from (encoded[start:stop], encoded[start:stop].replace("+", "-").replace("/", "_"))

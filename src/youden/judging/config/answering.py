@@ -1,7 +1,7 @@
-"""What of a judge decides an answer, and what only fetches it.
+"""Defines the keys of a judge's file: those that determine an answer, and those that determine how it is requested.
 
-Model, address, prompt and parameters decide it: all of them are part of its key. Key to the server, pace, retries and price only
-fetch it, and change neither an answer nor its key.
+Model, address, prompt and parameters determine an answer, so all of them are part of the request hash. The API key, rate limits,
+retries and prices determine only how the request is sent, and change neither the answer nor the hash.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
-from youden.judging.backend_records import BackendRecord, backend_of
-from youden.judging.call.connection import public_address
-from youden.judging.call.pace import START
+from youden.judging.backend_records import BackendRecord, get_backend_record
+from youden.judging.call.connection import to_public_address
+from youden.judging.call.pace import DEFAULT_START_CONCURRENCY
 from youden.judging.question.parsing import (
     MAX_TOKENS,
     PARSERS,
     Decision,
     Truncation,
-    decision_parameters,
+    make_decision_parameters,
 )
 from youden.judging.question.prompts import Prompt, load_prompt
 from youden.types.pool import Json
@@ -32,23 +32,42 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class Fetching(BaseModel):
-    """How a judge's answers are fetched: key, pace, retries and price.
+class RequestSettings(BaseModel):
+    """How a judge's answers are requested: API key, rate limits, retries and prices.
 
-    `api_key_env` is the variable that holds the key; left out, it is the backend's own. Prices are USD per million
-    tokens; None is unknown, 0 is known. Times are seconds. `concurrency` is the most calls in flight,
-    `start_concurrency` how many at first. `seconds_per_call` is what a call is thought to take; only the minutes of a
-    plan rest on it. `outage` is how long a server that answered may be away before the run stops; 0 counts every
-    failure as a try of its call. `batch_discount` is the share of the price that the provider takes off in a batch.
-    `batch_provider` is who works batches off: None for the backend's own, `folder` for whoever takes files from a
-    folder and puts results beside them.
+    Attributes
+    ----------
+    api_key_env : str or None
+        Environment variable that contains the API key; None sends no key. If it is not set, the backend's own variable is used.
+    concurrency, start_concurrency : int
+        Largest number of calls in flight, and the number at first.
+    requests_per_minute, tokens_per_minute : float or None
+        Rate limits; None for no limit.
+    seconds_per_call : float or None
+        Expected duration of a call in seconds, from which only the minutes of a plan are estimated.
+    timeout : float
+        Longest duration of a call in seconds.
+    max_tries : int
+        Largest number of attempts per call; replies with HTTP 429 do not count.
+    backoff : float
+        Seconds before the second attempt; they double with each further one.
+    outage : float
+        Seconds for which a server that has answered may be unreachable before the run stops. 0 counts every failure
+        as an attempt.
+    price_in, price_out : float or None
+        USD per million tokens of requests and of answers; None if unknown.
+    batch_discount : float
+        Fraction of the price that the provider deducts in a batch, in [0, 1].
+    batch_provider : str or None
+        Registered batch provider; None for the backend's own. "folder" writes files to a folder for an engine that
+        writes the results next to them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     concurrency: Positive = 64
-    start_concurrency: Positive = START
+    start_concurrency: Positive = DEFAULT_START_CONCURRENCY
     requests_per_minute: Rate | None = None
     tokens_per_minute: Rate | None = None
     seconds_per_call: Seconds | None = None
@@ -66,11 +85,34 @@ SECRETS = {"api_key", "apikey", "key", "token", "authorization", "headers", "ext
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
-class Answering(BaseModel):
-    """What is asked, and of which model. `context` is the model's in tokens; base_url None is the provider's own.
+class AnswerSettings(BaseModel):
+    """What determines the answers of a judge: its model, prompt and parameters.
 
-    Several servers of one model are a list of base URLs, and answer for one another: their answers stand under the address of
-    the first.
+    Attributes
+    ----------
+    backend : str
+        Registered backend or provider.
+    model : str or None
+        Name of the model, as the provider knows it.
+    base_url : str, tuple of str, or None
+        Base URL of the server, with credentials if it needs some; None for the provider's own. Several servers of one model are a
+        tuple; their answers are stored under the address of the first one.
+    prompt : str
+        Name of a prompt, or the path of a file that ends in `.md`.
+    decision : {"text", "json", "logprobs"}
+        How the judge decides.
+    temperature : float or None
+        Sampling temperature; None to send none.
+    max_tokens : int or None
+        Largest number of tokens of an answer; None to send none. If it is not set, it depends on `decision`.
+    seed : int or None
+        Seed that is sent to the provider; None to send none.
+    parameters : dict
+        Further parameters of a request.
+    context : int or None
+        Context window of the model in tokens; None if unknown, and then no text is truncated.
+    truncate : {"refuse", "middle", "end"}
+        What is done with texts that are too long for the context window.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -89,28 +131,28 @@ class Answering(BaseModel):
 
     @field_validator("base_url", mode="plain")
     @classmethod
-    def _is_an_address(cls, given: object) -> str | tuple[str, ...] | None:
-        if given is None:
+    def _validate_base_url(cls, value: object) -> str | tuple[str, ...] | None:
+        if value is None:
             return None
-        if not isinstance(given, list | tuple):
-            return _base_url(given)
-        urls = tuple(_base_url(one) for one in given)
-        addresses = [public_address(url) for url in urls]
+        if not isinstance(value, list | tuple):
+            return _parse_base_url(value)
+        urls = tuple(map(_parse_base_url, value))
+        addresses = [to_public_address(url) for url in urls]
         if not urls or len(set(addresses)) < len(urls):
-            raise ValueError(f"a list of servers names one or more, each of them once; it has {addresses}")
+            raise ValueError(f"a list of servers must contain one or more different addresses: got {addresses}")
         return urls if len(urls) > 1 else urls[0]
 
     @field_validator("parameters")
     @classmethod
-    def _no_secrets(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _validate_parameters(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if secret := {name for name in parameters if name.casefold() in SECRETS}:
             raise ValueError(
-                f"{', '.join(sorted(secret))}: secrets stay out of configs; name a variable in api_key_env"
+                f"secrets must not be in a config (got {', '.join(sorted(secret))}); set api_key_env to the name of a variable"
             )
         return parameters
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy without what was computed from the keys before `update`."""
+        """Return a copy with some keys changed, without cached properties."""
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(copied).model_fields.keys():
             del copied.__dict__[name]
@@ -118,54 +160,57 @@ class Answering(BaseModel):
 
     @cached_property
     def record(self) -> BackendRecord:
-        """The record of its backend. Raises: ConfigError [unknown-judge]."""
-        return backend_of(self.backend)
+        """The record of the backend. Raises: ConfigError [unknown-judge], if it is not registered."""
+        return get_backend_record(self.backend)
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The base URLs of its servers with their credentials; none where the backend's library knows it."""
-        given = (self.base_url,) if isinstance(self.base_url, str) else self.base_url
-        own = "" if given else self.record.address
-        return given or ((own,) if own else ())
+        """The base URLs of the servers, with credentials; empty if the backend's library knows the address."""
+        urls = (self.base_url,) if isinstance(self.base_url, str) else self.base_url
+        if urls:
+            return urls
+        default_url = self.record.address
+        return (default_url,) if default_url else ()
 
     @property
     def url(self) -> str | None:
-        """The first base URL with its credentials; None where the backend's library knows it."""
+        """The first base URL, with credentials; None if the backend's library knows the address."""
         return next(iter(self.urls), None)
 
     @property
     def address(self) -> str:
-        """The first base URL without credentials: part of the key of an answer, also where another of its servers gave it.
+        """The first base URL without credentials, which is part of the request hash.
 
-        Empty where the backend's library knows it.
+        It is part of the hash also if another server of the judge answers. It is empty if the backend's library knows
+        the address.
         """
-        return "" if self.url is None else public_address(self.url)
+        return "" if self.url is None else to_public_address(self.url)
 
     @cached_property
     def loaded_prompt(self) -> Prompt:
-        """The prompt that `prompt` names. Raises: ConfigError, see `load_prompt`."""
+        """The prompt. Raises: ConfigError, if it cannot be loaded, see `load_prompt`."""
         return load_prompt(self.prompt)
 
     @cached_property
     def request_parameters(self) -> dict[str, Json]:
-        """What is sent beside model and messages."""
-        own = {"temperature": self.temperature, "max_tokens": self.longest_answer, "seed": self.seed}
-        decided = decision_parameters(self.decision, tuple(self.loaded_prompt.labels))
-        return {name: value for name, value in own.items() if value is not None} | decided | self.parameters
+        """All parameters of a request other than model and messages."""
+        optional = {"temperature": self.temperature, "max_tokens": self.max_answer_tokens, "seed": self.seed}
+        given = {name: value for name, value in optional.items() if value is not None}
+        return given | make_decision_parameters(self.decision, tuple(self.loaded_prompt.labels)) | self.parameters
 
     @property
-    def longest_answer(self) -> int | None:
-        """`max_tokens` where it is given, else what the decision needs; None to send none."""
+    def max_answer_tokens(self) -> int | None:
+        """The value of `max_tokens` that is sent: the given one, or else what the decision needs; None to send none."""
         return self.max_tokens if "max_tokens" in self.model_fields_set else MAX_TOKENS[self.decision]
 
     @property
     def answer_limit(self) -> int | None:
-        """Most tokens an answer can have; None where nothing bounds it."""
+        """Largest number of tokens that an answer can have; None if nothing limits it."""
         limits = [value for name, value in self.request_parameters.items() if name in _LIMITS]
         return next((limit for limit in limits if isinstance(limit, int)), None)
 
     def describe(self) -> dict[str, Json]:
-        """Everything that an answer depends on; prompts by their digest."""
+        """Return everything that an answer depends on, for the metadata of verdicts; the prompt by its digest."""
         prompt = self.loaded_prompt
         described: dict[str, Json] = {
             "backend": self.backend,
@@ -182,19 +227,20 @@ class Answering(BaseModel):
         return described
 
     def public(self) -> dict[str, Json]:
-        """The keys as they can be stored and loaded again, without credentials."""
-        shown = self.model_copy(update={"base_url": self.address or None})
-        dumped: dict[str, Json] = shown.model_dump(mode="json", include=set(Answering.model_fields) - {"max_tokens"})
-        return dumped | {"max_tokens": self.longest_answer}
+        """Return the keys of the judge's file without credentials, so that they can be stored and loaded again."""
+        public_copy = self.model_copy(update={"base_url": self.address or None})
+        included = set(AnswerSettings.model_fields) - {"max_tokens"}
+        dumped: dict[str, Json] = public_copy.model_dump(mode="json", include=included)
+        return dumped | {"max_tokens": self.max_answer_tokens}
 
 
-def _base_url(url: object) -> str:
-    """`url` without a slash at its end. Raises: ValueError."""
+def _parse_base_url(url: object) -> str:
+    """Return `url` without a trailing slash. Raises: ValueError, if it is not a valid base URL."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
-        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
-        fits = False
-    if not fits or parts.query or parts.fragment:
-        raise ValueError("has to be http://… or https://…, without ? and #, or a list of such")
+        is_valid = False
+    if not is_valid or parts.query or parts.fragment:
+        raise ValueError("must be an address http://… or https://… without ? and #, or a list of such addresses")
     return str(url).rstrip("/")

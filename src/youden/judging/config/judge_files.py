@@ -1,7 +1,7 @@
-"""A judge's config, found by name, by path or from a mapping; read; and priced.
+"""Loads the config of a judge by its name, from a file or from a mapping, and completes it with prices.
 
-A judge's own prices are in its config. Where it is silent, litellm's table says the model's, read from the installed package
-without importing it. The network is never asked.
+Prices in the config take precedence. Otherwise the model's prices are read from litellm's table in the installed package, without
+importing it, or from the shipped part of that table. The network is never used.
 """
 
 from __future__ import annotations
@@ -19,85 +19,108 @@ import orjson
 from pydantic import ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, backend_of, judge_of_model
+from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, get_backend_record, infer_judge_keys
 from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
-from youden.judging.config.settings import JudgeConfig, price
-from youden.judging.config.trust import base_url_from_environment, litellm_fault
-from youden.resources import find, report_shadow, report_shadow_at, roots, shipped
-from youden.text.yaml_text import misfit, read_yaml, unknown_key
+from youden.judging.config.settings import JudgeConfig, call_cost
+from youden.judging.config.trust import find_base_url, find_litellm_fault
+from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
+from youden.text.yaml_text import format_unknown_key, format_validation_error, read_yaml
 from youden.types.pool import Json
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
 
 JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
-"""What a public function takes as its `judge`."""
+"""The values that public functions accept as `judge`."""
 
-_TABLE = "model_prices_and_context_window_backup.json"
+_LITELLM_TABLE = "model_prices_and_context_window_backup.json"
 PRICES = "prices.json"
-"""In configs/: of litellm's table the chat models of the providers that are known here, with its version and its day."""
+"""File in configs/ with the part of litellm's table for the providers in `PROVIDERS`, and its version and date."""
 
 
-def table_price(config: JudgeConfig) -> tuple[float, float] | None:
-    """Return USD per million tokens in and out by litellm's table.
+def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
+    """Find the prices of a judge's model in litellm's table.
 
-    None if the table does not know the model (0 stands for that too), and at an address of one's own, where it may cost anything.
+    Parameters
+    ----------
+    config : JudgeConfig
+
+    Returns
+    -------
+    (float, float) or None
+        USD per million tokens of requests and of answers. None if the table has no price for the model, or if the judge has a
+        custom address, where any price is possible.
     """
     backend, model = config.backend, config.model
-    if model is None or config.address not in ("", backend_of(backend).address):
+    if model is None or config.address not in ("", get_backend_record(backend).address):
         return None
-    entry = _entry(backend, model)
-    if backend in PROVIDERS and entry.get("litellm_provider") != _priced_as(backend):
-        return None  # another provider's model of the same name
+    entry = _find_entry(backend, model)
+    if backend in PROVIDERS and entry.get("litellm_provider") != _table_provider(backend):
+        return None  # a model of another provider with the same name
     price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if not price_in or not price_out:
         return None
     return round(1e6 * price_in, 6), round(1e6 * price_out, 6)
 
 
-def _entry(backend: str, model: str) -> Mapping[str, Any]:
-    """What the table says of a model, with its provider's name there or by its own alone; nothing where it does not know it."""
-    return _table().get(f"{_priced_as(backend)}/{model}") or _table().get(model, {})
+def _find_entry(backend: str, model: str) -> Mapping[str, Any]:
+    """Find a model in the table, with or without the name of its provider; empty if it is not there."""
+    return _load_table().get(f"{_table_provider(backend)}/{model}") or _load_table().get(model, {})
 
 
-def _priced_as(backend: str) -> str:
-    return backend_of(backend).priced_as or backend
+def _table_provider(backend: str) -> str:
+    return get_backend_record(backend).priced_as or backend
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, Any]]:
-    """litellm's table where it is installed, else the part of it that is shipped."""
+def _load_table() -> Mapping[str, Mapping[str, Any]]:
+    """Load litellm's table if litellm is installed, else the shipped part of it."""
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
-        shipped: Mapping[str, Mapping[str, Any]] = orjson.loads(find("configs", PRICES, own=False).read_bytes())
-        return shipped
+        shipped_table: Mapping[str, Mapping[str, Any]] = orjson.loads(
+            find_resource("configs", PRICES, local=False).read_bytes()
+        )
+        return shipped_table
     try:
-        table: Mapping[str, Mapping[str, Any]] = orjson.loads((Path(spec.origin).parent / _TABLE).read_bytes())
+        table: Mapping[str, Mapping[str, Any]] = orjson.loads((Path(spec.origin).parent / _LITELLM_TABLE).read_bytes())
     except (OSError, ValueError):
         return {}
     return table
 
 
-def _source() -> str:
-    """Whose table it is, and where it is not litellm's own, when it was seen."""
-    shipped = _table().get("source")
-    return f"litellm {version('litellm')}'s table" if shipped is None else str(shipped["says"])
+def _describe_table() -> str:
+    """Describe the table of prices: litellm's version, or for the shipped part its source and date."""
+    source = _load_table().get("source")
+    return f"litellm {version('litellm')}'s table" if source is None else str(source["says"])
 
 
-__all__ = ["JudgeConfig", "load_judge_config", "load_judge_of_run", "price"]
+__all__ = ["JudgeConfig", "call_cost", "load_judge_config", "load_judge_of_run"]
 
 _KEYS = sorted([*JudgeConfig.model_fields, "price"])
-"""What a judge's file may say; `price` for both prices."""
+"""Keys that are valid in a judge's file; `price` sets both prices."""
 
-_WITHOUT_CALLS = JudgeConfig.__annotations__.keys() | {"backend", "parameters"}
+_KEYS_WITHOUT_CALLS = JudgeConfig.__annotations__.keys() | {"backend", "parameters"}
 _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_of_run(config: RunConfig) -> JudgeConfig:
-    """Load the judge of a run, whose key may be in a file `.env` next to the run's config.
+    """Load the judge of a run, whose API key may be in a file `.env` next to the run's config.
 
-    `config` keeps the judge, so that it is loaded once. Raises: as `load_judge_config`.
+    Parameters
+    ----------
+    config : RunConfig
+        Caches the judge, so that it is loaded once.
+
+    Returns
+    -------
+    JudgeConfig
+
+    Raises
+    ------
+    ConfigError
+        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded, see
+        `load_judge_config`.
     """
     loaded = config.__dict__.get("loaded_judge")
     if loaded is not None and loaded[0] == (config.judge, config.file):
@@ -106,7 +129,7 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     name = config.judge_name
     if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
         report_judge_shadow(name, Path(config.judge))
-    judge = load_judge_config(config.judge, file=config.file).beside(config.beside)
+    judge = load_judge_config(config.judge, file=config.file).with_env_folders(config.directory)
     config.__dict__["loaded_judge"] = (config.judge, config.file), judge
     return judge
 
@@ -114,31 +137,46 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 def load_judge_config(
     source: str | Path | Mapping[str, Any], *, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
-    """Load the judge that `source` names: judges/NAME.yaml here or in configs/, a path, a mapping, a bare backend, or a model
-    with a known provider (`judge_of_model`).
+    """Load the config of a judge, with its prices.
 
-    file: the file that contains a mapping. from_code: whether a mapping was written in Python, see `JudgeConfig.described_in`.
+    Parameters
+    ----------
+    source : str, Path or mapping
+        Name of a judge, which is searched for in judges/ and in configs/judges/; (`infer_judge_keys`).
+    file : Path, optional
+        File that contains the mapping, for error messages.
+    from_code : bool, default False
+        Whether the mapping was passed from Python, which needs no permission to send an environment variable.
 
-    Raises: ConfigError [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed], and the prompt's.
+    Returns
+    -------
+    JudgeConfig
+
+    Raises
+    ------
+    ConfigError
+        [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file cannot be read.
+        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same
+        name and the variable CI is set. The errors of `load_prompt`.
     """
     if isinstance(source, Mapping):
-        given = _checked(source, where="the judge's config", folder=Path(), file=file, from_code=from_code)
-        return given.described_in(file, from_code=from_code)
-    path = _find(source)
+        config = _validate(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
+        return config.with_source_file(file, from_code=from_code)
+    path = _find_file(source)
     if path is None:
-        keys = {"backend": str(source)} if source in JUDGES else judge_of_model(str(source)) or {}
-        return _checked(keys, where=f"the judge '{source}'", folder=Path())
+        keys = {"backend": str(source)} if source in JUDGES else infer_judge_keys(str(source)) or {}
+        return _validate(keys, location=f"the judge '{source}'", folder=Path())
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {' '.join(str(error).split())}. Give a UTF-8 YAML file.",
+            f"{path} cannot be read: {' '.join(str(error).split())}. Pass a UTF-8 YAML file.",
             slug="judge-config-unreadable",
         ) from None
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{path} holds no keys. Write `backend: …`, `model: …` and so on.", slug="judge-config")
-    config = _checked({"name": path.stem, **data}, where=str(path), folder=path.parent, file=path)
-    return config.described_in(path).beside(path.parent)
+        raise ConfigError(f"{path} contains no keys. Add `backend: …`, `model: …` and other keys.", slug="judge-config")
+    config = _validate({"name": path.stem, **data}, location=str(path), folder=path.parent, file=path)
+    return config.with_source_file(path).with_env_folders(path.parent)
 
 
 def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
@@ -157,7 +195,7 @@ def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
     Raises
     ------
     ConfigError
-        [judge-config]: if `judge` is none of these; and as `load_judge_config`.
+        [judge-config]: if `judge` is none of these. The errors of `load_judge_config`.
     """
     if isinstance(judge, JudgeConfig):
         return judge
@@ -172,73 +210,101 @@ def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
     )
 
 
-def known_judges() -> list[JudgeConfig]:
-    """The judges there is a config for, a user's own before the project's; a file that cannot be read is left out."""
-    names = sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")})
-    found = []
-    for name in names:
+def list_judges() -> list[JudgeConfig]:
+    """Load all judges that have a config file, sorted by name; files that cannot be loaded are left out."""
+    judges = []
+    for name in _judge_names():
         with suppress(ConfigError):
-            found.append(load_judge_config(name))
-    return found
+            judges.append(load_judge_config(name))
+    return judges
 
 
-def _folders() -> list[Path]:
-    """Where a judge's name is looked for: judges/ where the program runs, then the `configs/judges/` there are."""
-    return [Path("judges"), *(root / "judges" for root in roots("configs"))]
+def _judge_names() -> list[str]:
+    return sorted({path.stem for folder in _judge_folders() for path in folder.glob("*.yaml")})
 
 
-def _find(source: str | Path) -> Path | None:
-    """The file that `source` names, None for a bare backend or a model's name."""
+def _judge_folders() -> list[Path]:
+    """Return the folders in which judges are searched for: judges/ in the working directory, then each configs/judges/."""
+    return [Path("judges"), *(root / "judges" for root in find_resource_folders("configs"))]
+
+
+def _find_file(source: str | Path) -> Path | None:
+    """Find the file of a judge; None for the name of a backend or model. Raises: ConfigError [unknown-judge]."""
     if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
         path = Path(source)
         report_shadow_at(path)
         is_shipped = path.parts[:1] == ("configs",) and not path.exists()
-        return find("configs", Path(*path.parts[1:]).as_posix()) if is_shipped else path
-    for folder in _folders():
+        return find_resource("configs", Path(*path.parts[1:]).as_posix()) if is_shipped else path
+    for folder in _judge_folders():
         if (path := folder / f"{source}.yaml").is_file():
             report_judge_shadow(source, path)
             return path
     if _needs_no_file(source):
         return None
-    known = sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")} | set(JUDGES))
-    close = get_close_matches(source, known, n=1)
-    hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}."
+    names = sorted({*_judge_names(), *JUDGES})
+    similar = get_close_matches(source, names, n=1)
+    hint = f"Did you mean '{similar[0]}'?" if similar else f"Known: {', '.join(names)}."
     raise ConfigError(
-        f"There is no judge called '{source}'. {hint} A judge of your own is a file judges/NAME.yaml here, or a path that ends "
-        "in .yaml; a model is named by its provider, such as openai/gpt-4o.",
+        f"There is no judge called '{source}'. {hint} Pass the name of a file judges/NAME.yaml in the working directory, a path "
+        "that ends in .yaml, or a model with its provider, such as openai/gpt-4o.",
         slug="unknown-judge",
     )
 
 
 def _needs_no_file(name: str) -> bool:
-    """Return whether a judge's name is a backend or a model."""
-    named = judge_of_model(name)
-    return name in JUDGES or (named is not None and ("/" in name or bool(_entry(str(named["backend"]), name))))
+    """Return whether a judge's name is that of a backend or a model."""
+    if name in JUDGES:
+        return True
+    keys = infer_judge_keys(name)
+    return keys is not None and ("/" in name or bool(_find_entry(str(keys["backend"]), name)))
 
 
 def report_judge_shadow(name: str, path: Path) -> bool:
-    """Report a judge's file whose name also belongs to a shipped judge, a backend or a model. Raises: ConfigError [shadowed]."""
-    original = shipped("configs", f"judges/{name}.yaml")
+    """Report that a judge's file is used in place of a shipped judge, a backend or a model of the same name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the judge.
+    path : Path
+        Its file.
+
+    Returns
+    -------
+    bool
+        Whether there is a judge, backend or model of the same name with other content.
+
+    Raises
+    ------
+    ConfigError
+        [shadowed]: if there is one and the variable CI is set, because reports in continuous integration are not read.
+    """
+    original = find_shipped("configs", f"judges/{name}.yaml")
     if original is None and _needs_no_file(name):
         original = Path(name)
     return report_shadow("judge", name, path, original=original)
 
 
-def local_judge(name: str) -> Path | None:
-    """Find the file of a judge called `name` below the working directory; None if there is none."""
-    return next(
-        (path for folder in (Path("judges"), Path("configs", "judges")) if (path := folder / f"{name}.yaml").is_file()),
-        None,
-    )
+def find_local_judge(name: str) -> Path | None:
+    """Find the file of a judge called `name` in judges/ or configs/judges/ of the working directory; None if there is none."""
+    for folder in (Path("judges"), Path("configs", "judges")):
+        path = folder / f"{name}.yaml"
+        if path.is_file():
+            return path
+    return None
 
 
-def _checked(
-    data: Mapping[str, Any], *, where: str, folder: Path, file: Path | None = None, from_code: bool = False
+def _validate(
+    data: Mapping[str, Any], *, location: str, folder: Path, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
+    """Validate judge keys, load the judges that they name, and add prices. folder: that of the "
+    "judge's file, for relative paths."""
     data = dict(data)
 
     def load(judge: object) -> object:
-        return _beside(judge, folder, file, from_code=from_code) if isinstance(judge, str | Mapping) else judge
+        if isinstance(judge, str | Mapping):
+            return _load_nested(judge, folder, file, from_code=from_code)
+        return judge
 
     if "of" in data:
         data["of"] = load(data["of"])
@@ -246,64 +312,68 @@ def _checked(
         data["judges"] = [load(judge) for judge in data["judges"]]
     backend = data.get("backend")
     if data.get("base_url") is None and isinstance(backend, str) and (record := (BACKENDS | PROVIDERS).get(backend)):
-        url = base_url_from_environment(record.key_variable)
+        url = find_base_url(record.key_variable)
         data |= {"base_url": url} if url else {}
     prompt = data.get("prompt")
     if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
         data["prompt"] = str(folder / prompt)
     try:
-        config = JudgeConfig.model_validate(_priced(data))
+        config = JudgeConfig.model_validate(_expand_price(data))
     except ValidationError as error:
-        raise _wrong(where, f"{misfit(error, hidden=_MAY_BE_SECRET)}. Correct it.") from None
+        raise _config_error(location, f"{format_validation_error(error, hidden=_MAY_BE_SECRET)}. Correct it.") from None
     except ValueError as error:
-        raise _wrong(where, str(error)) from None
+        raise _config_error(location, str(error)) from None
+
     if config.makes_calls:
         config.questions()
-        _check_provider(config, where)
-    elif meaningless := data.keys() - _WITHOUT_CALLS:
-        raise _wrong(
-            where,
-            f"the judge '{config.backend}' makes no calls, so {', '.join(sorted(meaningless))} would have no effect. Remove it.",
+        _check_provider(config, location)
+    elif unused := data.keys() - _KEYS_WITHOUT_CALLS:
+        raise _config_error(
+            location,
+            f"the judge '{config.backend}' makes no calls, so {', '.join(sorted(unused))} would have no effect. Remove it.",
         )
-    unpriced = config.price_in is None and config.price_out is None
-    if config.makes_calls and unpriced and (found := table_price(config)):
-        return config.priced(*found, source=_source())
+
+    has_no_price = config.price_in is None and config.price_out is None
+    if config.makes_calls and has_no_price and (prices := find_table_price(config)):
+        return config.with_prices(*prices, source=_describe_table())
     return config
 
 
-def _check_provider(config: JudgeConfig, where: str) -> None:
+def _check_provider(config: JudgeConfig, location: str) -> None:
     record = config.record
-    if config.backend == "litellm" and (fault := litellm_fault(config.model or "", config.parameters)):
-        raise _wrong(where, fault)
+    if config.backend == "litellm" and (fault := find_litellm_fault(config.model or "", config.parameters)):
+        raise _config_error(location, fault)
     if config.backend in PROVIDERS and not config.address:
-        raise _wrong(where, f"{record.title} has an address for each of its users. Give yours as base_url.")
-    for name in record.refuses.keys() & config.request_parameters.keys():
-        raise _wrong(where, f"{record.title} turns '{name}' down. Give instead: {record.refuses[name]}.")
+        raise _config_error(location, f"{record.title} has a separate address for each user. Set base_url to yours.")
+    for name in record.unsupported.keys() & config.request_parameters.keys():
+        raise _config_error(
+            location, f"{record.title} rejects the parameter '{name}'. Use instead: {record.unsupported[name]}."
+        )
 
 
-def _priced(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a judge's file, `price` as both prices. Raises: ValueError for a key that it may not have."""
+def _expand_price(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the key `price` of a judge's file by both prices. Raises: ValueError, if a key is unknown or secret."""
     for key in data:
         if str(key).casefold() in SECRETS:
             raise ValueError(
-                f"'{key}' may not stand in a config. Put the key in an environment variable, its name in api_key_env."
+                f"'{key}' must not be in a config. Set the API key in an environment variable, and api_key_env to its name."
             )
         if key not in _KEYS:
-            raise ValueError(f"{unknown_key(str(key), _KEYS)}.")
+            raise ValueError(f"{format_unknown_key(str(key), _KEYS)}.")
     if "price" not in data:
         return dict(data)
     if "price_in" in data or "price_out" in data:
-        raise ValueError("give either price, or price_in and price_out. Correct it.")
-    rest = {key: value for key, value in data.items() if key != "price"}
-    return rest | {"price_in": data["price"], "price_out": data["price"]}
+        raise ValueError("both price and price_in or price_out are set. Set either price, or price_in and price_out.")
+    other_keys = {key: value for key, value in data.items() if key != "price"}
+    return other_keys | {"price_in": data["price"], "price_out": data["price"]}
 
 
-def _beside(source: str | Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool) -> JudgeConfig:
-    """The judge that another judge's file in `folder` names."""
+def _load_nested(source: str | Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool) -> JudgeConfig:
+    """Load a judge that is named in the file of another judge in `folder`."""
     if isinstance(source, str) and source.endswith((".yaml", ".yml")):
         return load_judge_config(folder / source)
     return load_judge_config(source, file=file, from_code=from_code)
 
 
-def _wrong(where: str, problem: str) -> ConfigError:
-    return ConfigError(f"In {where}: {problem}", slug="judge-config")
+def _config_error(location: str, fault: str) -> ConfigError:
+    return ConfigError(f"In {location}: {fault}", slug="judge-config")

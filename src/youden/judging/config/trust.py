@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.errors import ConfigError
 from youden.judging.backend_records import BACKENDS, PROVIDERS
-from youden.text.printable import typed
+from youden.text.printable import format_command
 from youden.text.yaml_text import read_yaml
 
 _AZURE = ("*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com")
@@ -40,8 +40,8 @@ HOSTS: Mapping[str, tuple[str, ...]] = {
     "OPENAI_API_KEY": ("*.api.openai.com",),
     "SAMBANOVA_API_KEY": ("api.sambanova.ai",),
 }
-"""Hosts of a variable besides the address of its provider; `*` stands for one label. Anyone can rent a host below
-amazonaws.com, so only Bedrock's own hosts are listed."""
+"""Known hosts of a variable, in addition to the address of its provider; `*` matches one label. Anyone can rent a host below
+amazonaws.com, so only the hosts of Bedrock are listed."""
 
 BASE_URLS: Mapping[str, tuple[str, str]] = {
     "ANTHROPIC_API_KEY": ("ANTHROPIC_BASE_URL", "/v1"),
@@ -92,7 +92,7 @@ LITELLM_PARAMETERS = frozenset(
 """Parameters that a judge's file may pass to litellm. Others may name an address, a key or another model; parameters of a single
 provider go into extra_body."""
 
-_PART_OF_HOST = re.compile(r"[a-z0-9-]+")
+_HOST_LABEL = re.compile(r"[a-z0-9-]+")
 
 
 class KeyUse(NamedTuple):
@@ -102,10 +102,12 @@ class KeyUse(NamedTuple):
     host: str
 
 
-def host_of(url: str) -> str:
+def get_host(url: str) -> str:
     """Return the host of a URL without its port, in lower case and ASCII, so that no letter can imitate another.
 
-    >>> host_of("https://me@API.openai.com:443/v1")
+    Examples
+    --------
+    >>> get_host("https://me@API.openai.com:443/v1")
     'api.openai.com'
     """
     try:
@@ -118,6 +120,8 @@ def host_of(url: str) -> str:
 def is_loopback(host: str) -> bool:
     """Return whether the host is this machine.
 
+    Examples
+    --------
     >>> is_loopback("127.0.0.1"), is_loopback("localhost.example.com")
     (True, False)
     """
@@ -127,14 +131,30 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
+def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return which environment variables a judge sends to which hosts.
 
-    litellm itself finds the key of a provider and knows its host, which is written `litellm/PROVIDER` here. If the judge has an
-    address of its own, litellm would send the key that it finds to that address.
+    litellm itself finds the key of a provider and knows its host, which is written `litellm/PROVIDER` here. If the judge has a
+    custom address, litellm would send the key that it finds to that address.
+
+    Parameters
+    ----------
+    backend : str
+        Name of the backend or provider.
+    model : str or None
+        Name of the model.
+    variable : str or None
+        Environment variable that contains the key; None if the judge names none.
+    urls : iterable of str
+        Base URLs of the judge; empty if the backend's library knows the address.
+
+    Returns
+    -------
+    tuple of KeyUse
+        Empty if no variable is sent.
     """
     provider = (model or "").partition("/")[0] if "/" in (model or "") else "openai"
-    hosts = [host_of(url) for url in urls]
+    hosts = [get_host(url) for url in urls]
     if variable is not None:
         return tuple(KeyUse(variable, host) for host in hosts or [f"{backend}/{provider}"])
     if backend != "litellm" or provider in _WITHOUT_CREDENTIALS:
@@ -145,20 +165,33 @@ def key_uses(backend: str, model: str | None, variable: str | None, urls: Iterab
 
 
 def _litellm_names(provider: str) -> tuple[str, ...]:
-    """Return the variables in which litellm looks for the key of a provider."""
+    """Return the variables in which litellm searches for the key of a provider."""
     name = re.sub(r"\W", "_", provider).upper()
     return f"{name}_API_KEY", f"{name}_API_TOKEN"
 
 
-def litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Find a fault of a judge's file by which litellm could send a request to another host than its provider's."""
+def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
+    """Find a fault of a judge's file that could make litellm send a request to a host other than its provider's.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model.
+    parameters : mapping of str to object
+        Further parameters of a request.
+
+    Returns
+    -------
+    str or None
+        The fault and its remedy; None without a fault.
+    """
     if unknown := sorted(parameters.keys() - LITELLM_PARAMETERS):
         return f"a parameter could make litellm send the request elsewhere: got {unknown[0]!r}. Move it to extra_body."
     for name in ("aws_region_name", "vertex_location"):  # parts of the host's name
-        if name in parameters and not _PART_OF_HOST.fullmatch(str(parameters[name])):
+        if name in parameters and not _HOST_LABEL.fullmatch(str(parameters[name])):
             return f"{name} is not a region: got {str(parameters[name])[:60]!r}. Set a region, such as us-east-1."
-    regions = [rest.split(":")[2:3] for rest in model.split("arn:")[1:]]
-    if "://" in model or not all(region and _PART_OF_HOST.fullmatch(region[0]) for region in regions):
+    regions = [resource.split(":")[2:3] for resource in model.split("arn:")[1:]]
+    if "://" in model or not all(region and _HOST_LABEL.fullmatch(region[0]) for region in regions):
         return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
     return None
 
@@ -166,6 +199,8 @@ def litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
 def is_known(use: KeyUse) -> bool:
     """Return whether the host is known for the variable.
 
+    Examples
+    --------
     >>> is_known(KeyUse("OPENAI_API_KEY", "api.openai.com")), is_known(KeyUse("OPENAI_API_KEY", "api.openai.com.evil.com"))
     (True, False)
     """
@@ -176,11 +211,11 @@ def is_known(use: KeyUse) -> bool:
 
 @cache
 def _known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Return patterns by variable: of hosts and, for litellm, of providers."""
+    """Return the patterns of the known hosts of each variable; for litellm, also the names of its providers."""
     hosts_of = {variable: [*hosts] for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
         if record.key_variable is not None:
-            addresses = [host_of(record.address)] if record.address else []
+            addresses = [get_host(record.address)] if record.address else []
             hosts_of.setdefault(record.key_variable, []).extend([*addresses, f"litellm/{record.priced_as or name}"])
     return {
         variable: tuple(re.escape(host).replace(r"\*", "[a-z0-9-]+") for host in hosts)
@@ -189,16 +224,22 @@ def _known_hosts() -> Mapping[str, tuple[str, ...]]:
 
 
 def is_allowed(use: KeyUse) -> bool:
-    """Return whether the variable may be sent to the host. Raises: ConfigError [trust-file]."""
+    """Return whether the variable may be sent to the host: a known host, one from the environment, or one the user allowed.
+
+    Raises
+    ------
+    ConfigError
+        [trust-file]: if the user's file of allowed hosts is invalid.
+    """
     if not use.host:
         return False
-    given = base_url_from_environment(use.variable)
-    if is_known(use) or (given is not None and use.host == host_of(given)):
+    url = find_base_url(use.variable)
+    if is_known(use) or (url is not None and use.host == get_host(url)):
         return True
-    return use.host in read_trusted(trusted_file()).get(use.variable, ())
+    return use.host in read_trusted(find_trusted_file()).get(use.variable, ())
 
 
-def base_url_from_environment(variable: str | None) -> str | None:
+def find_base_url(variable: str | None) -> str | None:
     """Return the address that the process environment sets for the key in `variable`; None if it sets none."""
     name, ending = BASE_URLS.get(variable or "", ("", ""))
     url = os.environ.get(name, "").strip().rstrip("/")
@@ -206,20 +247,34 @@ def base_url_from_environment(variable: str | None) -> str | None:
 
 
 def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
-    """Raise ConfigError [key-not-trusted] for the first use that is not allowed. file: the file that describes the judge."""
+    """Check that all environment variables may be sent to their hosts.
+
+    Parameters
+    ----------
+    uses : iterable of KeyUse
+    judge : str
+        Name of the judge.
+    file : Path or None
+        File of the judge; None if it has none.
+
+    Raises
+    ------
+    ConfigError
+        [key-not-trusted]: for the first use that is not allowed.
+    """
     for use in uses:
         if is_allowed(use):
             continue
-        where = f"the judge '{judge}'" if file is None else str(file)
-        command = typed(["youden", "doctor", "JUDGE.yaml" if file is None else str(file), "--trust"])
+        source = f"the judge '{judge}'" if file is None else str(file)
+        command = format_command(["youden", "doctor", "JUDGE.yaml" if file is None else str(file), "--trust"])
         raise ConfigError(
-            f"{where} would send the environment variable {use.variable} to {use.host}, which is not a known host of that key. "
+            f"{source} would send the environment variable {use.variable} to {use.host}, which is not a known host of that key. "
             f"Nothing was sent. If you trust the file and the host, run this once to allow it: {command}",
             slug="key-not-trusted",
         )
 
 
-def trusted_file() -> Path:
+def find_trusted_file() -> Path:
     """Return the file with the allowed pairs: `youden/trusted.yaml` in the user's configuration directory.
 
     A relative XDG_CONFIG_HOME is ignored, as its specification demands: it would lead into the project.
@@ -235,7 +290,7 @@ def trusted_file() -> Path:
 
 
 def read_trusted(path: Path) -> dict[str, list[str]]:
-    """Read the allowed hosts by variable; none if there is no file. Raises: ConfigError [trust-file]."""
+    """Read the allowed hosts by variable; none without a file. Raises: ConfigError [trust-file], if it is invalid."""
     try:
         content = read_yaml(path) or {}
     except FileNotFoundError:
@@ -264,16 +319,31 @@ def _damaged(path: Path, problem: str) -> ConfigError:
 _HEADER = "# Environment variables and the hosts they may be sent to; `youden doctor JUDGE --trust` adds to it.\n"
 
 
-def allow(uses: Iterable[KeyUse]) -> Path:
-    """Add the uses to the user's file and return its path. The file is replaced atomically; only its owner may read it."""
-    path = trusted_file()
+def allow_uses(uses: Iterable[KeyUse]) -> Path:
+    """Allow environment variables to be sent to hosts, by adding them to the user's file.
+
+    Parameters
+    ----------
+    uses : iterable of KeyUse
+
+    Returns
+    -------
+    Path
+        The file. It is replaced atomically, and only its owner may read it.
+
+    Raises
+    ------
+    ConfigError
+        [trust-file]: if the present file is invalid.
+    """
+    path = find_trusted_file()
     trusted = read_trusted(path)
     for use in uses:
         hosts = trusted.setdefault(use.variable, [])
         if use.host not in hosts:
             hosts.append(use.host)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with replacing(path) as tmp_path:
+    with atomic_write(path) as tmp_path:
         tmp_path.touch(mode=0o600)
         tmp_path.write_text(_HEADER + yaml.safe_dump(trusted), encoding="utf-8")
     return path

@@ -1,6 +1,6 @@
-"""The leases of a run on its batches and their requests, and the notes of its batches in the store.
+"""Manage the leases of a run on its batches and their requests, and the records of its batches in the store.
 
-A batch is noted before anything of it leaves the machine, so that any later process of any host can resume it. A note has no
+A batch is recorded before any of its requests is sent, so that a later process on any host can resume it. A record has no
 requests, answers or secrets: only which request hashes went into which file of the provider.
 """
 
@@ -13,30 +13,37 @@ from dataclasses import replace
 
 from youden.errors import YoudenError
 from youden.judging.store.answers import Store
-from youden.judging.store.leases import Job, all_jobs, lease_lost
+from youden.judging.store.leases import Job, lease_lost_error, list_jobs
 from youden.judging.store.plan_answers import Call
 from youden.types import Completion
 
 
 class BatchLeases:
-    """The batches of one model at one address, and this run's leases.
+    """The batches of one model at one address, and this process's leases on them.
+
+    Parameters
+    ----------
+    store : Store
+        Store of the answers and of the records of batches.
+    address, model : str
+        Address of the provider, and its model.
 
     Attributes
     ----------
     elsewhere : bool
-        Whether another process holds a lease on what was wanted the last time.
+        Whether another process holds a lease on a request or batch that was wanted since this was last set to False.
     """
 
     def __init__(self, store: Store, *, address: str, model: str) -> None:
         self.elsewhere = False
         self._store = store
         self._address, self._model = address, model
-        self._claims = store.claims()
+        self._leases = store.leases()
         self._own_ids: set[str] = set()
 
     @asynccontextmanager
-    async def kept(self, *, on_failure: Callable[[YoudenError], None]) -> AsyncIterator[None]:
-        """Renew all leases during the run, and release them at its end. on_failure: called if they are lost."""
+    async def hold(self, *, on_failure: Callable[[YoudenError], None]) -> AsyncIterator[None]:
+        """Renew all leases during the block, and release them at its end. on_failure: called if they are lost."""
         renewing = asyncio.create_task(self._renew_repeatedly(on_failure))
         try:
             yield
@@ -44,99 +51,99 @@ class BatchLeases:
             renewing.cancel()
             with suppress(YoudenError):
                 self._store.flush()
-                self._claims.finish()
+                self._leases.release()
 
     def pending(self) -> list[Job]:
         """Return the batches that were sent, or are being sent, and not merged, oldest first."""
-        jobs = all_jobs(self._store.place)
+        jobs = list_jobs(self._store.place)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, wanted: Sequence[Call]) -> list[Call]:
-        """Acquire leases; return the calls that nobody else asks, or has answered since they were looked up."""
+        """Acquire leases; return the calls that are neither leased by another process nor answered since they were looked up."""
         self.renew()
         keys = [call.key for call in wanted]
-        leased = self._claims.take(keys)
+        leased = self._leases.acquire(keys)
         answered = self._store.answers(keys)
-        settled = {call.key for call in wanted if not isinstance(call.known, Completion) and call.key in answered}
-        self._claims.finish(settled)
+        settled = {call.key for call in wanted if not isinstance(call.cached, Completion) and call.key in answered}
+        self._leases.release(settled)
         self.elsewhere |= bool(set(keys) - leased - settled)
         return [call for call in wanted if call.key in leased - settled]
 
-    def without_sent(self, keys: Collection[str]) -> set[str]:
-        """Return the leased keys that are in no batch that another process noted; release the others.
+    def exclude_sent(self, keys: Collection[str]) -> set[str]:
+        """Return the leased keys that are in no batch of another process; release the others.
 
-        A process that takes a key over from an unresponsive one finds the note of its batch, which was made while the key was
-        leased.
+        A process that takes over a key from an unresponsive one finds the record of that one's batch, which was made while the
+        key was leased.
         """
-        others = [job for job in self.pending() if job.id not in self._own_ids]
-        sent = {key for job in others for key in job.keys} & set(keys)
+        other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
+        sent = {key for job in other_jobs for key in job.keys} & set(keys)
         self.release(sent)
         self.elsewhere |= bool(sent)
         return set(keys) - sent
 
     def note(self, usd: float, keys: Sequence[str]) -> Job:
-        """Note a new batch of requests and acquire its lease. Raises: JudgeError [lease-lost]; nothing is noted then."""
+        """Record a new batch and acquire its lease. Raises: JudgeError [lease-lost]; nothing is recorded then."""
         self.check()
-        job = self._own(Job(self._address, self._model, usd, tuple(keys)))
+        job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys)))
         self._store.place.put_rows("batches", [job.row])
         return job
 
     def note_file(self, job: Job, file: str) -> Job:
-        """Note the id of the file that the provider holds."""
+        """Record the provider's id of the file."""
         return self._update(replace(job, file=file))
 
     def note_batch(self, job: Job, batch: str) -> Job:
-        """Note the id of the batch that the provider works on."""
+        """Record the provider's id of the batch."""
         return self._update(replace(job, batch=batch))
 
     def forget(self, job: Job) -> None:
-        """Delete the note of a batch that was not begun."""
+        """Delete the record of a batch that was not started."""
         self._store.place.forget_batch(job.id)
 
     def settle(self, job: Job, remainder: Job | None) -> None:
-        """Delete the note of a merged batch, or note its remainder instead, at the next `flush`."""
+        """Delete the record of a merged batch, or replace it by that of its remainder, at the next `flush` of the store."""
         if remainder is not None:
-            self._own(remainder)
+            self._acquire_job(remainder)
         self._store.settle(job.id, None if remainder is None else remainder.row)
 
     def resume(self) -> list[Job]:
-        """Acquire the batches that an earlier process left, with their keys; forget those that were not even uploaded."""
-        leased = self._claims.take([job.claim for job in self.pending()])
+        """Acquire and return the batches that an earlier process left; delete the records of those that were not uploaded."""
+        leased = self._leases.acquire([job.lease_key for job in self.pending()])
         resumed = []
         for job in self.pending() if leased else ():
-            if job.claim not in leased:
+            if job.lease_key not in leased:
                 continue
             if job.file is None:
                 self.forget(job)
                 continue
             self._own_ids.add(job.id)
-            self._claims.take(job.keys)
+            self._leases.acquire(job.keys)
             resumed.append(job)
         return resumed
 
     def release(self, keys: Collection[str]) -> None:
-        """Release the leases on what was not sent."""
+        """Release the leases on requests that were not sent."""
         if keys:
-            self._claims.finish(keys)
+            self._leases.release(keys)
 
     def check(self) -> None:
         """Check the leases before a step that must not be done twice. Raises: JudgeError [lease-lost] if they may be lost."""
-        if self._claims.doubtful:
-            raise lease_lost(self._store.name)
+        if self._leases.maybe_expired:
+            raise lease_lost_error(self._store.name)
 
     def renew(self) -> None:
         """Renew all leases. Raises: JudgeError [lease-lost]."""
         self.check()
-        self._claims.renew()
+        self._leases.renew()
 
-    def _own(self, job: Job) -> Job:
-        self._claims.take([job.claim])
+    def _acquire_job(self, job: Job) -> Job:
+        self._leases.acquire([job.lease_key])
         self._own_ids.add(job.id)
         return job
 
     def _update(self, job: Job) -> Job:
         if not self._store.place.note_batch(job.id, file=job.file, batch=job.batch):
-            raise lease_lost(self._store.name)
+            raise lease_lost_error(self._store.name)
         return job
 
     async def _renew_repeatedly(self, on_failure: Callable[[YoudenError], None]) -> None:

@@ -1,7 +1,8 @@
-"""What a provider of batches has to offer, which ones there are, and the folder that anybody works off.
+"""The contract of a provider of batches, and a provider that exchanges files through a folder.
 
-In the folder `requests-X.jsonl` is answered by `answers-X.jsonl`, in any order of lines. A batch has ended once each of its
-requests has a result line, or once there is a file `answers-X.done` beside answers that can all be read: the rest then never ran.
+In the folder, an external engine answers `requests-X.jsonl` by `answers-X.jsonl`, with its lines in any order. A batch has ended
+when each of its requests has a result line, or when a file `answers-X.done` exists next to answers that can all be read; requests
+without a result then never ran.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from youden.data.atomic import make_directory, replacing
+from youden.data.atomic import atomic_write, make_directory
 from youden.errors import JudgeError
 from youden.judging.call.failures import CallError
 from youden.judging.offline.lines import LineReader
@@ -34,10 +35,10 @@ class LineError:
 
 @dataclass(frozen=True)
 class BatchState:
-    """State of a batch, as its provider reports it without doubt."""
+    """State of a batch; made only from a status that is known."""
 
     status: str
-    """The provider's word for it."""
+    """The provider's name of the status."""
     ended: bool
     """Whether the batch has ended."""
     n_done: int = 0
@@ -45,116 +46,175 @@ class BatchState:
     files: tuple[str, ...] = ()
     """Ids of the result files of an ended batch."""
     n_lines: int | None = None
-    """Number of result lines of an ended batch in which a request without a line never ran; None if every request must have a
-    line.
-    """
+    """Number of result lines of an ended batch; requests without a line never ran. None if every request must get a line."""
     errors: tuple[LineError, ...] = ()
     """Why the provider rejected the whole batch; empty if it did not."""
 
 
 class BatchProvider(Protocol):
-    """Runs files of requests. Every method raises CallError where it could not."""
+    """Runs files of requests as batches. Every method raises CallError if it fails."""
 
     async def upload(self, text: bytes) -> str:
-        """The id of a new file of requests."""
+        """Upload a file of requests.
+
+        Parameters
+        ----------
+        text : bytes
+            One request per line, in OpenAI's format.
+
+        Returns
+        -------
+        str
+            Id of the file.
+        """
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:
-        """The id of the batch of an uploaded file; never a second one of the same file.
+        """Start the batch of an uploaded file; never a second one of the same file.
 
-        Raises: CallError, `free` only where no batch of the file was begun.
+        Parameters
+        ----------
+        file : str
+            Id of the file.
+        perhaps_begun : bool
+            Whether an earlier process may have started the batch.
+
+        Returns
+        -------
+        str
+            Id of the batch.
+
+        Raises
+        ------
+        CallError
+            `free` only if no batch of the file was started.
         """
 
     async def look(self, batch: str) -> BatchState:
-        """How far a batch is. Raises: CallError, to be tried again, where what the provider says is no known state."""
+        """Return the current status of a batch.
+
+        Parameters
+        ----------
+        batch : str
+            Id of the batch.
+
+        Returns
+        -------
+        BatchState
+            The status.
+
+        Raises
+        ------
+        CallError
+            Of a kind that is retried, if the provider reports a status that is not known.
+        """
 
     async def fetch(self, file: str) -> bytes:
-        """The text of a result file."""
+        """Return the content of a result file.
+
+        Parameters
+        ----------
+        file : str
+            Id of the file, from `BatchState.files`.
+
+        Returns
+        -------
+        bytes
+            One result per line, in OpenAI's format.
+        """
 
     async def aclose(self) -> None:
-        """Let go of what is held open."""
+        """Close all connections."""
 
 
 NOT_FOUND = 404
+"""HTTP status of a batch or file that does not exist."""
 
 
 class FolderBatches:
-    """Batches in `folder`; ids are names of files in it.
+    """Batches that an external engine runs from a folder; the ids are names of files in it.
 
-    Every method raises CallError where a file is not there; JudgeError [batch-folder] where the folder cannot be used.
+    Every method raises CallError if a file does not exist, and JudgeError [batch-folder] if the folder cannot be used.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the files, which is created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._counted: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
+        self._key_cache: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
 
     async def upload(self, text: bytes) -> str:
-        """Leave a file of requests; the same requests again, while nobody answered them, are the same file."""
+        """Write a file of requests and return its name; a file with the same requests and without answers is used again."""
         digest = hashlib.sha256(text).hexdigest()[:12]
-        with _explained():
+        with _file_errors():
             make_directory(self._folder)
             names = (f"requests-{digest}-{number}.jsonl" for number in count(1))
-            name = next(one for one in names if not self._answers(one).exists())
-            with replacing(self._folder / name) as fresh:
-                fresh.write_bytes(text)
+            name = next(name for name in names if not self._answer_path(name).exists())
+            with atomic_write(self._folder / name) as tmp_path:
+                tmp_path.write_bytes(text)
         return name
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:
-        """The file is the batch."""
+        """Return the name of the file, which is also the id of the batch."""
         return file
 
     async def look(self, batch: str) -> BatchState:
-        """How many of its requests have a result line so far."""
-        answers = self._answers(batch)
-        with _explained():
-            told_done = answers.with_suffix(".done").exists()
-            wanted, _ = self._read(self._folder / batch)
-            answered, n_unreadable = self._read(answers) if answers.exists() else (set(), 0)
-        done = answered & wanted
-        if done == wanted:
+        """Return how many requests of a batch have a result line, and whether it has ended."""
+        answers = self._answer_path(batch)
+        done_path = answers.with_suffix(".done")
+        with _file_errors():
+            is_marked_done = done_path.exists()
+            requested, _ = self._read_keys(self._folder / batch)
+            answered, n_unreadable = self._read_keys(answers) if answers.exists() else (set(), 0)
+        done = answered & requested
+        if done == requested:
             return BatchState("completed", ended=True, n_done=len(done), files=(answers.name,))
-        if not told_done:
+        if not is_marked_done:
             return BatchState("waiting", ended=False, n_done=len(done))
         if not done or n_unreadable:
             raise CallError(
-                f"{answers.with_suffix('.done').name} is there, but {answers.name} holds {len(done):,} results and "
-                f"{n_unreadable:,} lines that cannot be read: finish it, or take those lines out.",
+                f"{done_path.name} exists, but {answers.name} has {len(done):,} results and "
+                f"{n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",
                 kind="retry",
             )
         return BatchState("ended short", ended=True, n_done=len(done), files=(answers.name,), n_lines=len(done))
 
     async def fetch(self, file: str) -> bytes:
-        """The result lines."""
-        with _explained():
+        """Return the content of a file of answers."""
+        with _file_errors():
             return (self._folder / file).read_bytes()
 
     async def aclose(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is left open."""
 
-    def _answers(self, requests: str) -> Path:
+    def _answer_path(self, requests: str) -> Path:
         return self._folder / requests.replace("requests-", "answers-", 1)
 
-    def _read(self, path: Path) -> tuple[set[str], int]:
-        """Return the keys of a file's lines, and how many lines have none; read it again only if it has changed."""
-        now = path.stat().st_size, path.stat().st_mtime_ns
-        known = self._counted.get(path.name)
-        if known is None or known[0] != now:
+    def _read_keys(self, path: Path) -> tuple[set[str], int]:
+        """Return the keys of a file's lines, and the number of lines without one; read the file again only if it has changed."""
+        version = path.stat().st_size, path.stat().st_mtime_ns
+        cached = self._key_cache.get(path.name)
+        if cached is None or cached[0] != version:
             read = LineReader().read
             with path.open("rb") as file:
-                every = [read(line).key for line in file if line.strip()]
-            keys = [key for key in every if isinstance(key, str)]
-            known = self._counted[path.name] = now, (set(keys), len(every) - len(keys))
-        return known[1]
+                line_keys = [read(line).key for line in file if line.strip()]
+            keys = [key for key in line_keys if isinstance(key, str)]
+            cached = self._key_cache[path.name] = version, (set(keys), len(line_keys) - len(keys))
+        return cached[1]
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _file_errors() -> Iterator[None]:
+    """Convert errors of files inside the block: to CallError if a file does not exist, else to JudgeError."""
     try:
         yield
     except FileNotFoundError as error:
-        raise CallError(f"{error.filename} is not there.", kind="stop", status=NOT_FOUND) from None
+        raise CallError(f"{error.filename} does not exist.", kind="stop", status=NOT_FOUND) from None
     except OSError as error:
         raise JudgeError(
-            f"The folder of batches cannot be used ({error}). Check its disk and permissions, then run the same again; what is "
-            "there stays.",
+            f"The folder of batches cannot be used ({error}). Check its disk and permissions, then run the same command "
+            "again. Its files are kept.",
             slug="batch-folder",
         ) from None

@@ -1,4 +1,7 @@
-"""A cassette: requests and their raw answers as a file that stands in version control, each key proved from its request."""
+"""Read and write cassettes: files of requests and their raw answers, for version control.
+
+The same entries always make the same bytes, and each key is checked against its request when the file is read.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,29 @@ import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
-from youden.judging.question.questions import Questions, canonical, key_of, keys
+from youden.judging.question.questions import Questions, canonical_request, hash_request, iter_keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import look_up
 from youden.text.json_text import JSONDecodeError, ParsedJson, parse_json
 from youden.text.regular_files import read_regular
-from youden.text.yaml_text import misfit
+from youden.text.yaml_text import format_validation_error
 from youden.types import Completion, Message, Plan
 
 VERSION = 1
 
 _COMPLETION = TypeAdapter(Completion)
-_SHOWN_PROBLEMS = 3
+_MAX_REPORTED_PROBLEMS = 3
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -56,7 +60,7 @@ class _Message(_Strict):
 
 
 class _Request(BaseModel):
-    """What `canonical` makes of a request. What it is asked as stands beside these keys; the line's key proves it."""
+    """The canonical form of a request. Further fields, such as the cache salt, are checked through the line's key."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -75,118 +79,212 @@ class _Line(_Strict):
 
 @dataclass(frozen=True)
 class Entry:
-    """One request and what came of it.
-
-    request: as `canonical` makes it; a redacted one has `sha256` and
-    `characters` in place of each `content`.
-    """
+    """One request and its outcome."""
 
     key: str
+    """Request hash."""
     request: Mapping[str, Any]
+    """Canonical form of the request; a redacted one has `sha256` and `characters` in place of each `content`."""
     outcome: Completion | Failure
+    """Answer, with a duration of 0, or failure."""
 
     @property
     def redacted(self) -> bool:
+        """Whether the texts are replaced by their hashes."""
         return any("sha256" in message for message in self.request["messages"])
 
 
 @dataclass(frozen=True)
 class Cassette:
-    """Entries by key, and the judges who answered, as `JudgeConfig.public` describes them."""
+    """Content of a cassette file."""
 
     judges: tuple[dict[str, Any], ...] = ()
+    """Configs of the judges that answered, without secrets."""
     entries: Mapping[str, Entry] = field(default_factory=dict)
+    """Entries by request hash."""
 
     @property
     def n_answers(self) -> int:
+        """Number of entries with an answer."""
         return sum(isinstance(entry.outcome, Completion) for entry in self.entries.values())
 
     @property
     def n_redacted(self) -> int:
+        """Number of redacted entries."""
         return sum(entry.redacted for entry in self.entries.values())
 
 
-def entry(key: str, request: Mapping[str, object], outcome: Completion | Failure) -> Entry:
-    """The entry of a canonical request; seconds are left out, for they differ whenever the same is recorded again."""
+def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Failure) -> Entry:
+    """Make the entry of a canonical request, without the duration of its answer, which differs in each recording.
+
+    Parameters
+    ----------
+    key : str
+        Request hash.
+    request : mapping
+        Canonical form of the request.
+    outcome : Completion or Failure
+        Its outcome.
+
+    Returns
+    -------
+    Entry
+        The entry.
+    """
     if isinstance(outcome, Completion):
         outcome = replace(outcome, seconds=0.0)
     return Entry(key, orjson.loads(orjson.dumps(request)), outcome)
 
 
-def recorded(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """(key, entry) of every distinct request of `plan`, None where the store knows nothing of it."""
-    seen: set[str] = set()
-    chunks = look_up(keys(questions, plan), store, ask=lambda row, _: questions.request(plan, row))
-    for call in (one for chunk in chunks for one in chunk):
-        if call.key not in seen:
-            seen.add(call.key)
-            request = canonical(call.request, address=questions.address)
-            yield call.key, None if call.known is None else entry(call.key, request, call.known)
+def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
+    """Yield the key and the entry of each distinct request of a plan.
+
+    Parameters
+    ----------
+    questions : Questions
+        Prompt and parameters of the judge.
+    plan : Plan
+        The plan.
+    store : Store
+        Store of the answers.
+
+    Yields
+    ------
+    key : str
+        Request hash.
+    entry : Entry or None
+        None if the store has no outcome of the request.
+    """
+    visited: set[str] = set()
+    chunks = look_up(iter_keys(questions, plan), store, make_request=lambda row, _: questions.request(plan, row))
+    for call in chain.from_iterable(chunks):
+        if call.key not in visited:
+            visited.add(call.key)
+            request = canonical_request(call.request, address=questions.address)
+            yield call.key, None if call.cached is None else make_entry(call.key, request, call.cached)
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """The entry without a word of what was judged or said, that reads the same: sha256 for texts, the label for an answer."""
+    """Replace the texts of an entry such that its answer is still parsed as before.
+
+    Parameters
+    ----------
+    entry : Entry
+        The entry; one that is redacted already is returned as it is.
+    read : callable
+        Parser of answers.
+    labels : iterable of str
+        Labels of the prompt, such as "YES" and "NO".
+
+    Returns
+    -------
+    Entry
+        With the SHA-256 of each text in place of the text, and the label alone as the answer.
+    """
     if entry.redacted:
         return entry
     outcome = entry.outcome
     if isinstance(outcome, Failure):
-        outcome = replace(outcome, reason=_hashed(outcome.reason))
+        outcome = replace(outcome, reason=_hash_text(outcome.reason))
     else:
-        outcome = _wordless(outcome, read=read, labels=labels)
+        outcome = _redact_completion(outcome, read=read, labels=labels)
     return Entry(entry.key, {**entry.request, "messages": redacted_messages(entry.request["messages"])}, outcome)
 
 
 def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages with the sha256 (hex) and the length of each text in its place."""
+    """Replace the text of each message by its SHA-256, as hexadecimal digits, and its length."""
     return [
-        {"role": one["role"], "sha256": _sha256(one["content"]), "characters": len(one["content"])} for one in messages
+        {"role": message["role"], "sha256": _sha256(message["content"]), "characters": len(message["content"])}
+        for message in messages
     ]
 
 
 def write_cassette(path: Path, cassette: Cassette) -> None:
-    """Replace the file in one step; the same entries make the same bytes."""
-    judges = sorted(cassette.judges, key=_json)
-    with replacing(path) as fresh, fresh.open("wb") as file:
-        file.write(_json({"cassette": VERSION, "judges": judges}))
+    """Write a cassette, replacing an existing file atomically. The same entries make the same bytes.
+
+    Parameters
+    ----------
+    path : Path
+        File of the cassette.
+    cassette : Cassette
+        Judges and entries to write.
+    """
+    judges = sorted(cassette.judges, key=_to_json)
+    with atomic_write(path) as tmp_path, tmp_path.open("wb") as file:
+        file.write(_to_json({"cassette": VERSION, "judges": judges}))
         for key in sorted(cassette.entries):
-            file.write(_json(_line(cassette.entries[key])))
+            file.write(_to_json(_line_fields(cassette.entries[key])))
 
 
 def read_cassette(path: Path) -> Cassette:
-    """The cassette at `path`. Raises: InputError [cassette], see `check_cassette`."""
+    """Read a cassette.
+
+    Parameters
+    ----------
+    path : Path
+        File of the cassette.
+
+    Returns
+    -------
+    Cassette
+        Judges and entries of the file.
+
+    Raises
+    ------
+    InputError
+        [cassette] if a line is not valid; [cassette-unreadable], [cassette-head], [cassette-newer] if the file is not a cassette
+        of this version.
+    """
     cassette, problems = check_cassette(path)
     if problems:
-        more = f" (and {len(problems) - _SHOWN_PROBLEMS} more)" if len(problems) > _SHOWN_PROBLEMS else ""
+        n_omitted = len(problems) - _MAX_REPORTED_PROBLEMS
+        suffix = f" (and {n_omitted} more)" if n_omitted > 0 else ""
         raise InputError(
-            f"The cassette {path} cannot be used: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}. "
-            "Take it from version control, export it again, or record it again.",
+            f"The cassette {path} is not valid: {'; '.join(problems[:_MAX_REPORTED_PROBLEMS])}{suffix}. "
+            "Restore it from version control, export it again, or record it again.",
             slug="cassette",
         )
     return cassette
 
 
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
-    """What can be read of the cassette at `path`, and what is wrong with it, line by line.
+    """Read the valid entries of a cassette, and describe the invalid ones.
 
-    Every key is computed again from its request, but for redacted ones, whose texts are not there to do it with.
+    The key of each entry is compared with the hash of its request, except that of a redacted one, whose texts are missing.
 
-    Raises: InputError [cassette-unreadable], [cassette-head], [cassette-newer] where nothing can be read at all.
+    Parameters
+    ----------
+    path : Path
+        File of the cassette.
+
+    Returns
+    -------
+    cassette : Cassette
+        The valid entries.
+    problems : list of str
+        One description per invalid line.
+
+    Raises
+    ------
+    InputError
+        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-newer] if it is of
+        a newer version.
     """
     try:
         lines = read_regular(path).removeprefix(BOM_UTF8).splitlines()
     except OSError as error:
         raise InputError(
-            f"The cassette {path} cannot be read ({error.strerror}). Give the file that `youden cassette export` wrote.",
+            f"The cassette {path} cannot be read ({error.strerror}). Pass the file that `youden cassette export` wrote.",
             slug="cassette-unreadable",
         ) from None
-    head = _head(path, lines[0] if lines else b"")
+    head = _parse_head(path, lines[0] if lines else b"")
     entries: dict[str, Entry] = {}
     problems: list[str] = []
     for number, text in enumerate(lines[1:], start=2):
         try:
             line = _Line.model_validate_json(_strict_json(text))
         except ValidationError as error:
-            problems.append(f"line {number}: {misfit(error, shown=False)}")
+            problems.append(f"line {number}: {format_validation_error(error, show_values=False)}")
             continue
         request = line.request.model_dump(exclude_none=True, exclude={"parameters"})
         request["parameters"] = line.request.parameters
@@ -194,13 +292,13 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
         if outcome is None or (line.answer and line.failure):
             problems.append(f"line {number}: it needs either an answer or a failure")
             continue
-        read = Entry(line.key, request, outcome)
+        entry = Entry(line.key, request, outcome)
         if line.key in entries:
-            problems.append(f"line {number}: the key {line.key[:12]}… is there twice")
-        elif not read.redacted and (key := _key(request)) != line.key:
-            problems.append(f"line {number}: the request has another key ({key[:12]}…) than {line.key[:12]}…")
+            problems.append(f"line {number}: the key {line.key[:12]}… occurs twice")
+        elif not entry.redacted and (key := _request_hash(request)) != line.key:
+            problems.append(f"line {number}: the key is {line.key[:12]}…, but that of the request is {key[:12]}…")
         else:
-            entries[line.key] = read
+            entries[line.key] = entry
     return Cassette(tuple(head.judges), entries), problems
 
 
@@ -213,14 +311,15 @@ def _strict_json(line: bytes) -> bytes:
     return json.dumps(parsed.value).encode() if parsed.n_replaced_texts else line
 
 
-def _head(path: Path, line: bytes) -> _Head:
+def _parse_head(path: Path, line: bytes) -> _Head:
+    """Parse the first line of a cassette. Raises: InputError [cassette-head], [cassette-newer]."""
     try:
         head = _Head.model_validate_json(line)
     except ValidationError:
         raise InputError(
-            f"{path} is no cassette: it does not begin with a line like "
-            f'{{"cassette":{VERSION},"judges":[…]}}, but with {line[:60].decode("utf-8", "replace")!r}. '
-            "Give the file that `youden cassette export` wrote.",
+            f"{path} is not a cassette: its first line must be like "
+            f'{{"cassette":{VERSION},"judges":[…]}}, got {line[:60].decode("utf-8", "replace")!r}. '
+            "Pass the file that `youden cassette export` wrote.",
             slug="cassette-head",
         ) from None
     if head.cassette > VERSION:
@@ -231,35 +330,39 @@ def _head(path: Path, line: bytes) -> _Head:
     return head
 
 
-def _key(request: Mapping[str, Any]) -> str:
-    messages = [Message(one["role"], one["content"]) for one in request["messages"]]
-    return key_of({**request, "messages": messages})
+def _request_hash(request: Mapping[str, Any]) -> str:
+    messages = [Message(message["role"], message["content"]) for message in request["messages"]]
+    return hash_request({**request, "messages": messages})
 
 
-def _line(entry: Entry) -> dict[str, Any]:
+def _line_fields(entry: Entry) -> dict[str, Any]:
     if isinstance(entry.outcome, Failure):
         return {"key": entry.key, "request": entry.request, "failure": vars(entry.outcome)}
     answer = _COMPLETION.dump_python(entry.outcome, mode="json", exclude={"seconds"}, exclude_defaults=True)
     return {"key": entry.key, "request": entry.request, "answer": answer}
 
 
-def _json(value: object) -> bytes:
+def _to_json(value: object) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
-def _wordless(completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Completion:
-    """Return `completion` with the first text that is parsed as the original is: its hash, a label, a tag, a label as JSON."""
-    refusal = completion.refusal and _hashed(completion.refusal)
-    wanted = repr(read(completion))
-    bare = list(labels)
-    texts = [_hashed(completion.text), *bare, "<think>", *(orjson.dumps({"answer": label}).decode() for label in bare)]
-    shorter = [replace(completion, text=text, refusal=refusal) for text in texts]
-    return next((one for one in shorter if repr(read(one)) == wanted), shorter[0])
+def _redact_completion(
+    completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
+) -> Completion:
+    """Replace the text by the first of these that is parsed like it: its hash, a label, an open tag, a label as JSON."""
+    labels = list(labels)
+    json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
+    texts = [_hash_text(completion.text), *labels, "<think>", *json_labels]
+
+    refusal = completion.refusal and _hash_text(completion.refusal)
+    candidates = [replace(completion, text=text, refusal=refusal) for text in texts]
+    reading = repr(read(completion))
+    return next((candidate for candidate in candidates if repr(read(candidate)) == reading), candidates[0])
 
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _hashed(text: str) -> str:
+def _hash_text(text: str) -> str:
     return f"sha256:{_sha256(text)}"

@@ -1,7 +1,7 @@
-"""Write the requests of a plan into files that any engine can read, JSON lines or Parquet, with `export.json` beside them.
+"""Write the requests of a plan into files that any engine can read, JSON lines or Parquet, with `export.json` next to them.
 
-`export.json` describes the judge to whoever answers; an import needs only the request hashes. A plan's distinct requests take a
-few bytes each in memory.
+`export.json` describes the judge to the engine that answers; an import needs only the request hashes. Requests are made when they
+are written, so that a plan takes only a few bytes of memory per request.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.atomic import make_directory, remove_leftovers, take_place, workplace
+from youden.data.atomic import make_directory, move_into_place, remove_leftovers, scratch_directory
 from youden.errors import InputError
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.offline.lines import request_line
-from youden.judging.question.questions import Questions, keys
+from youden.judging.offline.lines import make_request_line
+from youden.judging.question.questions import Questions, iter_keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
 from youden.types import Plan, Request
@@ -32,18 +32,19 @@ KEY_BYTES = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Requests:
+class RequestTable:
     """The distinct requests of one judge about a plan, in ascending order of their hashes.
 
     Attributes
     ----------
     config : JudgeConfig
+        The judge.
     key : bytes array S32, shape (n_requests,)
-        Request hashes.
+        Request hashes, ascending.
     row : int array, shape (n_requests,)
-        First trial of each request.
+        Position in the plan of the first trial that needs each request.
     characters : int array, shape (n_requests,)
-        Length of all its messages.
+        Total length of the messages of each request.
     n_messages : int
         Number of messages of each request.
     """
@@ -55,52 +56,81 @@ class Requests:
     n_messages: int
 
     @classmethod
-    def from_plan(cls, config: JudgeConfig, plan: Plan) -> Requests:
-        """Find all requests of a judge."""
+    def from_plan(cls, config: JudgeConfig, plan: Plan) -> RequestTable:
+        """Make the table of all requests of a judge about a plan.
+
+        Parameters
+        ----------
+        config : JudgeConfig
+            A judge that makes calls.
+        plan : Plan
+            The plan.
+
+        Returns
+        -------
+        RequestTable
+            One row per distinct request.
+        """
         questions = config.questions()
         keys_of_trials = np.empty(len(plan), dtype=f"S{KEY_BYTES}")
-        for row, key in keys(questions, plan):
+        for row, key in iter_keys(questions, plan):
             keys_of_trials[row] = bytes.fromhex(key)
         unique, first_trial = np.unique(keys_of_trials, return_index=True)
         n_messages = len(questions.prompt.messages("", "", hint=questions.hint))
-        return cls(config, unique, first_trial, questions.characters(plan)[first_trial], n_messages)
+        return cls(config, unique, first_trial, questions.count_characters(plan)[first_trial], n_messages)
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
-        """int64[N]: where each of these keys, bytes S32[N], stands in `key`, −1 for one that is not asked."""
+        """Find the positions of request hashes in `key`.
+
+        Parameters
+        ----------
+        wanted : bytes array S32, shape (n,)
+            Hashes.
+
+        Returns
+        -------
+        int array, shape (n,)
+            Position of each hash; −1 if it is none of this table.
+        """
         if not len(self.key):
             return np.full(len(wanted), -1)
-        at = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
-        found: np.ndarray = np.where(self.key[at] == wanted, at, -1)
-        return found
+        candidates = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
+        positions: np.ndarray = np.where(self.key[candidates] == wanted, candidates, -1)
+        return positions
 
-    def name(self, at: int) -> str:
-        """The key at this place, in hex."""
-        return bytes(self.key[at]).ljust(KEY_BYTES, b"\0").hex()  # NumPy leaves out zeros at the end
+    def name(self, position: int) -> str:
+        """Return the request hash at a position as 64 hexadecimal digits."""
+        return bytes(self.key[position]).ljust(KEY_BYTES, b"\0").hex()  # NumPy strips trailing zero bytes
 
 
-def asked_judges(config: JudgeConfig) -> list[JudgeConfig]:
-    """The judge, or those of a jury, that are asked by calls. Raises: InputError [export-no-calls] where none is."""
-    asked = [one for one in config.judges or (config,) if one.makes_calls]
-    if not asked:
+def list_calling_judges(config: JudgeConfig) -> list[JudgeConfig]:
+    """Return the judges of a config that make calls: the judge itself, or those of a jury.
+
+    Raises: InputError [export-no-calls] if there are none.
+    """
+    judges = [judge for judge in config.judges or (config,) if judge.makes_calls]
+    if not judges:
         raise InputError(
-            f"The judge '{config.name}' answers without calls, so there is nothing to export or import. Run `youden judge` "
-            "alone, or name a judge that is asked.",
+            f"The judge '{config.name}' makes no calls, so there is nothing to export or import. Run `youden judge` "
+            "alone, or set a judge that makes calls.",
             slug="export-no-calls",
         )
-    return asked
+    return judges
 
 
-def as_bytes(keys: Sequence[object]) -> np.ndarray:
-    """bytes S32[N]: what keys in hex stand for, empty for what is no key."""
-    return np.array([_bytes_of_key(key) for key in keys], dtype=f"S{KEY_BYTES}")
+def hashes_to_bytes(keys: Sequence[object]) -> np.ndarray:
+    """Convert request hashes from hexadecimal digits to a bytes array S32; anything else becomes empty."""
+    return np.array([_hash_to_bytes(key) for key in keys], dtype=f"S{KEY_BYTES}")
 
 
-def _bytes_of_key(key: object) -> bytes:
+def _hash_to_bytes(key: object) -> bytes:
+    if not isinstance(key, str) or len(key) != 2 * KEY_BYTES:
+        return b""
     try:
-        found = bytes.fromhex(key) if isinstance(key, str) and len(key) == 2 * KEY_BYTES else b""
+        digest = bytes.fromhex(key)
     except ValueError:
         return b""
-    return found if len(found) == KEY_BYTES else b""
+    return digest if len(digest) == KEY_BYTES else b""  # fromhex skips spaces
 
 
 VERSION = 1
@@ -108,16 +138,17 @@ MANIFEST = "export.json"
 METADATA = b"youden"
 """Key of a Parquet file's metadata that holds the same as `export.json`."""
 
-ROWS = 1000
-"""Of a group in a Parquet file: what a reader holds in memory at once."""
+ROWS_PER_GROUP = 1000
+"""Rows of a row group in a Parquet file, which a reader holds in memory at a time."""
 
 Writer = Callable[[Path, Iterable[tuple[str, Request]], bytes], None]
+"""Function of a path, pairs of request hash and request, and the manifest as JSON."""
 
 
 def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) -> None:
     """Write one line per request; its `custom_id` is its hash."""
     with path.open("wb") as file:
-        file.writelines(request_line(key, request, usd=0.0).text for key, request in requests)
+        file.writelines(make_request_line(key, request, usd=0.0).text for key, request in requests)
 
 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
@@ -127,12 +158,14 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
     schema = pa.schema(columns, metadata={METADATA: manifest})
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while chunk := list(islice(remaining, ROWS)):
-            messages = [
-                [{"role": one.role, "content": one.content} for one in request.messages] for _, request in chunk
-            ]
+        while chunk := list(islice(remaining, ROWS_PER_GROUP)):
+            messages = [_message_fields(request) for _, request in chunk]
             arrays = [pa.array([key for key, _ in chunk]), pa.array(messages, pa.list_(message))]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+
+def _message_fields(request: Request) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in request.messages]
 
 
 WRITERS: Mapping[str, Writer] = {"jsonl": _write_lines, "parquet": write_parquet}
@@ -150,54 +183,78 @@ def export_requests(
     format: Format = "jsonl",
     shards: int = 1,
 ) -> tuple[int, tuple[Path, ...]]:
-    """Write every request of `config` that `store` has no answer to into the new `folder`, in `shards` files alike in size.
+    """Write the requests of a plan that have no answer in a store to files in a new folder.
 
-    Return the number of requests, and the files; none if the store holds every answer.
+    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Memory grows by about 100
+    bytes per trial.
 
-    A jury's judges that are asked by calls get a folder each. The folder is there when it is whole. Memory does not grow but by
-    some 100 bytes a trial.
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    config : JudgeConfig
+        The judge.
+    store : Store
+        Store of the answers.
+    folder : Path
+        New or empty folder.
+    format : {"jsonl", "parquet"}, default "jsonl"
+        Format of the files.
+    shards : int, default 1
+        Number of files per judge, of equal size; fewer if there are fewer requests.
 
-    Raises: InputError [export-there], [export-no-calls], [export-failed].
+    Returns
+    -------
+    n_requests : int
+        Number of requests written.
+    files : tuple of Path
+        The files. If the store has all answers, nothing is written and there are none.
+
+    Raises
+    ------
+    InputError
+        [export-there] if the folder is not empty; [export-no-calls] if no judge makes calls; [export-failed] if a file cannot be
+        written.
     """
-    members = asked_judges(config)
-    names = [f"judge-{number}" for number in range(1, len(members) + 1)] if config.judges else [""]
+    judges = list_calling_judges(config)
+    names = [f"judge-{number}" for number in range(1, len(judges) + 1)] if config.judges else [""]
     remove_leftovers(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
-            f"{folder} is there already and is not empty. Export into a new folder, so that requests and answers of two exports "
-            "do not mix.",
+            f"The folder {folder} exists and is not empty. Pass a new folder, so that requests and answers of two exports do not "
+            "mix.",
             slug="export-there",
         )
     try:
         make_directory(folder.parent)
-        with workplace(folder.parent, name="youden") as place:
-            part = place / "new"
-            done = [
-                _export_judge(plan, config=one, store=store, folder=part / name, format=format, shards=shards)
-                for one, name in zip(members, names, strict=True)
+        with scratch_directory(folder.parent, name="youden") as scratch:
+            tmp_folder = scratch / "new"
+            exports = [
+                _export_judge(plan, config=judge, store=store, folder=tmp_folder / name, format=format, shards=shards)
+                for judge, name in zip(judges, names, strict=True)
             ]
-            if any(n for n, _ in done):
-                take_place(part, folder)
+            if any(n for n, _ in exports):
+                move_into_place(tmp_folder, folder)
     except OSError as error:
         raise InputError(
-            f"The export cannot be written to {folder} ({error}). Make room, or give a folder that can be written.",
+            f"The export cannot be written to {folder} ({error}). Free disk space, or pass a folder that can be written.",
             slug="export-failed",
         ) from None
-    files = tuple(folder / file.relative_to(part) for _, written in done for file in written)
-    return sum(n for n, _ in done), files
+    files = tuple(folder / file.relative_to(tmp_folder) for _, tmp_files in exports for file in tmp_files)
+    return sum(n for n, _ in exports), files
 
 
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
     """Write the requests of one judge; return how many there are, and their files."""
-    requests, questions = Requests.from_plan(config, plan), config.questions()
-    wanted = np.fromiter(_wanted(requests, store, questions, plan), dtype=np.int64)
-    chunks = np.array_split(wanted, min(shards, len(wanted)) or 1)
+    table, questions = RequestTable.from_plan(config, plan), config.questions()
+    unanswered = np.fromiter(_iter_unanswered(table, store, questions, plan), dtype=np.int64)
+    chunks = np.array_split(unanswered, min(shards, len(unanswered)) or 1)
     names = [f"requests-{number}.{format}" for number, chunk in enumerate(chunks) if len(chunk)]
     manifest = {
         "version": VERSION,
-        "requests": len(wanted),
+        "requests": len(unanswered),
         "model": questions.model,
         "parameters": dict(questions.parameters),
         "judge": config.public(),
@@ -205,20 +262,20 @@ def _export_judge(
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, chunk in zip(names, chunks, strict=False):
-        pairs = ((requests.name(at), questions.request(plan, int(requests.row[at]))) for at in chunk)
-        WRITERS[format](folder / name, pairs, orjson.dumps(manifest))
+        requests = ((table.name(n), questions.request(plan, int(table.row[n]))) for n in chunk)
+        WRITERS[format](folder / name, requests, orjson.dumps(manifest))
     (folder / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    return len(wanted), [folder / name for name in names]
+    return len(unanswered), [folder / name for name in names]
 
 
-def _wanted(asked: Requests, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
-    """Where the requests stand that have neither an answer nor a rejection in `store` and can be sent, in the plan's order."""
-    rest = iter(np.argsort(asked.row).tolist())
-    while chunk := {asked.name(at): at for at in islice(rest, CHUNK)}:
+def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
+    """Yield the positions of requests that can be sent and have no answer or rejection in the store, in the plan's order."""
+    remaining = iter(np.argsort(table.row).tolist())
+    while chunk := {table.name(position): position for position in islice(remaining, CHUNK)}:
         answers = store.answers(list(chunk))
         failures = store.failures([key for key in chunk if key not in answers])
-        for key, at in chunk.items():
+        for key, position in chunk.items():
             if key in answers or (key in failures and failures[key].kind == "rejected"):
                 continue
-            if questions.context is None or questions.fits(questions.request(plan, int(asked.row[at]))):
-                yield at
+            if questions.context is None or questions.fits(questions.request(plan, int(table.row[position]))):
+                yield position

@@ -1,7 +1,7 @@
-"""The Batch APIs of OpenAI and of Anthropic over HTTP: files up, batches begun and looked at, results down.
+"""Send batches to the Batch APIs of OpenAI and Anthropic over HTTP, and fetch their status and results.
 
-Each step is tried again where that may help. What a provider says of a batch is read here, word by word: only a known state is
-one, and only known end states end a batch. Lines go in and come out in the OpenAI format, whoever the provider is.
+Requests and results are in OpenAI's format for both providers. A batch counts as ended only in a known final state: a status that
+is not recognised raises an error that is retried, so that no request is sent twice.
 """
 
 from __future__ import annotations
@@ -17,34 +17,51 @@ from typing import Any
 import aiohttp
 import orjson
 
-from youden.judging.backends.anthropic import AnthropicJudge, in_our_words, in_their_words
+from youden.judging.backends.anthropic import AnthropicJudge, from_anthropic, to_anthropic
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.http_client import HttpClient
-from youden.judging.call.reply_errors import object_or_empty, status_of
+from youden.judging.call.reply_errors import find_status, object_or_empty
 from youden.judging.call.retries import RetryPolicy
-from youden.judging.call.secrets import hidden
+from youden.judging.call.secrets import mask_secrets
 from youden.judging.offline.batch_providers import BatchState, LineError
 from youden.judging.offline.lines import ENDPOINT
 from youden.text.json_text import parse_json
 
-LAG = 15.0
-"""Seconds after which a provider's list surely shows a batch that was begun."""
+MAX_LIST_LAG_SECONDS = 15.0
+"""Time after which a provider's list contains every batch that was started."""
 
 _TRANSFER_SECONDS = 900.0
 _MAX_RESULT_BYTES = 2_000_000_000
 """Largest result file: several times the size of 50,000 answers with log-probabilities."""
-_MAY_HAVE_BEGUN = {408, 409}
+_MAY_HAVE_STARTED = {408, 409}
+"""Statuses below 500 after which the provider may have started a batch."""
 
 
 class _HttpBatches:
-    """Batches at `connection`, as far as providers are alike. Every method raises CallError once trying again is over."""
+    """Base class of batch providers over HTTP. Every method raises CallError after its last attempt.
+
+    Parameters
+    ----------
+    connection : Connection
+        Address and secrets of the provider.
+    policy : RetryPolicy
+        Retries of each request.
+
+    Attributes
+    ----------
+    judge : type
+        Judge class that makes the headers of requests.
+    path : str
+        Path of the batches below the address.
+    after : str
+        Query parameter of the list that selects the page after a batch.
+    """
 
     judge = WireJudge
     path = "batches"
     after = "after"
-    """What the list is asked for the page behind a batch."""
 
     def __init__(self, connection: Connection, *, policy: RetryPolicy) -> None:
         self._http = HttpClient(connection.address, self.judge.headers(connection))
@@ -52,168 +69,195 @@ class _HttpBatches:
         self._policy = policy
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:
-        """The id of the batch of an uploaded file: the one that was begun before, if `perhaps_begun`, or a new one.
+        """Start the batch of an uploaded file and return its id.
 
-        A reply that got lost may have begun one, so that every further try looks for it first.
+        If a batch of the file may exist already, it is searched for first. The same holds for every retry after a lost reply,
+        which may have started one.
+
+        Parameters
+        ----------
+        file : str
+            Id that `upload` returned.
+        perhaps_begun : bool
+            Whether an earlier process may have started a batch of this file.
+
+        Returns
+        -------
+        str
+            Id of the batch, which may be the one that was found.
+
+        Raises
+        ------
+        CallError
+            `free` only if no batch of the file was started.
         """
-        perhaps = perhaps_begun
+        may_have_started = perhaps_begun
 
-        async def once() -> str | None:
-            nonlocal perhaps
-            if perhaps and (found := await self._find(file)) is not None:
-                return found
-            if (asked := self._asked(file)) is None:
+        async def find_or_start() -> str | None:
+            nonlocal may_have_started
+            if may_have_started and (batch := await self._find_batch(file)) is not None:
+                return batch
+            if (body := self._start_body(file)) is None:
                 return None
-            before, perhaps = perhaps, True
+
+            before, may_have_started = may_have_started, True
+            data = io.BytesIO(orjson.dumps(body))
             try:
-                said = await self._json("POST", self.path, io.BytesIO(orjson.dumps(asked)), seconds=_TRANSFER_SECONDS)
+                reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)
             except CallError as error:
                 status = error.status or 0
-                perhaps = before or not 400 <= status < 500 or status in _MAY_HAVE_BEGUN
+                is_refused = 400 <= status < 500 and status not in _MAY_HAVE_STARTED
+                may_have_started = before or not is_refused
                 raise
-            return _id(said, "the batch")
+            return _get_id(reply, "the batch")
 
         try:
-            batch = await self._policy.call(once)
+            batch = await self._policy.call(find_or_start)
         except CallError as error:
-            error.free = not perhaps
+            error.free = not may_have_started
             raise
         if batch is None:
             raise CallError("The requests were never sent.", kind="retry", free=True)
         return batch
 
     async def look(self, batch: str) -> BatchState:
-        """How far a batch is."""
+        """Return the current status of a batch."""
 
-        async def once() -> BatchState:
-            return self._state(await self._json("GET", f"{self.path}/{batch}"), batch)
+        async def get_state() -> BatchState:
+            reply = await self._send_json("GET", f"{self.path}/{batch}")
+            return self._parse_state(reply, batch)
 
-        return await self._policy.call(once)
+        return await self._policy.call(get_state)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
     @abstractmethod
-    def _asked(self, file: str) -> dict[str, Any] | None:
-        """What begins the batch of a file; None where nobody has its requests any more."""
+    def _start_body(self, file: str) -> dict[str, Any] | None:
+        """Return the body of the request that starts the batch of a file; None if its requests are no longer available."""
 
     @abstractmethod
-    async def _find(self, file: str) -> str | None:
-        """The batch that was begun of a file. Raises: CallError where nobody can say yet."""
+    async def _find_batch(self, file: str) -> str | None:
+        """Find the batch that was started from a file. Raises: CallError if that cannot be decided yet."""
 
     @abstractmethod
-    def _state(self, said: Mapping[str, Any], batch: str) -> BatchState:
-        """What a provider says of a batch. Raises: CallError where that is no known state of it."""
+    def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
+        """Parse the status of a batch. Raises: CallError if the status is unknown or is that of another batch."""
 
-    async def _listed(self) -> AsyncIterator[Mapping[str, Any]]:
-        """The provider's batches, the newest first."""
-        behind = ""
+    async def _iter_batches(self) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield the provider's batches, newest first."""
+        cursor = ""
         while True:
-            said = await self._json("GET", f"{self.path}?limit=100{behind}")
-            page = said.get("data")
-            if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
-                raise _odd("no list of batches")
-            for one in page:
-                yield one
-            if not said.get("has_more") or not page:
+            reply = await self._send_json("GET", f"{self.path}?limit=100{cursor}")
+            page = reply.get("data")
+            if not isinstance(page, list) or not all(isinstance(entry, dict) for entry in page):
+                raise _invalid_reply("no list of batches")
+            for entry in page:
+                yield entry
+            if not reply.get("has_more") or not page:
                 return
-            behind = f"&{self.after}={_id(page[-1], 'the last batch of the list')}"
+            cursor = f"&{self.after}={_get_id(page[-1], 'the last batch of the list')}"
 
-    async def _json(
+    async def _send_json(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> Mapping[str, Any]:
+        """Send a request and parse its reply as a JSON object."""
         try:
-            said = parse_json(await self._call(method, path, data, seconds=seconds)).value
+            reply = parse_json(await self._send(method, path, data, seconds=seconds)).value
         except ValueError:
-            raise _odd("no JSON") from None
-        if not isinstance(said, dict):
-            raise _odd(f"a {type(said).__name__}")
-        return said
+            raise _invalid_reply("no JSON") from None
+        if not isinstance(reply, dict):
+            raise _invalid_reply(f"a {type(reply).__name__}")
+        return reply
 
-    async def _call(
+    async def _send(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> bytes:
-        """Return the body of a reply. seconds: timeout; 0 for that of a judge call."""
+        """Send a request and return the body of its reply. seconds: timeout; 0 for the timeout of a judge call."""
         headers = data.headers if isinstance(data, aiohttp.Payload) else None
         return await self._http.send(
             method, path, data, headers=headers, max_seconds=seconds or self._timeout, max_bytes=_MAX_RESULT_BYTES
         )
 
 
-_UNDER_WAY = {"validating", "in_progress", "finalizing", "cancelling"}
+_IN_PROGRESS = {"validating", "in_progress", "finalizing", "cancelling"}
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 
 
 class OpenAIBatches(_HttpBatches):
-    """A file is uploaded, and a batch is begun of it; its results are files."""
+    """Batches of OpenAI: a batch is started from an uploaded file, and its results are files."""
 
     async def upload(self, text: bytes) -> str:
-        """The id of a new file of requests."""
+        """Upload a file of requests, one JSON line each, and return its id."""
 
-        async def once() -> str:
+        async def send_file() -> str:
             form = aiohttp.FormData({"purpose": "batch"})
             form.add_field("file", io.BytesIO(text), filename="youden.jsonl")
-            said = await self._json("POST", "files", form(), seconds=_TRANSFER_SECONDS)
-            return _id(said, "the file")
+            reply = await self._send_json("POST", "files", form(), seconds=_TRANSFER_SECONDS)
+            return _get_id(reply, "the file")
 
-        return await self._policy.call(once)
+        return await self._policy.call(send_file)
 
     async def fetch(self, file: str) -> bytes:
-        """The text of a result file."""
-        return await self._policy.call(lambda: self._call("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
+        """Return the content of a result file."""
+        return await self._policy.call(lambda: self._send("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
 
-    def _asked(self, file: str) -> dict[str, Any]:
+    def _start_body(self, file: str) -> dict[str, Any]:
         return {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
 
-    async def _find(self, file: str) -> str | None:
-        """The batch of a file, which the list may show late; None where it still shows none after `LAG` seconds."""
-        for share in (0, 1, 2, 4, 8):
-            await asyncio.sleep(LAG * share / 15)
-            async for one in self._listed():
-                if one.get("input_file_id") == file:
-                    return _id(one, "the batch")
+    async def _find_batch(self, file: str) -> str | None:
+        """Find the batch of a file; None if the list, which may be late, has none after `MAX_LIST_LAG_SECONDS`."""
+        for part in (0, 1, 2, 4, 8):
+            await asyncio.sleep(MAX_LIST_LAG_SECONDS * part / 15)
+            async for batch in self._iter_batches():
+                if batch.get("input_file_id") == file:
+                    return _get_id(batch, "the batch")
         return None
 
-    def _state(self, said: Mapping[str, Any], batch: str) -> BatchState:
-        status = said.get("status")
+    def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
+        status = reply.get("status")
         status = status.lower() if isinstance(status, str) else None
-        if status not in _UNDER_WAY | _ENDED or said.get("id", batch) != batch:
-            raise _odd(f"a batch in the state {said.get('status')!r:.60}")
-        counts = [object_or_empty(said.get("request_counts")).get(name) for name in ("completed", "failed")]
-        known = [n for n in counts if isinstance(n, int) and n >= 0]
-        counted, n_done = len(known) == len(counts), sum(known)
-        files = tuple(
-            one for name in ("output_file_id", "error_file_id") if isinstance(one := said.get(name), str) and one
-        )
-        told = object_or_empty(said.get("errors")).get("data")
+        if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
+            raise _invalid_reply(f"a batch in the state {reply.get('status')!r:.60}")
+
+        counts = [object_or_empty(reply.get("request_counts")).get(name) for name in ("completed", "failed")]
+        valid_counts = [n for n in counts if isinstance(n, int) and n >= 0]
+        has_counts, n_done = len(valid_counts) == len(counts), sum(valid_counts)
+        file_ids = [reply.get(name) for name in ("output_file_id", "error_file_id")]
+        files = tuple(file for file in file_ids if isinstance(file, str) and file)
+
+        # a completed batch has a line for every request, whatever its counts are
         n_lines = None
-        if status != "completed" and (counted or (status == "failed" and not files)):
+        if status != "completed" and (has_counts or (status == "failed" and not files)):
             n_lines = n_done
-        errors = tuple(_line_error(one) for one in told if isinstance(one, dict)) if isinstance(told, list) else ()
-        return BatchState(status, status in _ENDED, n_done, files, n_lines, errors)
+
+        errors = object_or_empty(reply.get("errors")).get("data")
+        errors = errors if isinstance(errors, list) else []
+        line_errors = tuple(_parse_line_error(error) for error in errors if isinstance(error, dict))
+        return BatchState(status, status in _ENDED, n_done, files, n_lines, line_errors)
 
 
-def _line_error(said: Mapping[str, Any]) -> LineError:
-    code, message, line = said.get("code"), said.get("message"), said.get("line")
+def _parse_line_error(error: Mapping[str, Any]) -> LineError:
+    code, message, line = error.get("code"), error.get("message"), error.get("line")
     return LineError(
-        hidden(code) if isinstance(code, str) else None,
-        hidden(message) if isinstance(message, str) and message else "no reason given",
+        mask_secrets(code) if isinstance(code, str) else None,
+        mask_secrets(message) if isinstance(message, str) and message else "no reason given",
         line if isinstance(line, int) else None,
     )
 
 
-_CLOCKS = 86_400.0
-"""Seconds by which clocks may differ: an older batch is none of this file's."""
+_MAX_CLOCK_DIFFERENCE_SECONDS = 86_400.0
+"""Largest difference of the clocks of two machines: a batch that is older than its file by more belongs to another file."""
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
 class AnthropicBatches(_HttpBatches):
-    """A batch is sent as a whole, without a file before it, and its provider keeps no name of ours.
+    """Batches of Anthropic: a batch is sent in one request, without a file, and cannot be given a name.
 
-    So the id of a "file" says what is needed to find its batch again: a key of it, how many requests it has, and when it was
-    made. Where a reply got lost, a batch of the same size is ours if its results hold that key; while such a batch still runs
-    nobody knows, and nothing is sent again.
+    The id of a "file" therefore holds what identifies its batch: the hash of its first request, the number of requests, and the
+    time of its creation. After a lost reply, a batch of the same size is this one if its results contain the hash. While a batch
+    of the same size is in progress this cannot be decided, and nothing is sent again.
     """
 
     judge = AnthropicJudge
@@ -222,99 +266,106 @@ class AnthropicBatches(_HttpBatches):
 
     def __init__(self, connection: Connection, *, policy: RetryPolicy) -> None:
         super().__init__(connection, policy=policy)
-        self._texts: dict[str, list[dict[str, Any]]] = {}
+        self._requests: dict[str, list[dict[str, Any]]] = {}
 
     async def upload(self, text: bytes) -> str:
-        """An id under which this process keeps the requests; nothing is sent yet."""
+        """Keep a file of requests in this process and return its id; nothing is sent yet."""
         lines = [orjson.loads(line) for line in text.splitlines()]
-        requests = [{"custom_id": one["custom_id"], "params": in_their_words(one["body"])} for one in lines]
+        requests = [{"custom_id": line["custom_id"], "params": to_anthropic(line["body"])} for line in lines]
         file = f"{requests[0]['custom_id']}:{len(requests)}:{time.time():.0f}"
-        self._texts[file] = requests
+        self._requests[file] = requests
         return file
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:
-        """As everywhere; then nobody needs the requests any more."""
+        """Send the requests of a file as a batch, drop them from memory, and return the id of the batch."""
         batch = await super().start(file, perhaps_begun=perhaps_begun)
-        self._texts.pop(file, None)
+        self._requests.pop(file, None)
         return batch
 
     async def fetch(self, file: str) -> bytes:
-        """The result lines of an ended batch, in the OpenAI format."""
-        text = await self._policy.call(lambda: self._results(file))
-        return b"\n".join(_in_our_form(line) for line in text.splitlines() if line.strip())
+        """Return the result lines of an ended batch in OpenAI's format."""
+        text = await self._policy.call(lambda: self._fetch_results(file))
+        return b"\n".join(_to_openai_line(line) for line in text.splitlines() if line.strip())
 
-    def _asked(self, file: str) -> dict[str, Any] | None:
-        return {"requests": self._texts[file]} if file in self._texts else None
+    def _start_body(self, file: str) -> dict[str, Any] | None:
+        return {"requests": self._requests[file]} if file in self._requests else None
 
-    async def _find(self, file: str) -> str | None:
-        key, size, made = file.split(":")
-        async for one in self._listed():
-            if _seconds(one.get("created_at")) < int(made) - _CLOCKS:
+    async def _find_batch(self, file: str) -> str | None:
+        key, n_requests, created = file.split(":")
+        async for entry in self._iter_batches():
+            if _created_seconds(entry.get("created_at")) < int(created) - _MAX_CLOCK_DIFFERENCE_SECONDS:
                 return None
-            if sum(_counts(one).values()) != int(size):
+            if sum(_request_counts(entry).values()) != int(n_requests):
                 continue
-            batch = _id(one, "the batch")
-            if one.get("processing_status") != "ended":
-                raise _odd(f"a batch of the same size, {batch}, which may be this one and still runs")
-            if key.encode() in await self._results(batch):
+            batch = _get_id(entry, "the batch")
+            if entry.get("processing_status") != "ended":
+                raise _invalid_reply(
+                    f"a batch of the same size, {batch}, which may be this one and is still in progress"
+                )
+            if key.encode() in await self._fetch_results(batch):
                 return batch
         return None
 
-    def _state(self, said: Mapping[str, Any], batch: str) -> BatchState:
-        n, status = _counts(said), said.get("processing_status")
-        if said.get("id") != batch or status not in ("in_progress", "canceling", "ended"):
-            raise _odd(f"a batch in the state {status!r:.60}")
-        done = sum(n.values()) - n["processing"]
+    def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
+        counts, status = _request_counts(reply), reply.get("processing_status")
+        if reply.get("id") != batch or status not in ("in_progress", "canceling", "ended"):
+            raise _invalid_reply(f"a batch in the state {status!r:.60}")
+        n_done = sum(counts.values()) - counts["processing"]
         if status != "ended":
-            return BatchState(status, ended=False, n_done=done)
-        ended = "cancelled" if n["canceled"] else "expired" if n["expired"] else "completed"
-        return BatchState(ended, ended=True, n_done=done, files=(batch,))
+            return BatchState(status, ended=False, n_done=n_done)
+        final = "cancelled" if counts["canceled"] else "expired" if counts["expired"] else "completed"
+        return BatchState(final, ended=True, n_done=n_done, files=(batch,))
 
-    async def _results(self, batch: str) -> bytes:
-        return await self._call("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
+    async def _fetch_results(self, batch: str) -> bytes:
+        return await self._send("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
 
 
-def _in_our_form(line: bytes) -> bytes:
-    """A result line as OpenAI's would be; one that is none stays as it is, and is left out by who reads it."""
+def _to_openai_line(line: bytes) -> bytes:
+    """Convert a result line of Anthropic to OpenAI's format; other lines are returned unchanged."""
     try:
-        said = parse_json(line).value
-        result = said["result"]
+        parsed = parse_json(line).value
+        result = parsed["result"]
         kind = result["type"]
     except (ValueError, KeyError, TypeError):
         return line
+
     response = error = None
     if kind == "succeeded":
-        response = {"status_code": 200, "body": in_our_words(result.get("message"))}
+        response = {"status_code": 200, "body": from_anthropic(result.get("message"))}
     else:
-        told = object_or_empty(result.get("error"))
-        told = object_or_empty(told.get("error")) or told
-        error = {"code": told.get("type") or f"batch_{kind}", "message": told.get("message") or f"The request {kind}."}
-        if (status := status_of(error["code"])) is not None:
+        details = object_or_empty(result.get("error"))
+        details = object_or_empty(details.get("error")) or details
+        code = details.get("type") or f"batch_{kind}"
+        error = {"code": code, "message": details.get("message") or f"The request {kind}."}
+        if (status := find_status(code)) is not None:
             response = {"status_code": status, "body": {"error": error}}
-    return orjson.dumps({"custom_id": said.get("custom_id"), "response": response, "error": error})
+    return orjson.dumps({"custom_id": parsed.get("custom_id"), "response": response, "error": error})
 
 
-def _counts(said: Mapping[str, Any]) -> dict[str, int]:
-    counts = object_or_empty(said.get("request_counts"))
-    found = {name: n for name in _COUNTS if isinstance(n := counts.get(name), int) and n >= 0}
-    if len(found) != len(_COUNTS):
-        raise _odd("a batch without its counts")
-    return found
+def _request_counts(reply: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of requests of a batch in each state of `_COUNTS`. Raises: CallError if one is missing."""
+    reported = object_or_empty(reply.get("request_counts"))
+    counts = {name: n for name in _COUNTS if isinstance(n := reported.get(name), int) and n >= 0}
+    if len(counts) != len(_COUNTS):
+        raise _invalid_reply("a batch without its counts")
+    return counts
 
 
-def _seconds(said: object) -> float:
+def _created_seconds(created_at: object) -> float:
+    """Convert an ISO 8601 time to seconds since 1970."""
     try:
-        return datetime.fromisoformat(str(said)).timestamp()
+        return datetime.fromisoformat(str(created_at)).timestamp()
     except ValueError:
-        raise _odd("a batch that does not say when it was made") from None
+        raise _invalid_reply("a batch without a valid time of creation") from None
 
 
-def _id(said: Mapping[str, Any], what: str) -> str:
-    found = said.get("id")
-    if not isinstance(found, str) or not found or hidden(found) != found:
-        raise _odd(f"no id of {what}")
-    return found
+def _get_id(reply: Mapping[str, Any], subject: str) -> str:
+    """Return the id in a reply. Raises: CallError if there is none, or if it contains a secret of this process."""
+    identifier = reply.get("id")
+    if not isinstance(identifier, str) or not identifier or mask_secrets(identifier) != identifier:
+        raise _invalid_reply(f"no id of {subject}")
+    return identifier
 
 
-def _odd(what: str) -> CallError:
-    return CallError(f"The provider answered with {what}.", kind="retry")
+def _invalid_reply(content: str) -> CallError:
+    return CallError(f"The provider answered with {content}.", kind="retry")

@@ -1,8 +1,7 @@
-"""Takes the answers of any engine into the store: those to this plan, and only what is not there.
+"""Import answers that another engine gave to the requests of a plan into the store.
 
-Files are read a few rows at a time, in any order and any number of times: a Batch API's result lines, or Parquet. A row is
-another machine's text: it goes through the checks of a reply, and says nothing of what was spent; one that cannot be read is
-counted.
+Files (result lines of a Batch API, or Parquet) are read in chunks of rows, in any order and any number of times. Rows are not
+validate_completion: each goes through the same checks as a reply, its cost counts as unknown, and rows that cannot be read are counted.
 """
 
 from __future__ import annotations
@@ -16,340 +15,437 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from youden.decompression import open_parquet, unpacked
+from youden.decompression import iter_unpacked, open_parquet
 from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
-from youden.judging.call.reply import MAX_REPLY_BYTES, check_usage, trusted
+from youden.judging.call.reply import MAX_REPLY_BYTES, check_usage, validate_completion
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.offline.exporting import KEY_BYTES, MANIFEST, Requests, as_bytes, asked_judges
+from youden.judging.offline.exporting import KEY_BYTES, MANIFEST, RequestTable, hashes_to_bytes, list_calling_judges
 from youden.judging.offline.lines import LineReader, ResultLine, remember
 from youden.judging.store.answers import Store
-from youden.judging.store.plan_answers import CHUNK, Served
-from youden.text.sentences import counted
+from youden.judging.store.plan_answers import CHUNK, ServedModels
+from youden.text.sentences import format_count
 from youden.types import Completion, Plan
 
-ROWS = 1000
-"""Read at once."""
+CHUNK_ROWS = 1000
+"""Rows that are read at a time."""
 
-_ENDINGS = {".jsonl", ".json", ".parquet"}
-_PARQUET = b"PAR1"
-_SAID = ("text", "finish_reason", "model", "tokens_in", "tokens_out", "refusal", "fingerprint", "top_logprobs", "error")
+_SUFFIXES = {".jsonl", ".json", ".parquet"}
+_PARQUET_MAGIC = b"PAR1"
+_OPTIONAL_COLUMNS = (
+    *("text", "finish_reason", "model", "tokens_in", "tokens_out", "refusal", "fingerprint", "top_logprobs"),
+    "error",
+)
 _DEFAULTS = {"text": "", "finish_reason": "unknown", "model": "", "tokens_in": 0, "tokens_out": 0}
 
 
-def _answer_files(paths: Sequence[Path]) -> list[Path]:
-    """The files of answers at `paths`; of a folder those below it, without an export's own.
+def _find_answer_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files of answers at `paths`, and in folders those of all subfolders, without the files of an export.
 
-    Raises: InputError [import-no-file].
+    Raises: InputError [import-no-file] if a path has none.
     """
     files: list[Path] = []
     for path in paths:
-        found = [path] if path.is_file() else sorted(one for one in path.rglob("*") if _is_of_answers(one, path))
-        if not found:
+        if path.is_file():
+            files.append(path)
+            continue
+        answers = sorted(file for file in path.rglob("*") if _is_answer_file(file, path))
+        if not answers:
             raise InputError(
-                f"There are no answers at {path}. Name a file of result lines or a Parquet file, or a folder that holds some "
-                f"(a name that ends in {', '.join(sorted(_ENDINGS))} and does not begin with 'requests-', '.' or '_').",
+                f"There are no answers at {path}. Pass a file of result lines, a Parquet file, or a folder that contains such "
+                f"files (their names end in {', '.join(sorted(_SUFFIXES))} and do not begin with 'requests-', '.' or '_').",
                 slug="import-no-file",
             )
-        files += found
+        files += answers
     return files
 
 
-def _is_of_answers(path: Path, folder: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    own = path.name == MANIFEST or path.name.startswith("requests-")
-    return path.suffix in _ENDINGS and path.is_file() and not hidden and not own
+def _is_answer_file(path: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    is_exported = path.name == MANIFEST or path.name.startswith("requests-")
+    return path.suffix in _SUFFIXES and path.is_file() and not is_hidden and not is_exported
 
 
-def rows_of(path: Path) -> Iterator[list[ResultLine]]:
-    """The rows of a file, up to `ROWS` at a time. Raises: InputError [import-unreadable], [import-columns], [unpacked]."""
+def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
+    """Yield the rows of a file of answers in chunks of at most `CHUNK_ROWS`.
+
+    Parameters
+    ----------
+    path : Path
+        File of result lines, or a Parquet file, which is recognised by its first bytes.
+
+    Yields
+    ------
+    list of ResultLine
+        Request hash and outcome of each row; the outcome of a row that cannot be read is None.
+
+    Raises
+    ------
+    InputError
+        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns; [unpacked] if it is too
+        large when unpacked.
+    """
     try:
-        yield from _rows_of_parquet(path) if _is_parquet(path) else _rows_of_lines(path)
+        yield from _iter_parquet_rows(path) if _is_parquet(path) else _iter_json_rows(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(
-            f"{path} cannot be read ({' '.join(str(error).split())[:200]}). It may be cut off: write it again, or leave it out "
-            "and import the others; what was read of them is kept.",
+            f"{path} cannot be read ({' '.join(str(error).split())[:200]}). It may be cut off. Write it again, or import the "
+            "other files without it; what was read of them is stored.",
             slug="import-unreadable",
         ) from None
 
 
-def _rows_of_lines(path: Path) -> Iterator[list[ResultLine]]:
+def _iter_json_rows(path: Path) -> Iterator[list[ResultLine]]:
     read = LineReader().read
     with path.open("rb") as file:
-        rows = map(read, _lines_of(file))
-        while chunk := list(islice(rows, ROWS)):
+        rows = map(read, _iter_lines(file))
+        while chunk := list(islice(rows, CHUNK_ROWS)):
             yield chunk
 
 
-def _lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Its lines. One that is too long is left out but for its beginning, which is no row."""
+def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines that are not blank. Of a line longer than a reply may be, only the beginning, which does not parse."""
     while line := file.readline(MAX_REPLY_BYTES):
-        more = line
-        while len(more) == MAX_REPLY_BYTES and not more.endswith(b"\n"):
-            more = file.readline(MAX_REPLY_BYTES)
+        skipped = line
+        while len(skipped) == MAX_REPLY_BYTES and not skipped.endswith(b"\n"):
+            skipped = file.readline(MAX_REPLY_BYTES)
         if line.strip():
             yield line
 
 
-def _rows_of_parquet(path: Path) -> Iterator[list[ResultLine]]:
+def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
     file = open_parquet(path)
-    there = set(file.schema_arrow.names)
-    if "key" not in there or not there & {"text", "error"}:
+    available = set(file.schema_arrow.names)
+    if "key" not in available or not available & {"text", "error"}:
         raise InputError(
-            f"{path} has the columns {', '.join(sorted(there))[:200]}. Answers have `key` and `text` or `error`, and beside them "
-            "finish_reason, model, tokens_in, tokens_out and top_logprobs.",
+            f"{path} lacks columns of answers: got {', '.join(sorted(available))[:200]}. Add `key` and `text` or `error`; "
+            "finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
             slug="import-columns",
         )
-    columns = [name for name in ("key", *_SAID) if name in there]
-    names = columns[1:]
-    seen: dict[object, Completion] = {}
-    for batch in unpacked(file.iter_batches(batch_size=ROWS, columns=columns), path):
-        keys, *said = (_values(batch.column(name)) for name in columns)
-        yield [
-            ResultLine(key, _outcome(names, row, seen)) for key, row in zip(keys, zip(*said, strict=True), strict=True)
-        ]
+    names = [name for name in _OPTIONAL_COLUMNS if name in available]
+    columns = ["key", *names]
+    remembered: dict[object, Completion] = {}
+    for batch in iter_unpacked(file.iter_batches(batch_size=CHUNK_ROWS, columns=columns), path):
+        keys, *values = (_to_list(batch.column(name)) for name in columns)
+        rows = zip(*values, strict=True)
+        yield [ResultLine(key, _parse_row(names, row, remembered)) for key, row in zip(keys, rows, strict=True)]
 
 
-def _outcome(
-    names: Sequence[str], row: tuple[object, ...], seen: dict[object, Completion]
+def _parse_row(
+    names: Sequence[str], row: tuple[object, ...], remembered: dict[object, Completion]
 ) -> Completion | CallError | None:
-    """The answer or the failure of a row of Parquet. All rows of `seen` are of one file, whose columns have one type each."""
+    """Parse a row of a Parquet file, or return the answer of an equal row in `remembered`, which belongs to this file alone."""
     try:
-        if (found := seen.get(row)) is not None:
-            return found
-    except TypeError:  # a list, of odds for example, is looked at by itself
-        return _read(dict(zip(names, row, strict=True)))
-    outcome = _read(dict(zip(names, row, strict=True)))
-    remember(seen, row, outcome)
+        if (completion := remembered.get(row)) is not None:
+            return completion
+    except TypeError:  # a row with a list, such as top_logprobs, cannot be a key
+        return _parse_fields(dict(zip(names, row, strict=True)))
+    outcome = _parse_fields(dict(zip(names, row, strict=True)))
+    remember(remembered, row, outcome)
     return outcome
 
 
-def _read(said: Mapping[str, Any]) -> Completion | CallError | None:
-    error, text, odds = said.get("error"), said.get("text"), said.get("top_logprobs")
+def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
+    """Make an answer or a failure of the columns of a row; None if it has neither a text nor a refusal nor an error."""
+    error, text, logprobs = fields.get("error"), fields.get("text"), fields.get("top_logprobs")
     if isinstance(error, str) and error:
-        return CallError(f"The engine said: {error}", kind="retry")
-    if text is None and said.get("refusal") is None:
+        return CallError(f"The engine reported: {error}", kind="retry")
+    if text is None and fields.get("refusal") is None:
         return None
-    given = {name: value for name, value in said.items() if value is not None and name not in ("error", "top_logprobs")}
-    if isinstance(odds, list):
-        odds = [(one.get("token"), one.get("logprob")) if isinstance(one, dict) else one for one in odds]
+
+    skipped = ("error", "top_logprobs")
+    given = {name: value for name, value in fields.items() if value is not None and name not in skipped}
+    if isinstance(logprobs, list):
+        logprobs = [_to_pair(value) for value in logprobs]
     try:
-        return trusted(Completion(**{**_DEFAULTS, **given, "top_logprobs": () if odds is None else odds}))
-    except CallError as broken:
-        return broken
+        return validate_completion(
+            Completion(**{**_DEFAULTS, **given, "top_logprobs": () if logprobs is None else logprobs})
+        )
+    except CallError as invalid:
+        return invalid
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _to_pair(value: object) -> object:
+    """Convert {"token": …, "logprob": …} to a pair; leave everything else to the checks."""
+    return (value.get("token"), value.get("logprob")) if isinstance(value, dict) else value
+
+
+def _to_list(column: pa.Array) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:  # a text that is none: half of it may still be read
-        values = [
-            None if one is None else one.decode("utf-8", "replace") for one in column.cast(pa.binary()).to_pylist()
-        ]
+    except UnicodeDecodeError:  # a text that is not UTF-8: the valid part of it may still be parsed
+        texts = column.cast(pa.binary()).to_pylist()
+        values = [None if text is None else text.decode("utf-8", "replace") for text in texts]
     return values
 
 
 def _is_parquet(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(len(_PARQUET)) == _PARQUET
+        return file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
 
 
-REJECTED_AT_START = 1000
-"""So many rejected requests before the first answer may be the engine's fault, and no trial's own."""
+MAX_INITIAL_REJECTIONS = 1000
+"""Rejected requests before the first answer at which an import stops: the engine may be wrong, not the requests."""
 
-WRITTEN = 50_000
-"""Answers that are written at once; an import that is cut off is run again."""
+ROWS_PER_WRITE = 50_000
+"""Answers and failures that are written in one transaction; an interrupted import is run again."""
 
-_NAMED = 3
-_LONGEST = 70
+_MAX_EXAMPLES = 3
+_MAX_EXAMPLE_LENGTH = 70
 
 
 @dataclass
 class ImportCounts:
-    """What came of rows. new: answers that were not there; there: whose answer was, and stays; failed: failures that are kept;
-    unknown: whose key is of no request of this plan, the first of them in `named`; unread: cut off, or no result; unasked:
-    which say that the engine could not ask at all, and why; doubted: answers whose use of tokens cannot be."""
+    """What an import did with the rows that it read.
 
-    rows: int = 0
-    new: int = 0
-    there: int = 0
-    failed: int = 0
-    unknown: int = 0
-    unread: int = 0
-    unasked: int = 0
-    doubted: int = 0
-    named: list[str] = field(default_factory=list)
-    why: str = ""
-
-    def words(self) -> Iterator[str]:
-        """All that is worth saying, in sentences."""
-        yield (
-            f"{counted(self.rows, 'row')} read: {counted(self.new, 'answer')} taken, {self.there:,} were there already and stay, "
-            f"{self.failed:,} failures"
-        )
-        if self.unknown:
-            names = f"{', '.join(self.named)}{' …' if self.unknown > len(self.named) else ''}"
-            yield f"{counted(self.unknown, 'row')} refused, of no request of this plan ({names})"
-        if self.unread:
-            yield f"{counted(self.unread, 'row')} cannot be read: cut off, or no result"
-        if self.unasked:
-            yield f"{counted(self.unasked, 'row', 'says', 'say')} that the engine could not ask: left out; the first: {self.why}"
-        if self.doubted:
-            yield f"{counted(self.doubted, 'answer', 'says it', 'say they')} used tokens as cannot be: taken as unknown"
-
-
-def import_answers(paths: Sequence[Path], plan: Plan, *, config: JudgeConfig, store: Store, payer: str) -> ImportCounts:
-    """Take the answers at `paths` to what `config`, or each judge of a jury, is asked by `plan`.
-
-    An answer that `store` holds stays. What was spent on new ones is noted as unknown under `payer`.
-
-    Raises: InputError [export-no-calls], [import-no-file] before anything is written; [import-unreadable], [import-columns] with
-    what was read before kept; [import-nothing], [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
+    Attributes
+    ----------
+    n_rows : int
+        Rows read.
+    n_new : int
+        Answers that were added to the store.
+    n_stored : int
+        Rows whose request already had an answer, which stays.
+    n_failed : int
+        Failures that were added to the store.
+    n_unknown : int
+        Rows whose request hash is not one of this plan.
+    n_unreadable : int
+        Rows that are cut off or are no result.
+    n_not_sent : int
+        Rows which report that the engine could not send the request.
+    n_doubted : int
+        Answers whose token counts are not possible.
+    unknown_keys : list of str
+        The first few of the unknown request hashes, shortened.
+    not_sent_reason : str
+        Reason of the first request that was not sent; empty if there is none.
     """
-    files = _answer_files(paths)
-    members = asked_judges(config)
-    taking = _Taking([Requests.from_plan(one, plan) for one in members], store, payer)
-    for one in members:
-        store.remember_judge(one.public())
+
+    n_rows: int = 0
+    n_new: int = 0
+    n_stored: int = 0
+    n_failed: int = 0
+    n_unknown: int = 0
+    n_unreadable: int = 0
+    n_not_sent: int = 0
+    n_doubted: int = 0
+    unknown_keys: list[str] = field(default_factory=list)
+    not_sent_reason: str = ""
+
+    def sentences(self) -> Iterator[str]:
+        """Yield the counts as sentences, and only those that are not 0."""
+        yield (
+            f"{format_count(self.n_rows, 'row')} read: {format_count(self.n_new, 'answer')} added, {self.n_stored:,} stored "
+            f"already, {self.n_failed:,} failures"
+        )
+        if self.n_unknown:
+            names = f"{', '.join(self.unknown_keys)}{' …' if self.n_unknown > len(self.unknown_keys) else ''}"
+            yield f"{format_count(self.n_unknown, 'row')} skipped: not a request of this plan ({names})"
+        if self.n_unreadable:
+            yield f"{format_count(self.n_unreadable, 'row')} skipped: cut off, or not a result"
+        if self.n_not_sent:
+            rows = format_count(self.n_not_sent, "row")
+            yield f"{rows} skipped: the engine could not send the request; the first: {self.not_sent_reason}"
+        if self.n_doubted:
+            yield f"{format_count(self.n_doubted, 'answer')} with impossible token counts, which are taken as unknown"
+
+
+def import_answers(
+    paths: Sequence[Path], plan: Plan, *, config: JudgeConfig, store: Store, account: str
+) -> ImportCounts:
+    """Import the answers in files into a store, if they answer requests of a plan.
+
+    Answers that the store already has stay. What the new ones cost is booked as unknown.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of answers, or folders that contain them.
+    plan : Plan
+        The plan whose requests were exported.
+    config : JudgeConfig
+        Judge that the requests are for; for a jury, each of its judges that makes calls.
+    store : Store
+        Store that gets the answers and failures.
+    account : str
+        Cost account of the new answers.
+
+    Returns
+    -------
+    ImportCounts
+        Numbers of rows by what became of them.
+
+    Raises
+    ------
+    InputError
+        [export-no-calls], [import-no-file] before anything is written; [import-unreadable], [import-columns] if a file cannot be
+        read, with the answers of the files before it stored; [import-nothing], [import-other-plan] if no row is a result or none
+        is of this plan.
+    JudgeError
+        [import-rejected] if the engine rejected the first `MAX_INITIAL_REJECTIONS` requests, or all of fewer.
+    """
+    files = _find_answer_files(paths)
+    judges = list_calling_judges(config)
+    answer_import = _AnswerImport([RequestTable.from_plan(judge, plan) for judge in judges], store, account)
+    for judge in judges:
+        store.remember_judge(judge.public())
     try:
         for path in files:
-            for rows in rows_of(path):
-                taking.take(rows)
+            for rows in iter_result_rows(path):
+                answer_import.add(rows)
     finally:
-        taking.write()
-    return taking.finish()
+        answer_import.flush()
+    return answer_import.finish()
 
 
-class _Taking:
-    """One import under way."""
+class _AnswerImport:
+    """Collects the answers to the requests of one or several judges, and writes them to a store."""
 
-    def __init__(self, asked: Sequence[Requests], store: Store, payer: str) -> None:
-        self.asked = asked
+    def __init__(self, requests: Sequence[RequestTable], store: Store, account: str) -> None:
+        self._requests = requests
         self._store = store
-        self._payer = payer
-        self._taken = ImportCounts()
-        self._served = [Served() for _ in asked]
-        self._who: set[tuple[int, str, str | None]] = set()
-        self._limits = [one.config.answer_limit for one in asked]
+        self._account = account
+        self._counts = ImportCounts()
+        self._served = [ServedModels() for _ in requests]
+        self._counted_models: set[tuple[int, str, str | None]] = set()
+        self._answer_limits = [table.config.answer_limit for table in requests]
         self._any_answer = False
         self._answers: dict[str, tuple[int, Completion]] = {}
         self._failures: dict[str, Failure] = {}
-        self._early: dict[str, Failure] = {}
+        self._early_rejections: dict[str, Failure] = {}
 
-    def take(self, rows: Sequence[ResultLine]) -> None:
-        """Keep what may be new in these rows."""
+    def add(self, rows: Sequence[ResultLine]) -> None:
+        """Sort rows into answers and failures, and write them once there are `ROWS_PER_WRITE`."""
         failures: dict[str, Failure] = {}
-        for key, judge, characters, said in self._known(rows):
-            outcome = self._believed(said, judge, characters) if isinstance(said, Completion) else said
+        for key, judge, n_characters, reported in self._iter_plan_rows(rows):
+            outcome = self._check_usage(reported, judge, n_characters)
             if key in self._answers:
-                self._taken.there += 1
+                self._counts.n_stored += 1
             elif isinstance(outcome, Completion):
                 self._answers[key] = judge, outcome
                 self._any_answer = True
             elif outcome.kind == "stop":
-                self._taken.unasked += 1
-                self._taken.why = self._taken.why or outcome.reason
+                self._counts.n_not_sent += 1
+                self._counts.not_sent_reason = self._counts.not_sent_reason or outcome.reason
             else:
                 failures[key] = Failure(outcome.kind, outcome.status, outcome.reason)
-        self._fail(failures)
-        if len(self._answers) + len(self._failures) >= WRITTEN:
-            self.write()
+        self._add_failures(failures)
+        if len(self._answers) + len(self._failures) >= ROWS_PER_WRITE:
+            self.flush()
 
-    def write(self) -> None:
-        """Put what is new into the store. It is looked up and written in the order of keys, so that a page of the store's tables
-        is read and written once for several."""
+    def flush(self) -> None:
+        """Write what the store does not have yet.
+
+        Keys are looked up and written in ascending order, so that each page of the store's tables is read and written once.
+        """
         keys = sorted(self._answers.keys() | self._failures.keys())
-        held: set[str] = set()
-        for begin in range(0, len(keys), CHUNK):
-            held |= self._store.answers(keys[begin : begin + CHUNK]).keys()
+        stored: set[str] = set()
+        for start in range(0, len(keys), CHUNK):
+            stored |= self._store.answers(keys[start : start + CHUNK]).keys()
+
         answers: dict[str, Completion] = {}
         for key in keys:
-            if key in self._answers and key not in held:
+            if key in self._answers and key not in stored:
                 judge, answers[key] = self._answers[key]
-                self._serves(judge, answers[key])
-        failures = {key: one for key, one in self._failures.items() if key not in held and key not in self._answers}
-        self._taken.there += len(held)
-        self._taken.new += len(answers)
-        self._taken.failed += len(failures)
-        self._store.add_all(answers, failures, payer=self._payer)
+                self._count_model(judge, answers[key])
+        answered = stored | self._answers.keys()
+        failures = {key: failure for key, failure in self._failures.items() if key not in answered}
+
+        self._counts.n_stored += len(stored)
+        self._counts.n_new += len(answers)
+        self._counts.n_failed += len(failures)
+        self._store.add_all(answers, failures, account=self._account)
         self._answers, self._failures = {}, {}
 
     def finish(self) -> ImportCounts:
-        """What came of it all. Raises: InputError, JudgeError where that is nothing."""
-        taken = self._taken
-        if self._early:
-            self._refuse_all_rejected()
-        for asked, served in zip(self.asked, self._served, strict=True):
-            self._store.remember_served(asked.config.public(), served.fresh())
-        if taken.unknown == taken.rows - taken.unread > 0:
+        """Record the served models and return the counts. Raises: InputError, JudgeError if nothing could be imported."""
+        counts = self._counts
+        if self._early_rejections:
+            self._raise_rejected()
+        for table, served in zip(self._requests, self._served, strict=True):
+            self._store.remember_served(table.config.public(), served.new_names())
+        if counts.n_unknown == counts.n_rows - counts.n_unreadable > 0:
             raise InputError(
-                f"None of the {taken.unknown:,} answers is to a request of this plan (keys {', '.join(taken.named)} …). "
-                "They are of another plan, judge or prompt: name the config that was exported.",
+                f"None of the {counts.n_unknown:,} answers belongs to a request of this plan (keys "
+                f"{', '.join(counts.unknown_keys)} …). They belong to another plan, judge or prompt. Pass the config that was "
+                "exported.",
                 slug="import-other-plan",
             )
-        if taken.unread == taken.rows:
+        if counts.n_unreadable == counts.n_rows:
             raise InputError(
-                f"No answer can be read: {taken.rows:,} rows, {taken.unread:,} of them cut off or no result. Give result lines "
-                "of a Batch API (custom_id, response) or Parquet (key, text).",
+                f"No answer can be read: got {counts.n_rows:,} rows, of which {counts.n_unreadable:,} are cut off or are no "
+                "results. Pass result lines of a Batch API (custom_id, response) or Parquet (key, text).",
                 slug="import-nothing",
             )
-        return taken
+        return counts
 
-    def _known(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
-        """(key, judge, characters of its request, outcome) of the rows that can be read and are of this plan."""
-        self._taken.rows += len(rows)
+    def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
+        """Yield (key, index of the judge, characters of its request, outcome) of readable rows of this plan; count the others."""
         readable = [row for row in rows if row.outcome is not None]
-        self._taken.unread += len(rows) - len(readable)
-        keys = as_bytes([row.key for row in readable])
-        judge, size = np.full(len(keys), -1), np.zeros(len(keys), dtype=np.int64)
-        for number, asked in enumerate(self.asked):
-            at = asked.find(keys)
-            here = (at >= 0) & (judge < 0)
-            judge[here], size[here] = number, asked.characters[at[here]]
-        names = keys.tobytes().hex()
-        for n, (row, whose, characters) in enumerate(zip(readable, judge.tolist(), size.tolist(), strict=True)):
-            if whose < 0 or row.outcome is None:
-                self._taken.unknown += 1
-                if len(self._taken.named) < _NAMED:
-                    self._taken.named.append(str(row.key)[:_LONGEST])
-            else:
-                yield names[2 * KEY_BYTES * n : 2 * KEY_BYTES * (n + 1)], whose, characters, row.outcome
+        self._counts.n_rows += len(rows)
+        self._counts.n_unreadable += len(rows) - len(readable)
 
-    def _believed(self, said: Completion, judge: int, characters: int) -> Completion | CallError:
-        """What is believed of it. A request has at least as many bytes as characters, and at most four times as many."""
-        asked = self.asked[judge]
+        keys = hashes_to_bytes([row.key for row in readable])
+        judges, n_characters = np.full(len(keys), -1), np.zeros(len(keys), dtype=np.int64)
+        for number, table in enumerate(self._requests):
+            positions = table.find(keys)
+            is_new = (positions >= 0) & (judges < 0)
+            judges[is_new], n_characters[is_new] = number, table.characters[positions[is_new]]
+
+        hashes = keys.tobytes().hex()
+        columns = zip(readable, judges.tolist(), n_characters.tolist(), strict=True)
+        for n, (row, judge, size) in enumerate(columns):
+            if judge < 0 or row.outcome is None:
+                self._counts.n_unknown += 1
+                if len(self._counts.unknown_keys) < _MAX_EXAMPLES:
+                    self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
+            else:
+                yield hashes[2 * KEY_BYTES * n : 2 * KEY_BYTES * (n + 1)], judge, size, row.outcome
+
+    def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
+        """Check the token counts of an answer; a request has between one and four bytes per character."""
+        if isinstance(outcome, CallError):
+            return outcome
         try:
             completion, fault = check_usage(
-                said, n_bytes=characters, n_messages=asked.n_messages, answer_limit=self._limits[judge]
+                outcome,
+                n_bytes=n_characters,
+                n_messages=self._requests[judge].n_messages,
+                answer_limit=self._answer_limits[judge],
             )
         except CallError as error:
             return error
-        self._taken.doubted += fault is not None
+        self._counts.n_doubted += fault is not None
         return completion
 
-    def _serves(self, judge: int, said: Completion) -> None:
-        if (who := (judge, said.model, said.fingerprint)) not in self._who:
-            self._who.add(who)
-            self._served[judge].count([(said, True)])
+    def _count_model(self, judge: int, completion: Completion) -> None:
+        """Record the model that gave an answer, once per judge, model and fingerprint."""
+        model = judge, completion.model, completion.fingerprint
+        if model not in self._counted_models:
+            self._counted_models.add(model)
+            self._served[judge].count([(completion, True)])
 
-    def _fail(self, failures: dict[str, Failure]) -> None:
-        """Keep failures; rejections wait for the first answer, for until then they may be the engine's fault."""
-        held = self._store.failures(list(failures)) if failures else {}
-        failures = {key: one for key, one in failures.items() if key not in held or held[key].kind != "rejected"}
+    def _add_failures(self, failures: dict[str, Failure]) -> None:
+        """Add failures; hold rejections back until the first answer, because until then the engine may be at fault."""
+        stored = self._store.failures(list(failures)) if failures else {}
+        rejected = {key for key, failure in stored.items() if failure.kind == "rejected"}
+        failures = {key: failure for key, failure in failures.items() if key not in rejected}
         if self._any_answer:
-            self._failures |= self._early | failures
-            self._early = {}
+            self._failures |= self._early_rejections | failures
+            self._early_rejections = {}
             return
-        self._early |= {key: one for key, one in failures.items() if one.kind == "rejected"}
-        self._failures |= {key: one for key, one in failures.items() if one.kind != "rejected"}
-        if len(self._early) >= REJECTED_AT_START:
-            self._refuse_all_rejected()
 
-    def _refuse_all_rejected(self) -> None:
-        last = list(self._early.values())[-1]
+        self._early_rejections |= {key: failure for key, failure in failures.items() if failure.kind == "rejected"}
+        self._failures |= {key: failure for key, failure in failures.items() if failure.kind != "rejected"}
+        if len(self._early_rejections) >= MAX_INITIAL_REJECTIONS:
+            self._raise_rejected()
+
+    def _raise_rejected(self) -> None:
+        last = list(self._early_rejections.values())[-1]
         raise JudgeError(
-            f"The engine rejected all of the first {len(self._early):,} requests and answered none; the last: {last.reason} "
-            "Nothing of them is kept, for it may be no trial's own fault. Check its model and parameters, or import first what "
-            "was answered.",
+            f"The engine rejected all of the first {len(self._early_rejections):,} requests and answered none; "
+            f"the last reason: {last.reason} The rejections are not stored, because the engine may be at fault. Check its model "
+            "and parameters, or import the answers first.",
             slug="import-rejected",
         )

@@ -1,5 +1,7 @@
-"""Asks a whole plan through a provider's Batch API: a batch is noted in the store before anything of it leaves the
-machine, and forgotten once its end is certain and its results are in the store.
+"""Send all requests of a plan through a provider's Batch API.
+
+A batch is recorded in the store before any of its requests is sent, and its record is deleted only when its final state is known
+and its results are in the store. So an interrupted run resumes its batches, and no request is sent twice.
 """
 
 from __future__ import annotations
@@ -15,95 +17,130 @@ import numpy as np
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, ends_the_run, http_error, unless_echoed
-from youden.judging.call.reply import check_usage_of
-from youden.judging.config.judge_files import JudgeConfig, price
+from youden.judging.call.failures import CallError, make_http_error, reject_if_echoed, to_judge_error
+from youden.judging.call.reply import check_usage_for
+from youden.judging.config.judge_files import JudgeConfig, call_cost
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.offline.batch_providers import NOT_FOUND, BatchProvider, BatchState, LineError
-from youden.judging.offline.lines import Line, request_line, results, split_lines
-from youden.judging.scheduler.calling import worst_price
+from youden.judging.offline.lines import RequestLine, iter_results, make_request_line, split_lines
+from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.scheduler.options import Batching
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.store.leases import Job, new_id
 from youden.judging.store.plan_answers import Call, look_up
-from youden.text.sentences import counted
+from youden.text.sentences import format_count
 from youden.types import Completion
 
 
-def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: str) -> YoudenError:
-    """A step that failed for good. job: the batch it was about, None for one that was surely not begun. noted_in: the store."""
+def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, store_name: str) -> YoudenError:
+    """Make the error that ends the run after a step of a batch failed for good.
+
+    Parameters
+    ----------
+    error : CallError
+        The failure.
+    config : JudgeConfig
+        Judge of the batch.
+    job : Job or None
+        The batch; None if it certainly was not started.
+    store_name : str
+        Name of the store that has the batch's record.
+
+    Returns
+    -------
+    YoudenError
+        A ShortRunError if the failure was transient, else a JudgeError.
+    """
     if job is not None and job.batch is not None and error.status == NOT_FOUND:
         return JudgeError(
-            f"{config.address} does not know the batch {job.batch} of {counted(len(job.keys), 'request')} ({error.reason}). "
-            f"Use the account that sent it; to give its answers up: `youden store batches {noted_in} --forget {job.batch}`. Then "
-            "run the same again.",
+            f"{config.address} does not know the batch {job.batch} of {format_count(len(job.keys), 'request')} ({error.reason}). "
+            f"Use the account that sent it, or run `youden store batches {store_name} --forget {job.batch}` to give up its "
+            "answers. Then run the same command again.",
             slug="batch-unknown",
         )
     if error.kind != "retry":
-        ended = ends_the_run(error, judge=config.name, address=config.address)
+        ended = to_judge_error(error, judge=config.name, address=config.address)
         if job is None or job.batch is not None:
             return ended
         return JudgeError(
-            f"{ended.message} An earlier try may have begun this batch of {counted(len(job.keys), 'request')}, "
-            "so it stays noted; to give "
-            f"it up and send them once more: `youden store batches {noted_in} --forget {job.id}`.",
+            f"{ended.message} An earlier attempt may have started this batch of {format_count(len(job.keys), 'request')}, so its "
+            f"record is kept. To give it up and send the requests again, run `youden store batches {store_name} --forget "
+            f"{job.id}`.",
             slug=ended.slug,
         )
     if job is None:
         return ShortRunError(
-            f"A batch of '{config.name}' could not be sent to {config.address}: {error.reason} Nothing of it was begun; run the "
-            "same again.",
+            f"A batch of '{config.name}' could not be sent to {config.address}: {error.reason} It was not started. Run the same "
+            "command again.",
             slug="batch-unreachable",
         )
-    worst = "" if math.isnan(job.usd) else f" and can cost up to {job.usd:.6g} USD"
+    max_cost = "" if math.isnan(job.usd) else f", which can cost up to {job.usd:.6g} USD,"
+    name = job.batch or job.id
     return ShortRunError(
-        f"Nobody knows what became of {counted(len(job.keys), 'request')} in the batch {job.batch or job.id} at "
-        f"{config.address}: {error.reason} They stay noted{worst}, and are not sent again; what was answered is kept. Run the "
-        "same again to look "
-        f"again, or give them up and pay for them once more: `youden store batches {noted_in} --forget {job.batch or job.id}`.",
+        f"The state of the batch {name} of {format_count(len(job.keys), 'request')}{max_cost} at {config.address} is unknown: "
+        f"{error.reason} It stays recorded, its requests are not sent again, and all answers are stored. Run the same command "
+        f"again to check its state, or run `youden store batches {store_name} --forget {name}` to give it up and pay for its "
+        "requests again.",
         slug="batch-unreachable",
     )
 
 
-def refused(job: Job, state: BatchState, *, judge: str) -> JudgeError:
-    """A batch that was not taken as a whole."""
+def batch_refused_error(job: Job, state: BatchState, *, judge: str) -> JudgeError:
+    """Make the error for a batch that the provider rejected as a whole. judge: name of the judge."""
     reasons = "; ".join(f"{error.code}: {error.message}" for error in state.errors[:3]) or "no reason given"
     return JudgeError(
-        f"The provider of '{judge}' did not take the batch {job.batch} of {counted(len(job.keys), 'request')}: {reasons}. "
-        "Nothing of it was asked or paid. Correct the judge's config, or wait where a limit is named, and run the same again.",
+        f"The provider of '{judge}' rejected the batch {job.batch} of {format_count(len(job.keys), 'request')}: {reasons}. "
+        "None of them was answered or paid for. Correct the judge's config, or wait if the reason is a limit, then run the same "
+        "command again.",
         slug="batch-refused",
     )
 
 
-def cancelled(job: Job, *, n_left: int) -> ShortRunError:
-    """A batch that somebody stopped. n_left: of its requests, those without an answer."""
+def batch_cancelled_error(job: Job, *, n_unanswered: int) -> ShortRunError:
+    """Make the error for a batch that was cancelled. n_unanswered: number of its requests without an answer."""
     return ShortRunError(
-        f"The batch {job.batch} was cancelled at the provider: {n_left:,} of its requests have no answer; the others are "
-        "kept. Run the same again to ask for the rest.",
+        f"The batch {job.batch} was cancelled at the provider: {n_unanswered:,} of its requests have no answer. All other "
+        "answers are stored. Run the same command again to send the remaining requests.",
         slug="batch-cancelled",
     )
 
 
-def turned_down(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, CallError]]:
-    """(key, error) of the lines for which the provider did not take the batch."""
+def rejected_lines(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, CallError]]:
+    """Yield key and error of each line because of which the provider rejected the batch."""
     for error in errors:
         if error.line is not None and 0 < error.line <= len(job.keys):
-            said = f"{error.code}: {error.message}"
-            yield job.keys[error.line - 1], http_error(400, (error.code,), error.message, reason=said)
+            reason = f"{error.code}: {error.message}"
+            yield job.keys[error.line - 1], make_http_error(400, (error.code,), error.message, reason=reason)
 
 
 @dataclass
-class _Watched:
-    """A batch that is waited for. silent_since: when something was last known of it, None where that was the last time."""
+class _PolledBatch:
+    """A batch whose results are waited for."""
 
     job: Job
+    """The batch; after a part of it was merged, the remainder."""
     n_requests: int
-    shown: str = ""
-    silent_since: float | None = None
+    """Number of requests that were sent."""
+    last_status: str = ""
+    """Status that was reported last."""
+    unknown_since: float | None = None
+    """Monotonic time since which its state is unknown; None if the last poll succeeded."""
 
 
-class InBatches:
-    """Asks all of the work of `outcomes` that its store does not know. The judge's config has the prices of a batch."""
+class BatchRunner:
+    """Sends all rows of `outcomes.work` that have no stored outcome, in batches, and stores the results.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Work, judge and store. The config of the judge has the prices of batches.
+    provider : BatchProvider
+        Provider of the batches.
+    budget : Budget
+        Cost cap of the run.
+    batching : Batching
+        Limits of a batch, interval of polls, and receiver of status lines.
+    """
 
     def __init__(self, outcomes: Outcomes, *, provider: BatchProvider, budget: Budget, batching: Batching) -> None:
         self._outcomes = outcomes
@@ -117,246 +154,268 @@ class InBatches:
         self._done = np.zeros(len(self._work), dtype=np.bool_)
         self._failed: dict[str, Call] = {}
         self._unreserved = 0.0
-        self._short_of_money = False
+        self._is_over_cap = False
 
-    async def go(self) -> None:
-        """Send, wait and merge until every row has an answer or a reason why not.
+    async def run(self) -> None:
+        """Send batches, wait for them and store their results until every row has an outcome.
 
-        Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged, or looked at.
+        Raises: JudgeError, BudgetError, TooManyMissingError, after every pending batch was merged or polled once more.
         """
-        async with self._leases.kept(on_failure=self._stop.stop_with):
-            while not self._stop.stopped:
+        async with self._leases.hold(on_failure=self._stop.stop_with_error):
+            while not self._stop.is_stopped:
                 self._leases.elsewhere = False
-                under_way = await self._taken_up()
-                if not under_way and not self._stop.stopped:
-                    under_way = await self._send()
-                await self._merge_all(under_way)
-                if not under_way and not self._leases.elsewhere:
+                jobs = await self._resume_batches()
+                if not jobs and not self._stop.is_stopped:
+                    jobs = await self._send_batches()
+                await self._merge_all(jobs)
+                if not jobs and not self._leases.elsewhere:
                     break
-                if not under_way:
+                if not jobs:
                     await self._batching.sleep(self._batching.poll)
-            if not self._stop.stopped:
-                self._outcomes.keep_failures()
-        self._stop.raise_it(self._budget)
-        if self._short_of_money:
-            self._stop.stop(lambda: self._work.out_of_money(self._budget))
-            self._stop.raise_it(self._budget)
+            if not self._stop.is_stopped:
+                self._outcomes.store_failures()
+        self._stop.raise_if_stopped(self._budget)
+        if self._is_over_cap:
+            self._stop.stop(lambda: self._work.make_budget_error(self._budget))
+            self._stop.raise_if_stopped(self._budget)
 
-    async def _taken_up(self) -> list[Job]:
-        """Batches that an earlier process sent and left, begun where that was not reached."""
-        found: list[Job] = []
-        for left in self._leases.resume():
-            unpriced = math.isnan(left.usd) and self._budget.cap < math.inf
-            job = replace(left, usd=self._budget.cap) if unpriced else left
-            self._budget.take(job.usd)
+    async def _resume_batches(self) -> list[Job]:
+        """Take over the batches that an earlier process left, and start those that it only uploaded."""
+        jobs: list[Job] = []
+        for resumed in self._leases.resume():
+            is_unpriced = math.isnan(resumed.usd) and self._budget.cap < math.inf
+            job = replace(resumed, usd=self._budget.cap) if is_unpriced else resumed
+            self._budget.reserve_unconditionally(job.usd)
             if job.batch is not None:
-                self._tell(f"batch {job.batch}: {counted(len(job.keys), 'request', 'was', 'were')} sent earlier")
-                found.append(job)
-            elif (begun := await self._begun(job, perhaps_before=True)) is not None:
-                found.append(begun)
-        return found
+                self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
+                jobs.append(job)
+            elif (started := await self._start_batch(job, may_exist=True)) is not None:
+                jobs.append(started)
+        return jobs
 
-    async def _send(self) -> list[Job]:
-        """Everything that has to be asked and that the cap allows, as batches under way."""
-        self._short_of_money = False
+    async def _send_batches(self) -> list[Job]:
+        """Send all requests without an outcome that the cap allows, and return their batches."""
+        self._is_over_cap = False
         self._unreserved = 0.0
-        sent: list[Job] = []
+        jobs: list[Job] = []
         limits = {"max_requests": self._batching.max_requests, "max_bytes": self._batching.max_bytes}
-        for part in split_lines(self._lines(), **limits):
-            fresh = self._leases.without_sent([line.key for line in part])
-            lines = [line for line in part if line.key in fresh]
+        for part in split_lines(self._iter_lines(), **limits):
+            unsent = self._leases.exclude_sent([line.key for line in part])
+            lines = [line for line in part if line.key in unsent]
             self._unreserved -= math.fsum(line.usd for line in part)
             if not lines:
                 continue
-            job = await self._sent(lines)
+            job = await self._send_batch(lines)
             if job is None:
                 break
-            sent.append(job)
-        return sent
+            jobs.append(job)
+        return jobs
 
-    def _lines(self) -> Iterator[Line]:
-        """What is to be asked, claimed, as far as the cap allows it."""
-        seen: set[str] = set()
-        for chunk in look_up(self._work.keys(), self._store, ask=self._work.request):
-            wanted = [call for call in chunk if call.key not in seen and not self._is_done(call)]
-            seen |= {call.key for call in wanted}
-            mine = self._leases.acquire(wanted)
-            for n, call in enumerate(mine):
-                line = request_line(call.key, call.request, usd=worst_price(self._config, call.request))
-                if not self._budget.fits(self._unreserved + line.usd):
-                    self._short_of_money = True
-                    self._leases.release([later.key for later in mine[n:]])
+    def _iter_lines(self) -> Iterator[RequestLine]:
+        """Yield the requests to send, for which leases were acquired, until the cap is reached."""
+        visited: set[str] = set()
+        for chunk in look_up(self._work.keys(), self._store, make_request=self._work.request):
+            wanted = [call for call in chunk if call.key not in visited and not self._settle_stored(call)]
+            visited |= {call.key for call in wanted}
+            leased = self._leases.acquire(wanted)
+            for n, call in enumerate(leased):
+                line = make_request_line(call.key, call.request, usd=max_call_cost(self._config, call.request))
+                if not self._budget.can_reserve(self._unreserved + line.usd):
+                    self._is_over_cap = True
+                    self._leases.release([unsent.key for unsent in leased[n:]])
                     return
                 self._unreserved += line.usd
                 yield line
 
-    def _is_done(self, call: Call) -> bool:
-        """Whether it need not be asked any more: it came in this pass, the store has it, or it cannot be sent."""
+    def _settle_stored(self, call: Call) -> bool:
+        """Return whether a call need not be sent; if it was stored before, or cannot be sent, pass that to the outcomes first."""
         rows = call.rows
         if not self._done[rows[0]]:
-            again = self._outcomes.retry_failed and call.key not in self._failed
-            found = call.settled(self._work.is_answer, retry_failed=again)
-            if found is None and self._work.fits(call.request):
+            retry_failed = self._outcomes.retry_failed and call.key not in self._failed
+            outcome = call.final_outcome(self._work.is_answer, retry_failed=retry_failed)
+            if outcome is None and self._work.fits(call.request):
                 return False
-            self._outcomes.found(call, found)
+            self._outcomes.record_stored(call, outcome)
             self._done[rows] = True
         return True
 
-    async def _sent(self, part: list[Line]) -> Job | None:
-        """The batch of these lines, None where it could not be begun; then the run ends."""
-        job = self._leases.note(math.fsum(line.usd for line in part), [line.key for line in part])
-        self._budget.take(job.usd)
+    async def _send_batch(self, lines: list[RequestLine]) -> Job | None:
+        """Upload lines and start their batch; None if that failed, which ends the run."""
+        job = self._leases.note(math.fsum(line.usd for line in lines), [line.key for line in lines])
+        self._budget.reserve_unconditionally(job.usd)
         try:
-            file = await self._provider.upload(b"".join(line.text for line in part))
+            file = await self._provider.upload(b"".join(line.text for line in lines))
         except CallError as error:
-            self._lose(job, error, begun=False)
+            self._end_unsent(job, error, may_exist=False)
             return None
-        return await self._begun(self._leases.note_file(job, file), perhaps_before=False)
+        return await self._start_batch(self._leases.note_file(job, file), may_exist=False)
 
-    async def _begun(self, job: Job, *, perhaps_before: bool) -> Job | None:
+    async def _start_batch(self, job: Job, *, may_exist: bool) -> Job | None:
+        """Start the batch of an uploaded file; None if that failed, which ends the run.
+
+        may_exist: whether an earlier process may have started it.
+        """
         self._leases.check()
         try:
-            batch = await self._provider.start(job.file or "", perhaps_begun=perhaps_before)
+            batch = await self._provider.start(job.file or "", perhaps_begun=may_exist)
         except CallError as error:
-            self._lose(job, error, begun=not error.free)
+            self._end_unsent(job, error, may_exist=not error.free)
             return None
-        self._tell(f"batch {batch}: {counted(len(job.keys), 'request')} sent")
+        self._report(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
         return self._leases.note_batch(job, batch)
 
-    def _lose(self, job: Job, error: CallError, *, begun: bool) -> None:
-        """End the run. begun: whether it perhaps was; then it is looked for by the next run."""
-        if not begun:
+    def _end_unsent(self, job: Job, error: CallError, *, may_exist: bool) -> None:
+        """End the run because a batch could not be sent; its record is kept only if the batch may exist."""
+        if not may_exist:
             self._leases.forget(job)
             self._budget.settle(job.usd, 0.0)
-        self._end(error, job if begun else None)
+        self._end_run(error, job if may_exist else None)
 
     async def _merge_all(self, jobs: list[Job]) -> None:
-        """Wait for every batch, and merge each as it ends. Where the run has to end, each is looked at once."""
-        watched = [_Watched(job, len(job.keys)) for job in jobs]
-        while watched:
-            watched = [one for one in watched if not await self._is_over(one)]
-            if self._stop.stopped:
+        """Poll the batches until all have ended and are merged. If the run has to stop, poll each only once."""
+        pending = [_PolledBatch(job, len(job.keys)) for job in jobs]
+        while pending:
+            pending = [batch for batch in pending if not await self._poll(batch)]
+            if self._stop.is_stopped:
                 return
-            if watched:
+            if pending:
                 await self._batching.sleep(self._batching.poll)
 
-    async def _is_over(self, watched: _Watched) -> bool:
-        """Whether all of a batch is merged."""
-        job = watched.job
+    async def _poll(self, batch: _PolledBatch) -> bool:
+        """Poll a batch, merge its results if it has ended, and return whether all of it is merged."""
+        job = batch.job
         try:
             state = await self._provider.look(job.batch or "")
             texts = [await self._provider.fetch(file) for file in state.files] if state.ended else []
         except CallError as error:
-            self._hear_nothing(watched, error)
+            self._on_poll_failure(batch, error)
             return False
-        shown = f"{state.status}, {state.n_done:,} of {watched.n_requests:,} done"
-        if watched.shown != shown:
-            watched.shown = shown
-            self._tell(f"batch {job.batch}: {shown}")
-        rest = self._merge(job, state, texts) if state.ended else job
-        if rest is None:
+        status = f"{state.status}, {state.n_done:,} of {batch.n_requests:,} done"
+        if batch.last_status != status:
+            batch.last_status = status
+            self._report(f"batch {job.batch}: {status}")
+
+        remainder = self._merge(job, state, texts) if state.ended else job
+        if remainder is None:
             return True
-        if rest is not job or not state.ended:
-            watched.job, watched.silent_since = rest, None
+        if remainder is not job or not state.ended:
+            batch.job, batch.unknown_since = remainder, None
         if state.ended:
-            why = f"The provider says '{state.status}', and {len(rest.keys):,} results are not there."
-            self._hear_nothing(watched, CallError(why, kind="retry"))
+            reason = f"The provider reports '{state.status}', but {len(remainder.keys):,} results are missing."
+            self._on_poll_failure(batch, CallError(reason, kind="retry"))
         return False
 
-    def _hear_nothing(self, watched: _Watched, error: CallError) -> None:
-        """Be patient with a provider that is away or says nothing that is known; end the run where that lasts too long."""
+    def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
+        """Keep waiting after a transient failure of a poll; end the run after another one, or if the state stays unknown."""
         now = time.monotonic()
-        if error.kind == "retry" and watched.silent_since is None:
-            watched.silent_since = now
-            self._tell(
-                f"batch {watched.job.batch}: nothing is known of it ({error.reason}); what was sent is kept there"
-            )
-        elif error.kind != "retry" or now - (watched.silent_since or now) >= self._config.outage:
-            self._end(error, watched.job)
+        if error.kind == "retry" and batch.unknown_since is None:
+            batch.unknown_since = now
+            self._report(f"batch {batch.job.batch}: its state is unknown ({error.reason}); it stays at the provider")
+        elif error.kind != "retry" or now - (batch.unknown_since or now) >= self._config.outage:
+            self._end_run(error, batch.job)
 
     def _merge(self, job: Job, state: BatchState, texts: list[bytes]) -> Job | None:
-        """Results into the store, and the note of the batch out of it, in one transaction. Returns what of it is still open.
+        """Store the results of an ended batch and delete its record, in one transaction; return what is still open.
 
-        An answer stands before a failure, the first before the second. A request that failed or never ran is sent again.
+        Of several results of a request, an answer takes precedence over a failure, and the first over later ones. Requests that
+        failed or never ran are sent again.
         """
-        came: dict[str, Completion | CallError] = {}
-        for key, outcome in chain.from_iterable(results(text) for text in texts):
-            if not isinstance(came.get(key), Completion) and (key not in came or isinstance(outcome, Completion)):
-                came[key] = outcome
-        ours = {key: came[key] for key in job.keys if key in came}
-        ours |= {} if came else dict(turned_down(job, state.errors))
-        left = [key for key in job.keys if key not in ours]
-        is_open = state.n_lines is None or len(came) < state.n_lines
-        if is_open and not ours:
+        outcomes: dict[str, Completion | CallError] = {}
+        for key, outcome in chain.from_iterable(iter_results(text) for text in texts):
+            is_answered = isinstance(outcomes.get(key), Completion)
+            if not is_answered and (key not in outcomes or isinstance(outcome, Completion)):
+                outcomes[key] = outcome
+        job_outcomes = {key: outcomes[key] for key in job.keys if key in outcomes}
+        if not outcomes:
+            job_outcomes |= dict(rejected_lines(job, state.errors))
+
+        open_keys = [key for key in job.keys if key not in job_outcomes]
+        is_open = state.n_lines is None or len(outcomes) < state.n_lines
+        if is_open and not job_outcomes:
             return job
         if not is_open and state.status != "failed":
             never_ran = CallError(f"The batch {state.status} without running it.", kind="retry", free=True)
-            ours |= dict.fromkeys(left, never_ran)
-        settled, spent = self._keep_all(ours)
-        rest = replace(job, keys=tuple(left), usd=job.usd - settled, id=new_id()) if is_open and left else None
-        self._leases.settle(job, rest)
-        self._store.flush()
-        if rest is not None:
-            self._budget.take(rest.usd)
-        self._budget.settle(job.usd, spent)
-        if rest is None and state.status == "failed" and not ours:
-            self._stop.stop_with(refused(job, state, judge=self._config.name))
-        elif rest is None and state.status == "cancelled":
-            self._stop.stop_with(cancelled(job, n_left=sum(isinstance(one, CallError) for one in ours.values())))
-        return rest
+            job_outcomes |= dict.fromkeys(open_keys, never_ran)
 
-    def _keep_all(self, came: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """(USD that these requests could cost, USD that they did cost). Answers first: then failures are their trials' own."""
+        settled, spent = self._store_outcomes(job_outcomes)
+        remainder = None
+        if is_open and open_keys:
+            remainder = replace(job, keys=tuple(open_keys), usd=job.usd - settled, id=new_id())
+        self._leases.settle(job, remainder)
+        self._store.flush()
+        if remainder is not None:
+            self._budget.reserve_unconditionally(remainder.usd)
+        self._budget.settle(job.usd, spent)
+
+        if remainder is None and state.status == "failed" and not job_outcomes:
+            self._stop.stop_with_error(batch_refused_error(job, state, judge=self._config.name))
+        elif remainder is None and state.status == "cancelled":
+            n_unanswered = sum(isinstance(outcome, CallError) for outcome in job_outcomes.values())
+            self._stop.stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
+        return remainder
+
+    def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
+        """Store outcomes by key, and return the most that these requests could cost and their actual cost, in USD.
+
+        Answers come first: only then do failures count as those of single requests, and not of the server.
+        """
         rows: defaultdict[str, list[int]] = defaultdict(list)
-        every_row = self._work.keys()
-        for row, key in every_row:
-            self._leases.renew()  # nothing else runs meanwhile
-            if key in came:
+        trials = self._work.keys()
+        for row, key in trials:
+            self._leases.renew()  # the task that renews them does not run during this loop
+            if key in outcomes:
                 rows[key].append(row)
         self._leases.check()
-        before = self._store.known(list(rows)) if self._outcomes.retry_failed else {}
-        settled, spent = [], []
-        for key in sorted(came, key=lambda one: isinstance(came[one], CallError)):
-            if key in rows:
-                call = self._failed.get(key) or Call(key, rows[key], before.get(key), self._work.request)
-                settled.append(worst_price(self._config, call.request))
-                spent.append(self._keep(call, came[key], worst=settled[-1]))
-            elif isinstance(said := came[key], Completion):  # another plan asked it
-                spent.append(price(self._config, said.tokens_in, said.tokens_out))
-                self._outcomes.paid(key, spent[-1], said)
-                self._store.add(key, said, waits=False)
-        return math.fsum(settled), math.fsum(spent)
 
-    def _keep(self, call: Call, outcome: Completion | CallError, *, worst: float) -> float:
-        """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
+        stored = self._store.get_outcomes(list(rows)) if self._outcomes.retry_failed else {}
+        max_costs, costs = [], []
+        for key in sorted(outcomes, key=lambda key: isinstance(outcomes[key], CallError)):
+            outcome = outcomes[key]
+            if key in rows:
+                call = self._failed.get(key) or Call(key, rows[key], stored.get(key), self._work.request)
+                max_cost = max_call_cost(self._config, call.request)
+                max_costs.append(max_cost)
+                costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
+            elif isinstance(outcome, Completion):  # a request of another plan
+                costs.append(call_cost(self._config, outcome.tokens_in, outcome.tokens_out))
+                self._outcomes.record_cost(key, costs[-1], outcome)
+                self._store.add(key, outcome, waits=False)
+        return math.fsum(max_costs), math.fsum(costs)
+
+    def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
+        """Store the outcome of a call and return its cost in USD.
+
+        The cost is `max_cost` if the provider does not report what was used, or did the work and lost the result.
+        """
         if isinstance(outcome, Completion):
             try:
-                outcome, fault = check_usage_of(outcome, call.request, answer_limit=self._config.answer_limit)
+                outcome, fault = check_usage_for(outcome, call.request, answer_limit=self._config.answer_limit)
             except CallError as error:
-                outcome, usd = error, worst
+                outcome, usd = error, max_cost
             else:
                 is_reported = bool(outcome.tokens_in or outcome.tokens_out)
-                usd = price(self._config, outcome.tokens_in, outcome.tokens_out) if is_reported else worst
+                usd = call_cost(self._config, outcome.tokens_in, outcome.tokens_out) if is_reported else max_cost
                 if not is_reported:
-                    self._budget.record_unreported(self._config.name, worst, fault)
+                    self._budget.record_unreported(self._config.name, max_cost, fault)
         else:
-            outcome = unless_echoed(outcome, call.request)
-            usd = 0.0 if outcome.free else worst
+            outcome = reject_if_echoed(outcome, call.request)
+            usd = 0.0 if outcome.free else max_cost
+
         call.usd += usd
-        self._outcomes.paid(call.key, usd, outcome if isinstance(outcome, Completion) else None)
+        self._outcomes.record_cost(call.key, usd, outcome if isinstance(outcome, Completion) else None)
         if isinstance(outcome, Completion):
-            self._outcomes.answered(call, outcome)
+            self._outcomes.record_answer(call, outcome)
             self._done[call.rows] = True
         else:
             call.attempts.n_failed += 1
-            again = outcome.kind == "retry" and call.attempts.n_failed < self._config.max_tries
-            self._done[call.rows] = self._outcomes.failed(call, outcome, again=again)
+            has_retries = outcome.kind == "retry" and call.attempts.n_failed < self._config.max_tries
+            self._done[call.rows] = self._outcomes.record_failure(call, outcome, may_retry=has_retries)
             self._failed[call.key] = call
         return usd
 
-    def _end(self, error: CallError, job: Job | None) -> None:
-        self._stop.stop_with(ending(error, config=self._config, job=job, noted_in=self._store.name))
+    def _end_run(self, error: CallError, job: Job | None) -> None:
+        self._stop.stop_with_error(make_run_error(error, config=self._config, job=job, store_name=self._store.name))
 
-    def _tell(self, what: str) -> None:
-        self._batching.say(what)
-        self._outcomes.log.tell("batch", says=what)
+    def _report(self, message: str) -> None:
+        self._batching.say(message)
+        self._outcomes.log.write_event("batch", says=message)

@@ -1,4 +1,7 @@
-"""A cassette around a backend: it answers what is recorded, and records what the backend is asked beyond that."""
+"""Replay recorded answers from a cassette, and record the answers to other requests.
+
+A cassette applies to all backends that are made while `use_cassette` is active, so that no caller has to pass it on.
+"""
 
 from __future__ import annotations
 
@@ -18,164 +21,225 @@ from youden.judging.call.failures import CallError, Failure
 from youden.judging.offline.cassette_file import (
     Cassette,
     Entry,
-    entry,
+    make_entry,
     read_cassette,
     redacted_messages,
     write_cassette,
 )
-from youden.judging.question.questions import canonical, key_of
+from youden.judging.question.questions import canonical_request, hash_request
 from youden.types import Completion, Judge, Request
 from youden.types.pool import Json
 
 MODES = ("none", "once", "new", "all")
 
-_LONGEST_DIFF = 60
+_MAX_DIFF_LINES = 60
 _FENCE = re.compile(r"\b[0-9a-f]{16}\b")
 
 
-class Tape:
-    """A cassette file at work.
+class CassetteRecorder:
+    """An open cassette.
 
-    mode: `none` plays only; `once` records where there is no file, else plays only; `new` plays and records what is not
-    there; `all` records everything anew. n_played, n_recorded: requests so far.
+    Parameters
+    ----------
+    path : Path
+        File of the cassette.
+    mode : {"none", "once", "new", "all"}
+        "none" only replays; "once" records if the file does not exist, else only replays; "new" replays, and records requests
+        that are missing; "all" records all requests again.
 
-    Raises: ConfigError [cassette-mode], [cassette-missing]; InputError [cassette] for a damaged file.
+    Attributes
+    ----------
+    is_recording : bool
+        Whether requests that are not in the cassette are sent and recorded.
+    n_played, n_recorded : int
+        Numbers of requests so far.
+
+    Raises
+    ------
+    ConfigError
+        [cassette-mode] if the mode is unknown; [cassette-missing] if the file does not exist and mode is "none".
+    InputError
+        [cassette] if the file is damaged.
     """
 
     def __init__(self, path: Path, *, mode: str) -> None:
         if mode not in MODES:
-            raise ConfigError(f"'{mode}' is no mode of a cassette. Give none, once, new or all.", slug="cassette-mode")
-        there = path.is_file()
-        if mode == "none" and not there:
+            raise ConfigError(
+                f"The mode of a cassette must be none, once, new or all: got '{mode}'. Pass one of them.",
+                slug="cassette-mode",
+            )
+        exists = path.is_file()
+        if mode == "none" and not exists:
             raise ConfigError(
                 f"There is no cassette at {path}, and mode 'none' records nothing. Record it with mode 'once'.",
                 slug="cassette-missing",
             )
         self.path = path
         self.mode = mode
-        self.records = mode in ("new", "all") or (mode == "once" and not there)
+        self.is_recording = mode in ("new", "all") or (mode == "once" and not exists)
         self.n_played = 0
         self.n_recorded = 0
-        before = read_cassette(path) if there and mode != "all" else Cassette()
-        self.judges = list(before.judges)
-        self.entries = dict(before.entries)
+        saved = read_cassette(path) if exists and mode != "all" else Cassette()
+        self.judges = list(saved.judges)
+        self.entries = dict(saved.entries)
 
-    def keep(
-        self, asked: Mapping[str, object], outcome: Completion | Failure, *, judge: Mapping[str, Json] | None
+    def record(
+        self, request: Mapping[str, object], outcome: Completion | Failure, *, judge: Mapping[str, Json] | None
     ) -> None:
-        """Record what came of a canonical request, if it is not there yet, and the judge who was asked."""
-        if (key := key_of(asked)) not in self.entries:
-            self.entries[key] = entry(key, asked, outcome)
+        """Add the outcome of a canonical request, if it is new, and the config of the judge that answered, if any."""
+        if (key := hash_request(request)) not in self.entries:
+            self.entries[key] = make_entry(key, request, outcome)
             self.n_recorded += 1
         if judge is not None and judge not in self.judges:
             self.judges.append(dict(judge))
 
     def save(self) -> None:
-        """Write the file where something was recorded."""
+        """Write the file, if anything was recorded."""
         if self.n_recorded:
             write_cassette(self.path, Cassette(tuple(self.judges), self.entries))
 
 
-_inserted: ContextVar[Tape | None] = ContextVar("youden_cassette", default=None)
+_active: ContextVar[CassetteRecorder | None] = ContextVar("youden_cassette", default=None)
 
 
 @contextmanager
-def inserted(tape: Tape) -> Iterator[Tape]:
-    """Put `tape` around every backend that is made before the block ends; then save it.
+def use_cassette(recorder: CassetteRecorder) -> Iterator[CassetteRecorder]:
+    """Use a cassette for all backends that are made inside the block, then save it.
 
-    Tasks, and threads that copy this context (`asyncio.to_thread`), see it too.
+    It also applies in tasks, and in threads that copy this context (`asyncio.to_thread`).
+
+    Parameters
+    ----------
+    recorder : CassetteRecorder
+        The cassette.
+
+    Yields
+    ------
+    CassetteRecorder
+        The same cassette.
     """
-    before = _inserted.get()
-    _inserted.set(tape)
+    previous = _active.get()
+    _active.set(recorder)
     try:
-        yield tape
+        yield recorder
     finally:
-        _inserted.set(before)
-        tape.save()
+        _active.set(previous)
+        recorder.save()
 
 
-def only_plays() -> bool:
-    """Return whether the inserted tape only replays, so that no request is sent."""
-    tape = _inserted.get()
-    return tape is not None and not tape.records
+def is_replay_only() -> bool:
+    """Return whether a cassette is active that only replays, so that no request is sent."""
+    recorder = _active.get()
+    return recorder is not None and not recorder.is_recording
 
 
-def with_cassette(backend: Backend, *, address: str, who: str, judge: Mapping[str, Json] | None = None) -> Backend:
-    """`backend` behind the inserted tape, or `backend` itself where there is none.
+def with_cassette(
+    backend: Backend, *, address: str, description: str, judge: Mapping[str, Json] | None = None
+) -> Backend:
+    """Wrap a backend in the active cassette.
 
-    who: is asked, in words. judge: kept on a tape that records, beside what the backend answered.
+    Parameters
+    ----------
+    backend : Backend
+        Backend that sends the requests.
+    address : str
+        Address of its server, which is part of each request hash.
+    description : str
+        Name of the judge or model for messages.
+    judge : mapping, optional
+        Config of the judge, which is recorded with its answers.
+
+    Returns
+    -------
+    Backend
+        The given backend if no cassette is active.
     """
-    tape = _inserted.get()
-    if tape is None:
+    recorder = _active.get()
+    if recorder is None:
         return backend
 
-    return Player(tape, backend, address=address, who=who, judge=judge)
+    return CassetteBackend(recorder, backend, address=address, description=description, judge=judge)
 
 
-class Player(Backend):
-    """Answers from a tape, and by the judge of `backend`, which is made with its key once something has to be asked."""
+class CassetteBackend(Backend):
+    """Answers requests from a cassette, and sends the others if the cassette records.
+
+    The judge of `backend` is made, and its API key is looked up, only when a request has to be sent.
+    """
 
     def __init__(
-        self, tape: Tape, backend: Backend, *, address: str, who: str, judge: Mapping[str, Json] | None
+        self,
+        recorder: CassetteRecorder,
+        backend: Backend,
+        *,
+        address: str,
+        description: str,
+        judge: Mapping[str, Json] | None,
     ) -> None:
-        record = self._keep if tape.records else None
-        super().__init__(backend.make, live=tape.records, batches=False, record=record)
-        self.name = who
-        self._tape = tape
+        record = self._record if recorder.is_recording else None
+        super().__init__(backend.make, live=recorder.is_recording, batches=False, record=record)
+        self.name = description
+        self._recorder = recorder
         self._address = address
-        self._asked = judge
+        self._judge_config = judge
 
     def open(self) -> Judge:
-        """Itself: what is on the tape needs no key."""
+        """Return this backend, which needs no key to replay."""
         return self
 
     async def answer(self, request: Request) -> Completion:
-        """What the tape holds of the request; a failure given up on is one again, without more tries.
+        """Return the recorded answer to a request, or send it.
 
-        Raises: CallError; ReplayMissError [cassette-miss] with the difference to the nearest recorded request.
+        Raises: CallError, also for a recorded failure, which is not retried; ReplayMissError [cassette-miss] if the request is
+        neither recorded nor sent.
         """
-        asked = canonical(request, address=self._address)
-        found = self._tape.entries.get(key_of(asked))
-        if found is None:
-            if not self._tape.records:
-                raise self._miss(orjson.loads(orjson.dumps(asked)))
+        canonical = canonical_request(request, address=self._address)
+        entry = self._recorder.entries.get(hash_request(canonical))
+        if entry is None:
+            if not self._recorder.is_recording:
+                raise self._miss_error(orjson.loads(orjson.dumps(canonical)))
             return await super().open().answer(request)
-        self._tape.n_played += 1
-        if isinstance(found.outcome, Failure):
-            raise CallError(found.outcome.reason, kind="rejected", status=found.outcome.status)
-        return found.outcome
+        self._recorder.n_played += 1
+        if isinstance(entry.outcome, Failure):
+            raise CallError(entry.outcome.reason, kind="rejected", status=entry.outcome.status)
+        return entry.outcome
 
-    def _keep(self, request: Request, outcome: Completion | Failure) -> None:
-        self._tape.keep(canonical(request, address=self._address), outcome, judge=self._asked)
+    def _record(self, request: Request, outcome: Completion | Failure) -> None:
+        self._recorder.record(canonical_request(request, address=self._address), outcome, judge=self._judge_config)
 
-    def _miss(self, asked: Mapping[str, Any]) -> ReplayMissError:
+    def _miss_error(self, request: Mapping[str, Any]) -> ReplayMissError:
         return ReplayMissError(
-            f"The cassette {self._tape.path} has no answer to a request of {self.name}. "
-            f"{difference(asked, self._tape.entries)}\n"
-            "Correct what changed, or record it with mode 'new' ('all' for everything anew).",
+            f"The cassette {self._recorder.path} has no answer to a request of {self.name}. "
+            f"{format_difference(request, self._recorder.entries)}\n"
+            "Correct what changed, or record the request with mode 'new' ('all' records all requests again).",
             slug="cassette-miss",
         )
 
 
-def difference(asked: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
-    """How `asked`, a canonical request, differs from the nearest of `entries`, as a unified diff."""
+def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
+    """Format how a canonical request differs from the most similar of `entries`, as a unified diff."""
     if not entries:
-        return "Nothing is recorded there."
-    hidden = {**asked, "messages": redacted_messages(asked["messages"])}
-    nearest, lines = max(
-        ((one, _lines(hidden if one.redacted else asked)) for _, one in sorted(entries.items())),
-        key=lambda pair: _likeness(set(_lines(pair[0].request)), set(pair[1])),
-    )
-    changes = list(difflib.unified_diff(_lines(nearest.request), lines, "nearest recorded", "asked", n=1, lineterm=""))
-    if not changes:
+        return "The cassette is empty."
+    request_lines = _to_lines(request)
+    redacted_lines = _to_lines({**request, "messages": redacted_messages(request["messages"])})
+
+    def comparable_lines(entry: Entry) -> list[str]:
+        return redacted_lines if entry.redacted else request_lines
+
+    def similarity(entry: Entry) -> tuple[int, int]:
+        return _similarity(set(_to_lines(entry.request)), set(comparable_lines(entry)))
+
+    nearest = max((entry for _, entry in sorted(entries.items())), key=similarity)
+    recorded_lines, lines = _to_lines(nearest.request), comparable_lines(nearest)
+    diff = list(difflib.unified_diff(recorded_lines, lines, "nearest recorded", "requested", n=1, lineterm=""))
+    if not diff:
         return "The same request is recorded for another replicate only."
-    shown = changes[:_LONGEST_DIFF] + ["…"] * (len(changes) > _LONGEST_DIFF)
-    return "\n".join(["It differs from the nearest recorded request:", *shown])
+    displayed = diff[:_MAX_DIFF_LINES] + ["…"] * (len(diff) > _MAX_DIFF_LINES)
+    return "\n".join(["It differs from the nearest recorded request:", *displayed])
 
 
-def _lines(request: Mapping[str, Any]) -> list[str]:
-    """A canonical request for people, a fact a line: without its replicate, and without the marks of fences, which change
-    with every text."""
+def _to_lines(request: Mapping[str, Any]) -> list[str]:
+    """Format a canonical request as lines, without its replicate and the markers of fences, which differ for each text."""
     lines = [f"{name}: {request[name]}" for name in ("base_url", "model", "asker") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]
     for message in request["messages"]:
@@ -184,7 +248,7 @@ def _lines(request: Mapping[str, Any]) -> list[str]:
     return [_FENCE.sub("…", line) for line in lines]
 
 
-def _likeness(one: set[str], other: set[str]) -> tuple[int, int]:
-    """Lines in common, then words in common less words that are not."""
-    words, others = set(" ".join(one).split()), set(" ".join(other).split())
-    return len(one & other), len(words & others) - len(words ^ others)
+def _similarity(a: set[str], b: set[str]) -> tuple[int, int]:
+    """Return the number of common lines, and the number of common words minus that of all other words."""
+    a_words, b_words = set(" ".join(a).split()), set(" ".join(b).split())
+    return len(a & b), len(a_words & b_words) - len(a_words ^ b_words)

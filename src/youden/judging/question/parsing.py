@@ -1,10 +1,11 @@
-"""What an answer means: a pure, versioned second pass over raw answers, so that a better parser costs nothing.
+"""Interprets the raw answers of judges, and truncates texts that are too long for a model.
 
-A judge decides by a label in text, a JSON object, or the odds of the first token. Nothing is guessed: an answer that does not say
-one label clearly is missing, never a no.
+Parsing is a pure, versioned second pass over stored answers, so that a better parser needs no new calls. A judge
+decides by a label in its text, by a JSON object, or by the log-probabilities of its first token. Nothing is guessed:
+an answer that does not clearly give one label is missing, and does not count as a no.
 
-Two texts are shortened so that a request fits a model's context, where the judge's config asks for it. Characters are counted,
-for no tokenizer is at hand.
+Texts are truncated only if the judge's config allows it. Their length is counted in characters, because the model's tokenizer is
+not available.
 """
 
 from __future__ import annotations
@@ -32,11 +33,23 @@ PARSERS: Mapping[Decision, str] = {"text": "label/2", "json": "json/2", "logprob
 MAX_TOKENS: Mapping[Decision, int] = {"text": 8, "json": 32, "logprobs": 1}
 TOP_LOGPROBS = 5
 
-_AROUND = " \t\r\n.,:;!*_`\"'"
+_SURROUNDING_CHARACTERS = " \t\r\n.,:;!*_`\"'"
 
 
-def decision_parameters(decision: Decision, labels: Sequence[str]) -> dict[str, Json]:
-    """What is sent so that the model decides this way."""
+def make_decision_parameters(decision: Decision, labels: Sequence[str]) -> dict[str, Json]:
+    """Return the request parameters that make a model decide in a certain way.
+
+    Parameters
+    ----------
+    decision : {"text", "json", "logprobs"}
+    labels : sequence of str
+        The labels that may be answered.
+
+    Returns
+    -------
+    dict
+        A JSON schema for "json", a request for log-probabilities for "logprobs", nothing for "text".
+    """
     if decision == "json":
         schema: Json = {
             "type": "object",
@@ -53,88 +66,146 @@ def decision_parameters(decision: Decision, labels: Sequence[str]) -> dict[str, 
     return {"logprobs": True, "top_logprobs": TOP_LOGPROBS} if decision == "logprobs" else {}
 
 
-def decision_hint(decision: Decision, labels: Sequence[str]) -> str:
-    """What the question says of the form of the answer, beside the prompt's own words; empty where those do."""
+def make_decision_hint(decision: Decision, labels: Sequence[str]) -> str:
+    """Return the instruction on the form of the answer that is appended to a question.
+
+    Parameters
+    ----------
+    decision : {"text", "json", "logprobs"}
+    labels : sequence of str
+        The labels that may be answered.
+
+    Returns
+    -------
+    str
+        Empty unless the decision is "json"; for the others, the prompt itself describes the answer.
+    """
     if decision != "json":
         return ""
-    shapes = " or ".join(orjson.dumps({"answer": label}).decode() for label in labels)
-    return f"\n\nGive the answer as a JSON object and nothing else: {shapes}."
+    objects = " or ".join(orjson.dumps({"answer": label}).decode() for label in labels)
+    return f"\n\nGive the answer as a JSON object and nothing else: {objects}."
 
 
-def json_label(text: str, labels: Sequence[str]) -> str | None:
+def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     """Return the label that a JSON answer gives; None if it gives none of them or more than one.
 
-    >>> json_label('{"answer": "YES"}', ["YES", "NO"]), json_label('YES', ["YES", "NO"])
+    Examples
+    --------
+    >>> find_json_label('{"answer": "YES"}', ["YES", "NO"]), find_json_label('YES', ["YES", "NO"])
     ('YES', None)
     """
     try:
-        said = parse_json(text).value
-        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_refuse_two_answers)
+        value = parse_json(text).value
+        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
     except (ValueError, RecursionError):
         return None
-    answer = said.get("answer") if isinstance(said, dict) else None
+    answer = value.get("answer") if isinstance(value, dict) else None
     return next((label for label in labels if label == answer), None)
 
 
-def _refuse_two_answers(pairs: list[tuple[str, object]]) -> None:
+def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
     if sum(name == "answer" for name, _ in pairs) > 1:
         raise ValueError
 
 
-def label_odds(top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> dict[str, float] | None:
-    """label → its share of the probability that first tokens give to labels; None where they give none to any.
+def compute_label_probabilities(
+    top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]
+) -> dict[str, float] | None:
+    """Compute the probability of each label from the alternatives of the first token.
 
-    >>> label_odds([("YES", math.log(0.6)), (" yes", math.log(0.2)), ("NO", math.log(0.1)), ("Nor", -3.0)], ["YES", "NO"])["NO"]
+    Parameters
+    ----------
+    top_logprobs : sequence of (str, float)
+        Alternative first tokens with their log-probabilities.
+    labels : sequence of str
+        The labels that may be answered.
+
+    Returns
+    -------
+    dict of str to float, or None
+        Probability of each label, normalized to a sum of 1; None if no token belongs to a label.
+
+    Examples
+    --------
+    >>> tokens = [("YES", math.log(0.6)), (" yes", math.log(0.2)), ("NO", math.log(0.1)), ("Nor", -3.0)]
+    >>> compute_label_probabilities(tokens, ["YES", "NO"])["NO"]
     0.11111...
     """
-    mass = dict.fromkeys(labels, 0.0)
+    probability = dict.fromkeys(labels, 0.0)
     for token, logprob in top_logprobs:
-        label = spoken_for(token, labels)
+        label = find_unique_label(token, labels)
         if label is not None:
-            mass[label] += math.exp(logprob)
-    total = math.fsum(mass.values())
-    return {label: part / total for label, part in mass.items()} if total > 0 else None
+            probability[label] += math.exp(logprob)
+    total = math.fsum(probability.values())
+    return {label: p / total for label, p in probability.items()} if total > 0 else None
 
 
-def spoken_for(token: str, labels: Sequence[str]) -> str | None:
-    """The one label that `token` is, or that alone begins with it, whatever its case; None for no or several labels."""
-    said = token.strip(_AROUND).casefold()
-    if not said:
+def find_unique_label(token: str, labels: Sequence[str]) -> str | None:
+    """Return the only label that equals a token or begins with it; letter case does not matter.
+
+    Parameters
+    ----------
+    token : str
+        A token, or a text that may be cut off. Punctuation and Markdown around it are ignored.
+    labels : sequence of str
+        The labels that may be answered.
+
+    Returns
+    -------
+    str or None
+        None if no label or several labels match. A label that equals the token takes precedence over labels that begin with it.
+    """
+    beginning = token.strip(_SURROUNDING_CHARACTERS).casefold()
+    if not beginning:
         return None
-    meant = [label for label in labels if label.casefold() == said]
-    meant = meant or [label for label in labels if label.casefold().startswith(said)]
-    return meant[0] if len(meant) == 1 else None
+    matching = [label for label in labels if label.casefold() == beginning]
+    matching = matching or [label for label in labels if label.casefold().startswith(beginning)]
+    return matching[0] if len(matching) == 1 else None
 
 
 Truncation = Literal["refuse", "middle", "end"]
 
 MARK = "\n[…]\n"
+"""Replaces the part of a text that is cut out."""
 
 
-def shortened(first: str, second: str, *, room: int, policy: Truncation) -> tuple[str, str]:
-    """Both texts, cut to `room` characters together: half for each, and what one does not need goes to the other.
+def truncate_texts(first: str, second: str, *, max_characters: int, policy: Truncation) -> tuple[str, str]:
+    """Truncate two texts so that they fit a model's context together.
 
-    `middle` takes the middle out of a text, `end` its end, and leaves `MARK` there; `refuse` changes nothing.
+    Parameters
+    ----------
+    first, second : str
+    max_characters : int
+        Largest number of characters of both texts together. Each gets one half, and what one text does not need goes
+        to the other.
+    policy : {"refuse", "middle", "end"}
+        Which part of a long text is replaced by `MARK`: its middle or its end. "refuse" changes nothing.
 
-    >>> shortened("a" * 9, "b" * 40, room=30, policy="end")
+    Returns
+    -------
+    first, second : str
+
+    Examples
+    --------
+    >>> truncate_texts("a" * 9, "b" * 40, max_characters=30, policy="end")
     ('aaaaaaaaa', 'bbbbbbbbbbbbbbbb\\n[…]\\n')
     """
-    if policy == "refuse" or len(first) + len(second) <= room:
+    if policy == "refuse" or len(first) + len(second) <= max_characters:
         return first, second
-    half = room // 2
-    for_first = max(half, room - len(second)) if len(first) > half else len(first)
-    for_second = room - min(for_first, len(first))
-    return _cut(first, for_first, policy), _cut(second, for_second, policy)
+    half = max_characters // 2
+    max_first = max(half, max_characters - len(second)) if len(first) > half else len(first)
+    max_second = max_characters - min(max_first, len(first))
+    return _truncate(first, max_first, policy), _truncate(second, max_second, policy)
 
 
-def _cut(text: str, room: int, policy: Truncation) -> str:
-    if len(text) <= room:
+def _truncate(text: str, max_characters: int, policy: Truncation) -> str:
+    if len(text) <= max_characters:
         return text
-    kept = max(0, room - len(MARK))
+    n_remaining = max(0, max_characters - len(MARK))
     if policy == "end":
-        return text[:kept] + MARK
-    tail = kept // 2
-    return text[: kept - tail] + MARK + text[len(text) - tail :]
+        return text[:n_remaining] + MARK
+    n_tail = n_remaining // 2
+    return text[: n_remaining - n_tail] + MARK + text[len(text) - n_tail :]
 
 
 MissingReason = Literal["answered", "unparsed", "refused", "truncated", "unfinished_reasoning", "failed", "not_asked"]
@@ -142,16 +213,19 @@ MissingReason = Literal["answered", "unparsed", "refused", "truncated", "unfinis
 
 @dataclass(frozen=True)
 class Reading:
-    """What one answer says: `answer` in [0, 1] and `hard` 0 or 1, both NaN where `missing` is not 'answered'."""
+    """The decision that an answer contains."""
 
     answer: float
+    """Answer in [0, 1]; NaN if missing."""
     hard: float
+    """Hard decision, 0 or 1; NaN if missing."""
     missing: MissingReason = "answered"
+    """Why the decision is missing; "answered" if it is not."""
 
 
-def no_reading(missing: MissingReason) -> Reading:
-    """No answer, and why."""
-    return Reading(math.nan, math.nan, missing)
+def make_missing_reading(reason: MissingReason) -> Reading:
+    """Return the reading of an answer without a decision."""
+    return Reading(math.nan, math.nan, reason)
 
 
 def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = "text") -> Reading:
@@ -160,7 +234,7 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     Parameters
     ----------
     completion : Completion
-        What the judge returned. Reasoning that its server left in the text is not part of the answer.
+        The judge's reply. Reasoning that its server left in the text is not part of the answer.
     prompt : Prompt
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
@@ -171,53 +245,57 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     -------
     Reading
         Missing if the completion does not clearly give one label: refused, truncated, unfinished_reasoning or unparsed. An
-        answer that is nothing but a label counts even if it was cut off after it.
+        answer that consists of a label counts even if it was cut off after it.
     """
-    label, reasoned = _label(completion, tuple(prompt.labels), decision)
+    labels = tuple(prompt.labels)
+    label, has_reasoning = _find_answer_label(completion, labels, decision)
     if isinstance(label, Reading):
         return label
+
     grade = prompt.labels[label]
-    soft = grade
+    answer = grade
     if decision == "logprobs":
-        odds = label_odds(completion.top_logprobs, tuple(prompt.labels))
-        if odds is None or (
-            reasoned and not _begins_with_likeliest(label, completion.top_logprobs, tuple(prompt.labels))
-        ):
-            return no_reading("unparsed")
-        soft = math.fsum(share * prompt.labels[each] for each, share in odds.items())
-    return Reading(soft, float(grade >= prompt.yes_from))
+        probabilities = compute_label_probabilities(completion.top_logprobs, labels)
+        if probabilities is None:
+            return make_missing_reading("unparsed")
+        if has_reasoning and not _begins_with_likeliest(label, completion.top_logprobs, labels):
+            return make_missing_reading("unparsed")
+        answer = math.fsum(p * prompt.labels[name] for name, p in probabilities.items())
+    return Reading(answer, float(grade >= prompt.yes_from))
 
 
 def _begins_with_likeliest(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
     """Return whether the log-probabilities are those of the label's first token, not of the first token of the reasoning."""
     token, _ = max(top_logprobs, key=lambda pair: pair[1])
-    return spoken_for(token, labels) == label
+    return find_unique_label(token, labels) == label
 
 
-def _label(completion: Completion, labels: tuple[str, ...], decision: Decision) -> tuple[str | Reading, bool]:
+def _find_answer_label(
+    completion: Completion, labels: tuple[str, ...], decision: Decision
+) -> tuple[str | Reading, bool]:
     """Return the label of the answer, or why it is missing; and whether the completion contains reasoning."""
-    if decision == "json" and (label := json_label(completion.text, labels)) is not None:
+    if decision == "json" and (label := find_json_label(completion.text, labels)) is not None:
         return label, False
-    answer, reasoned = split_reasoning(completion.text)
+    answer, has_reasoning = split_reasoning(completion.text)
     label = None
     if answer is not None:
         if decision == "json":
-            label = json_label(answer, labels)
+            label = find_json_label(answer, labels)
         else:
             label = _only_label(answer, labels)
             if label is None and decision == "logprobs":
-                label = spoken_for(answer, labels)
+                label = find_unique_label(answer, labels)
     if label is not None:
-        return label, reasoned
+        return label, has_reasoning
     if completion.refusal or completion.finish_reason == "content_filter":
-        return no_reading("refused"), reasoned
+        return make_missing_reading("refused"), has_reasoning
     if answer is None:
-        return no_reading("unfinished_reasoning"), reasoned
+        return make_missing_reading("unfinished_reasoning"), has_reasoning
     if completion.finish_reason == "length":
-        return no_reading("truncated"), reasoned
+        return make_missing_reading("truncated"), has_reasoning
     if decision != "json":
         label = find_label(answer, labels)
-    return no_reading("unparsed") if label is None else label, reasoned
+    return make_missing_reading("unparsed") if label is None else label, has_reasoning
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
@@ -233,7 +311,7 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     Returns
     -------
     str or None
-        The only label that occurs. If several occur, the label that is the whole first line or the whole last line, apart from
+        The only label that occurs. If several occur, the label that is the whole first line or the whole last line, except for
         punctuation and Markdown around it; None if neither line is a label, or if they are different labels.
 
     Examples
@@ -242,7 +320,7 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     >>> find_label("Yes.", labels), find_label("Yes, there is no doubt", labels), find_label("**Yes**\\nNo doubt.", labels)
     ('YES', None, 'YES')
     """
-    choices, normal = tuple(labels), _normal(text)
+    choices, normal = tuple(labels), _normalize(text)
     occurring = {
         choices[int(match.lastgroup[1:])]
         for match in _pattern(choices).finditer(normal)
@@ -250,7 +328,7 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     }
     if len(occurring) == 1:
         return occurring.pop()
-    lines = [line for line in normal.splitlines() if _AROUND_A_LINE.sub("", line)]
+    lines = [line for line in normal.splitlines() if _SURROUNDING_MARKS.sub("", line)]
     line_labels = {_only_label(line, choices) for line in (*lines[:1], *lines[-1:])} - {None}
     return line_labels.pop() if len(line_labels) == 1 else None
 
@@ -258,9 +336,9 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
 @lru_cache(maxsize=256)
 def _only_label(text: str, labels: tuple[str, ...]) -> str | None:
     """Return the label that `text` consists of; None if it is anything else."""
-    plain = _plain(text)
-    without_number = plain if any(label[:1].isdigit() for label in labels) else _ITEM_NUMBER.sub("", plain)
-    for normal, normalize in ((plain, _plain), (_trimmed(without_number), _trimmed)):
+    folded = _fold(text)
+    without_number = folded if any(label[:1].isdigit() for label in labels) else _ITEM_NUMBER.sub("", folded)
+    for normal, normalize in ((folded, _fold), (_fold_and_trim(without_number), _fold_and_trim)):
         matching = [label for label in labels if normal and normalize(label) == normal]
         if len(matching) == 1:
             return matching[0]
@@ -268,11 +346,11 @@ def _only_label(text: str, labels: tuple[str, ...]) -> str | None:
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
-_AROUND_A_LINE = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
+_SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
 """Punctuation and Markdown around a label: quotes, emphasis, headings, list markers. A minus sign belongs to its number."""
 
 
-def _normal(text: str) -> str:
+def _normalize(text: str) -> str:
     return unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
 
 
@@ -282,21 +360,21 @@ def _is_mark(text: str, position: int) -> bool:
     return unicodedata.category(character).startswith("M") and not "\ufe00" <= character <= "\ufe0f"
 
 
-def _plain(label: str) -> str:
-    return " ".join(_normal(label).split()).casefold()
+def _fold(label: str) -> str:
+    return " ".join(_normalize(label).split()).casefold()
 
 
-def _trimmed(label: str) -> str:
-    return _AROUND_A_LINE.sub("", _plain(label))
+def _fold_and_trim(label: str) -> str:
+    return _SURROUNDING_MARKS.sub("", _fold(label))
 
 
 @lru_cache(maxsize=64)
 def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern of whole words that are labels, the longest first; its group `l3` is the fourth label.
 
-    A number that is no label, such as 0.5 or -1, is matched as a whole without a group, so that no part of it is a label.
+    A number that is not a label, such as 0.5 or -1, is matched as a whole without a group, so that no part of it is a label.
     """
-    words = [r"\s+".join(map(re.escape, _normal(label).split())) for label in labels]
+    words = [r"\s+".join(map(re.escape, _normalize(label).split())) for label in labels]
     longest_first = sorted(range(len(labels)), key=lambda number: len(labels[number]), reverse=True)
     groups = "|".join(f"(?P<l{number}>{words[number]})" for number in longest_first)
     return re.compile(rf"(?<!\w)(?:(?:{groups})(?!\w)(?!(?<=\d)[.,]\d)|-?\d+(?:[.,]\d+)*(?!\w))", re.IGNORECASE)

@@ -1,6 +1,6 @@
-"""A judge's prompt: a file with front matter (labels, grades, parser) and a template for two texts.
+"""Loads the prompt of a judge: a file with front matter (labels, grades, parser) and a template for two texts.
 
-The texts are foreign: each stands between tags that it cannot contain.
+The texts are untrusted. Each is put between tags that it cannot contain, so that it cannot pretend to end.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.errors import ConfigError
-from youden.resources import find, stays_in_folder
-from youden.text.printable import sendable
+from youden.resources import find_resource, is_inside_folder
+from youden.text.printable import to_encodable
 from youden.text.regular_files import read_regular_text
-from youden.text.yaml_text import YamlError, front_matter, misfit
+from youden.text.yaml_text import YamlError, format_validation_error, split_front_matter
 from youden.types import Message
 
 Parser = Literal["label/1"]
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_NAMES = ("first", "second", "fence")
+_PLACEHOLDER_NAMES = ("first", "second", "fence")
 
 
-class _Head(BaseModel):
+class _FrontMatter(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     labels: dict[str, float] = Field(min_length=2)
@@ -39,72 +39,123 @@ class _Head(BaseModel):
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question about two texts.
-
-    labels: what may be answered → its grade in [0, 1], 1 for 'same source'.
-    yes_from: the hard decision is yes from this grade on.
-    digest: sha256 (hex) of the file's text.
-    """
+    """A question about two texts."""
 
     name: str
+    """Name of the prompt, or of its file without `.md`."""
     template: str
+    """Text of the question, with the placeholders {{first}}, {{second}} and {{fence}}."""
     system: str | None
+    """Text of the system message; None to send none."""
     labels: Mapping[str, float]
+    """Grade of each answer that the judge may give, in [0, 1]; 1 means "same source"."""
     yes_from: float
+    """Smallest grade that counts as a yes in the hard decision."""
     parser: Parser
+    """Name and version of the parser of the answers."""
     digest: str
+    """SHA-256 (hex) of the text of the file."""
 
     def messages(self, first: str, second: str, *, hint: str = "") -> tuple[Message, ...]:
-        """The question about these two texts, in this order, each between tags that neither text can contain.
+        """Ask the question about two texts.
 
-        hint: stands at the very end.
+        Parameters
+        ----------
+        first, second : str
+            The texts, in the order in which the judge sees them. Each is put between tags that neither text contains.
+        hint : str, optional
+            Text that is appended to the question.
+
+        Returns
+        -------
+        tuple of Message
+            The system message, if the prompt has one, and the user message.
         """
-        first, second = sendable(first), sendable(second)
-        tag = fence(first, second)
-        filled = {
-            "first": f"<first-{tag}>\n{first}\n</first-{tag}>",
-            "second": f"<second-{tag}>\n{second}\n</second-{tag}>",
-            "fence": tag,
+        first, second = to_encodable(first), to_encodable(second)
+        fence = make_fence(first, second)
+        values = {
+            "first": f"<first-{fence}>\n{first}\n</first-{fence}>",
+            "second": f"<second-{fence}>\n{second}\n</second-{fence}>",
+            "fence": fence,
         }
-        return self.filled(filled, hint=hint)
+        return self.fill(values, hint=hint)
 
-    def filled(self, filled: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
-        """The question with these words where `first`, `second` and `fence` stand."""
-        text = "".join([filled[part] if is_name else part for part, is_name in self._parts])
+    def fill(self, values: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
+        """Replace the placeholders of the template.
+
+        Parameters
+        ----------
+        values : mapping of str to str
+            Texts for "first", "second" and "fence".
+        hint : str, optional
+            Text that is appended to the question.
+        """
+        text = "".join([values[part] if is_placeholder else part for part, is_placeholder in self._parts])
         user = Message("user", text + hint)
         return (user,) if self.system is None else (Message("system", self.system), user)
 
     @cached_property
     def _parts(self) -> list[tuple[str, bool]]:
-        """The template's words and, between them, its placeholders' names (True)."""
+        """The parts of the template: texts (False) and, between them, names of placeholders (True)."""
         return [(part, n % 2 == 1) for n, part in enumerate(_PLACEHOLDER.split(self.template))]
 
 
-def fence(first: str, second: str) -> str:
-    """16 hex digits from both texts: the same for the same texts, and in neither of them.
+def make_fence(first: str, second: str) -> str:
+    """Compute the fence of two texts, a tag that neither of them contains.
 
-    A text cannot hold its own fence, for putting it in changes the hash; where one does by luck, the next hash is taken.
+    Returns
+    -------
+    str
+        16 hex digits of a hash of both texts. A text cannot be made to contain its own fence, because inserting it
+        changes the hash; if a text contains the fence by chance, the next hash is used.
     """
-    return fence_of(len(first), first.encode(), second.encode()).decode()
+    return make_fence_bytes(len(first), first.encode(), second.encode()).decode()
 
 
-def fence_of(n_first: int, first: bytes, second: bytes) -> bytes:
-    """`fence` of two texts in UTF-8, of which the first has `n_first` characters."""
+def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
+    """Compute the fence of two texts that are encoded already.
+
+    Parameters
+    ----------
+    n_first : int
+        Number of characters of the first text.
+    first, second : bytes
+        The texts in UTF-8.
+
+    Returns
+    -------
+    bytes
+        16 hex digits that neither text contains.
+    """
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
-    while (tag := hasher.hexdigest()[:16].encode()) in first or tag in second:
+    while (fence := hasher.hexdigest()[:16].encode()) in first or fence in second:
         hasher.update(b"+")
-    return tag
+    return fence
 
 
 def load_prompt(name_or_path: str | Path) -> Prompt:
-    """The prompt `name` in prompts/, or the file at a path (anything that ends in `.md`).
+    """Load a prompt by its name or from a file.
 
-    Raises: ConfigError [not-found], [prompt-unreadable], [prompt-front-matter], [prompt-labels], [prompt-placeholder].
+    Parameters
+    ----------
+    name_or_path : str or Path
+        Name of a prompt in prompts/, or a path that ends in `.md`.
+
+    Returns
+    -------
+    Prompt
+
+    Raises
+    ------
+    ConfigError
+        [not-found]: if no prompt has this name. [prompt-unreadable]: if the file cannot be read, or links to a file
+        outside its folder. [prompt-front-matter], [prompt-labels], [prompt-placeholder]: if its front matter, labels
+        or placeholders are invalid.
     """
     path = Path(name_or_path)
     if path.suffix != ".md":
-        path = find("prompts", f"{name_or_path}.md")
-    if path.is_file() and not stays_in_folder(path):
+        path = find_resource("prompts", f"{name_or_path}.md")
+    if path.is_file() and not is_inside_folder(path):
         raise ConfigError(
             f"The prompt {path} links to a file outside its folder, which is not read. Pass the path of that file.",
             slug="prompt-unreadable",
@@ -112,47 +163,67 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     try:
         text = read_regular_text(path)
     except FileNotFoundError:
-        there = sorted(each.name for each in path.parent.glob("*.md")) if path.parent.is_dir() else []
+        names = sorted(file.name for file in path.parent.glob("*.md")) if path.parent.is_dir() else []
         raise ConfigError(
-            f"There is no prompt {path}. In {path.parent} there are: {', '.join(there[:20]) or 'no prompts'}"
-            f"{' …' if len(there) > 20 else ''}. Give one of these, a name in prompts/ or another path.",
+            f"There is no prompt {path}. In {path.parent} there are: {', '.join(names[:20]) or 'no prompts'}"
+            f"{' …' if len(names) > 20 else ''}. Pass one of these, a name in prompts/ or another path.",
             slug="prompt-unreadable",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"The prompt {path} cannot be read: {error}. Give a name in prompts/ or the path of a UTF-8 text file.",
+            f"The prompt {path} cannot be read: {error}. Pass a name in prompts/ or the path of a UTF-8 text file.",
             slug="prompt-unreadable",
         ) from None
-    return parse_prompt(text, name=path.stem, where=str(path))
+    return parse_prompt(text, name=path.stem, location=str(path))
 
 
-@lru_cache(maxsize=256)  # a command reads a judge's prompt again and again
-def parse_prompt(text: str, *, name: str, where: str) -> Prompt:
-    """The prompt that `text` spells. `where` names it in errors. Raises: as `load_prompt`."""
+@lru_cache(maxsize=256)  # a command parses the prompt of a judge many times
+def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
+    """Parse the text of a prompt file.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        Name of the prompt.
+    location : str
+        Path of the file, for error messages.
+
+    Returns
+    -------
+    Prompt
+
+    Raises
+    ------
+    ConfigError
+        [prompt-front-matter]: if the front matter is missing or invalid. [prompt-labels]: if a grade is outside [0,
+        1], if two labels are the same, or if all labels mean yes or all mean no. [prompt-placeholder]: if {{first}}
+        or {{second}} does not occur exactly once, or if there is an unknown placeholder.
+    """
     try:
-        read = front_matter(text)
-        if read is None:
+        parts = split_front_matter(text)
+        if parts is None:
             raise ConfigError(
-                f"The prompt {where} has no front matter. Begin it with '---', `labels`, `yes_from` and `parser`, '---'.",
+                f"The prompt {location} has no front matter. Begin it with '---', `labels`, `yes_from` and `parser`, '---'.",
                 slug="prompt-front-matter",
             )
-        head = _Head.model_validate(read.head)
+        head = _FrontMatter.model_validate(parts.head)
     except YamlError as error:
         raise ConfigError(
-            f"The front matter of {where} is no YAML: {error}. Write one `key: value` a line.",
+            f"The front matter of {location} is not valid YAML: {error}. Write one `key: value` per line.",
             slug="prompt-front-matter",
         ) from None
     except ValidationError as error:
         raise ConfigError(
-            f"The front matter of {where} does not fit: {misfit(error)}. "
-            "It has `labels` (answer: grade, in quotes), `yes_from`, `parser: label/1` and, if wanted, `system`.",
+            f"The front matter of {location} is invalid: {format_validation_error(error)}. "
+            "Set `labels` (answer: grade, in quotes), `yes_from`, `parser: label/1` and optionally `system`.",
             slug="prompt-front-matter",
         ) from None
-    _check_labels(head, where)
-    _check_placeholders(read.body, where)
+    _check_labels(head, location)
+    _check_placeholders(parts.body, location)
     return Prompt(
         name=name,
-        template=read.body.strip(),
+        template=parts.body.strip(),
         system=head.system,
         labels=head.labels,
         yes_from=head.yes_from,
@@ -161,28 +232,33 @@ def parse_prompt(text: str, *, name: str, where: str) -> Prompt:
     )
 
 
-def _check_labels(head: _Head, where: str) -> None:
+def _check_labels(head: _FrontMatter, location: str) -> None:
     grades = head.labels.values()
     if not all(0 <= grade <= 1 for grade in grades):
-        raise ConfigError(f"A grade in {where} lies outside [0, 1]: {head.labels}.", slug="prompt-labels")
+        raise ConfigError(
+            f"A grade in {location} is outside [0, 1]: got {head.labels}. Set grades from 0 to 1.", slug="prompt-labels"
+        )
     if len({label.strip().casefold() for label in head.labels} - {""}) < len(head.labels):
-        raise ConfigError(f"Two labels in {where} read the same, or one is empty: {head.labels}.", slug="prompt-labels")
+        raise ConfigError(
+            f"The labels in {location} must be different and not empty: got {head.labels}. Set other labels.",
+            slug="prompt-labels",
+        )
     if max(grades) < head.yes_from or min(grades) >= head.yes_from:
         raise ConfigError(
-            f"Every label in {where} is on one side of yes_from = {head.yes_from}: {head.labels}. "
-            "Set it so that one label is a yes and one is a no.",
+            f"All labels in {location} are on one side of yes_from = {head.yes_from}: got {head.labels}. "
+            "Set yes_from so that one label is a yes and one is a no.",
             slug="prompt-labels",
         )
 
 
-def _check_placeholders(template: str, where: str) -> None:
-    found = _PLACEHOLDER.findall(template)
-    unknown = sorted(set(found) - set(_NAMES))
-    wrong = [f"{{{{{name}}}}}" for name in ("first", "second") if found.count(name) != 1]
-    if unknown or wrong:
-        says = f"unknown: {', '.join(unknown)}" if unknown else f"not there exactly once: {', '.join(wrong)}"
+def _check_placeholders(template: str, location: str) -> None:
+    names = _PLACEHOLDER.findall(template)
+    unknown = sorted(set(names) - set(_PLACEHOLDER_NAMES))
+    not_once = [f"{{{{{name}}}}}" for name in ("first", "second") if names.count(name) != 1]
+    if unknown or not_once:
+        fault = f"unknown: {', '.join(unknown)}" if unknown else f"not exactly once: {', '.join(not_once)}"
         raise ConfigError(
-            f"The placeholders in {where} do not fit ({says}). "
-            "Write {{first}} and {{second}} once each where the texts go; {{fence}} is the mark of their tags.",
+            f"The placeholders in {location} are invalid ({fault}). "
+            "Write {{first}} and {{second}} exactly once, where the texts go; {{fence}}, the mark in their tags, is optional.",
             slug="prompt-placeholder",
         )

@@ -1,8 +1,8 @@
-"""Turns a plan's row into the request that is sent, and the request into the key it is stored under.
+"""Builds the request for each trial of a plan, and computes the request hash, the key under which its answer is stored.
 
-Only what can change an answer is part of the key: no timeout, no concurrency, no price. Keys of a whole plan are made without
-their requests: each text is encoded and hashed once a chunk, the rest is a template. They equal `Questions.key` of
-`Questions.request`, byte for byte, at half of its time.
+Only what can change an answer is part of the hash: no timeout, concurrency or price. `iter_keys` computes the keys of
+a whole plan without building its requests: each text is encoded once per chunk and inserted into a template. The keys
+equal those that `Questions.key` computes from `Questions.request`, in half of the time.
 """
 
 from __future__ import annotations
@@ -11,150 +11,206 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import orjson
 
 from youden.errors import InputError
-from youden.judging.question.parsing import Decision, Reading, Truncation, decision_hint, read_answer, shortened
-from youden.judging.question.prompts import Prompt, fence_of
-from youden.text.printable import sendable
+from youden.judging.question.parsing import (
+    Decision,
+    Reading,
+    Truncation,
+    make_decision_hint,
+    read_answer,
+    truncate_texts,
+)
+from youden.judging.question.prompts import Prompt, make_fence_bytes
+from youden.text.printable import to_encodable
 from youden.types import INDEPENDENT, Completion, Plan, Request
 from youden.types.pool import Bools, Json, Positions
 
 SCHEMA = 1
-"""Version of the canonical request; a new one makes every stored key unknown."""
+"""Version of the canonical request. A new version changes all keys, so that no stored answer is found any more."""
 
-CHARACTERS_A_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
+"""Estimate of the number of characters per token."""
 
-SHORT = 64
-"""Characters of an answer whose reading is kept, and how many readings are."""
+MAX_CACHED_CHARACTERS = MAX_CACHED_READINGS = 64
+"""Length of the longest answer whose reading is cached, and the number of cached readings."""
 
 
 @dataclass(frozen=True)
 class Questions:
-    """What one judge is asked about each trial.
-
-    address: base URL without credentials. parameters: everything sent beside model and messages.
-    context: tokens that the model can read, counted as characters / 4; None where no limit is known. truncate: what is done
-    with texts that are too long for it. answer_tokens: how many of its tokens are kept free for the answer.
-    """
+    """Builds the requests that a judge gets about the trials of a plan."""
 
     prompt: Prompt
+    """The prompt of the judge."""
     model: str
+    """Name of the model."""
     address: str
+    """Base URL without credentials."""
     parameters: Mapping[str, Json]
+    """All parameters of a request other than model and messages."""
     context: int | None = None
+    """Context window of the model in tokens, estimated as characters / 4; None if no limit is known."""
     decision: Decision = "text"
+    """How the judge decides."""
     truncate: Truncation = "refuse"
+    """What is done with texts that are too long for the context window."""
     answer_tokens: int = 0
+    """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """The request for trial `row`, its texts in the plan's order, shortened where they have to be.
+        """Build the request for a trial, with its texts truncated if necessary.
 
-        Raises: InputError [plan-missing-text] where the pool has no response.
+        Parameters
+        ----------
+        plan : Plan
+        row : int
+            Row of the trial.
+
+        Raises
+        ------
+        InputError
+            [plan-missing-text]: if the pool has no response for the trial.
         """
-        item, texts, (one, two) = plan.item.item(row), plan.pool.every, plan.text_rows
-        other = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
-        first, second = texts.item(one.item(row), item), texts.item(two.item(row), other)
+        item = plan.item.item(row)
+        second_item = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
+        first_rows, second_rows = plan.text_rows
+        texts = plan.pool.every
+        first = texts.item(first_rows.item(row), item)
+        second = texts.item(second_rows.item(row), second_item)
         if first is None or second is None:
             raise InputError(
-                f"The plan asks about a response that the pool does not have ({trial_name(plan, row)}). "
-                "Make the plan again from this pool.",
+                f"The pool has no response for a trial of the plan ({describe_trial(plan, row)}). "
+                "Make a new plan from this pool.",
                 slug="plan-missing-text",
             )
-        return self.about(first, second, replicate=plan.replicate.item(row))
+        return self.request_for_texts(first, second, replicate=plan.replicate.item(row))
 
-    def request_under(self, key: str, plan: Plan, row: int) -> Request:
-        """As `request`, which has to have the key under which its answer will be kept.
+    def request_with_key(self, key: str, plan: Plan, row: int) -> Request:
+        """Build the request for a trial and check that it has the expected key.
 
-        Raises: InputError [keys-other] where it has another; as `request`.
+        Parameters
+        ----------
+        key : str
+            The request hash under which the answer will be stored.
+        plan : Plan
+        row : int
+            Row of the trial.
+
+        Raises
+        ------
+        InputError
+            [keys-other]: if the request has another key. [plan-missing-text]: if the pool has no response for the trial.
         """
         request = self.request(plan, row)
-        if (made := self.key(request)) != key:
+        actual_key = self.key(request)
+        if actual_key != key:
             raise InputError(
-                f"The key kept for {trial_name(plan, row)} is {key[:12]}, and its request has {made[:12]}: the file of keys in "
-                "the run's folder was changed by hand. Delete it, and the same command makes it again.",
+                f"The stored request hash of {describe_trial(plan, row)} is {key[:12]}, but its request has "
+                f"{actual_key[:12]}: the file of request hashes in the run folder was changed. Remove the file and run the "
+                "same command again, which recomputes it.",
                 slug="keys-other",
             )
         return request
 
-    def about(self, first: str, second: str, *, replicate: int = 0) -> Request:
-        """The request about these two texts."""
-        if self.room is not None:
-            first, second = shortened(first, second, room=self.room, policy=self.truncate)
-        asked_as: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
-        return Request(self.model, self.prompt.messages(first, second, hint=self.hint), self.parameters, asked_as)
+    def request_for_texts(self, first: str, second: str, *, replicate: int = 0) -> Request:
+        """Build the request about two texts, truncated if necessary.
+
+        Parameters
+        ----------
+        first, second : str
+        replicate : int, default 0
+            Number of the replicate, for a trial that is sent several times.
+        """
+        if self.max_text_characters is not None:
+            first, second = truncate_texts(first, second, max_characters=self.max_text_characters, policy=self.truncate)
+        cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
+        return Request(self.model, self.prompt.messages(first, second, hint=self.hint), self.parameters, cache_salt)
 
     def key(self, request: Request) -> str:
-        """What the answer to `request` is stored under."""
-        return key_of(canonical(request, address=self.address))
+        """Compute the request hash (SHA-256, hex) under which the answer to a request is stored."""
+        return hash_request(canonical_request(request, address=self.address))
 
-    def all(self, plan: Plan) -> Iterator[tuple[int, str, Request]]:
-        """(row, key, request) of every trial, one at a time."""
+    def iter_requests(self, plan: Plan) -> Iterator[tuple[int, str, Request]]:
+        """Iterate over (row, key, request) of every trial of a plan."""
         for row in range(len(plan)):
             request = self.request(plan, row)
             yield row, self.key(request), request
 
     def fits(self, request: Request) -> bool:
-        """Whether the request is, by estimate, within the model's context."""
-        return self.context is None or characters(request) <= CHARACTERS_A_TOKEN * self.context
+        """Return whether a request is estimated to fit into the model's context window."""
+        return self.context is None or count_characters(request) <= CHARACTERS_PER_TOKEN * self.context
 
     def read(self, completion: Completion) -> Reading:
-        """The answer that a raw completion gives; most say one of a few words, which are read once."""
-        if completion.top_logprobs or len(completion.text) > SHORT:
+        """Interpret a raw completion; the readings of short answers are cached, because most answers are equal."""
+        if completion.top_logprobs or len(completion.text) > MAX_CACHED_CHARACTERS:
             return read_answer(completion, self.prompt, decision=self.decision)
-        said = completion.text, completion.finish_reason, completion.refusal
-        if (reading := self._readings.get(said)) is None:
-            if len(self._readings) >= SHORT:
+        content = completion.text, completion.finish_reason, completion.refusal
+        reading = self._readings.get(content)
+        if reading is None:
+            if len(self._readings) >= MAX_CACHED_READINGS:
                 self._readings.clear()
-            reading = self._readings[said] = read_answer(completion, self.prompt, decision=self.decision)
+            reading = self._readings[content] = read_answer(completion, self.prompt, decision=self.decision)
         return reading
 
     @cached_property
     def _readings(self) -> dict[tuple[str, str, str | None], Reading]:
         return {}
 
-    def cut(self, plan: Plan) -> Bools:
-        """bool[N]: the trials whose texts are shortened."""
-        if self.room is None or self.truncate == "refuse":
+    def truncated_rows(self, plan: Plan) -> Bools:
+        """Return which trials of a plan have texts that are truncated, bool (n_trials,)."""
+        if self.max_text_characters is None or self.truncate == "refuse":
             return np.zeros(len(plan), dtype=np.bool_)
-        return np.asarray(_characters_of(plan) > self.room)
+        return np.asarray(_count_text_characters(plan) > self.max_text_characters)
 
-    def characters(self, plan: Plan) -> Positions:
-        """int64[N]: characters of each trial's messages."""
-        found = _characters_of(plan) + self.around
-        for row in np.flatnonzero(self.cut(plan)).tolist():
-            found[row] = characters(self.request(plan, row))
-        return found
+    def count_characters(self, plan: Plan) -> Positions:
+        """Count the characters of the messages of each trial, int64 (n_trials,)."""
+        n_characters = _count_text_characters(plan) + self.overhead_characters
+        for row in np.flatnonzero(self.truncated_rows(plan)).tolist():
+            n_characters[row] = count_characters(self.request(plan, row))
+        return n_characters
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) of all that decides keys beside a plan and its pool."""
-        request = canonical(self.about("one", "other"), address=self.address)
-        return key_of(request | {"room": self.room, "truncate": self.truncate})
+        """SHA-256 (hex) of everything that determines the keys of a plan, in addition to the plan and its pool."""
+        request = canonical_request(self.request_for_texts("one", "other"), address=self.address)
+        return hash_request(request | {"room": self.max_text_characters, "truncate": self.truncate})
 
     @cached_property
-    def room(self) -> int | None:
-        """Characters that both texts may have together; None for no limit known."""
+    def max_text_characters(self) -> int | None:
+        """Largest number of characters of both texts together; None if no limit is known."""
         if self.context is None:
             return None
-        return max(0, CHARACTERS_A_TOKEN * (self.context - self.answer_tokens) - self.around)
+        return max(0, CHARACTERS_PER_TOKEN * (self.context - self.answer_tokens) - self.overhead_characters)
 
     @cached_property
-    def around(self) -> int:
-        """Characters of a request around its two texts."""
-        return characters(Request("", self.prompt.messages("", "", hint=self.hint)))
+    def overhead_characters(self) -> int:
+        """Number of characters of a request without its two texts."""
+        return count_characters(Request("", self.prompt.messages("", "", hint=self.hint)))
 
     @cached_property
     def hint(self) -> str:
-        """What stands at the very end of each question."""
-        return decision_hint(self.decision, tuple(self.prompt.labels))
+        """Instruction on the form of the answer that is appended to each question; may be empty."""
+        return make_decision_hint(self.decision, tuple(self.prompt.labels))
 
 
-def canonical(request: Request, *, address: str) -> dict[str, object]:
-    """All that can change the answer to a request at `address`, and as what it is asked."""
+def canonical_request(request: Request, *, address: str) -> dict[str, object]:
+    """Return everything that can change the answer to a request, and its cache salt.
+
+    Parameters
+    ----------
+    request : Request
+    address : str
+        Base URL without credentials.
+
+    Returns
+    -------
+    dict
+        The canonical request, which `hash_request` hashes.
+    """
     return {
         "base_url": address,
         "model": request.model,
@@ -164,121 +220,153 @@ def canonical(request: Request, *, address: str) -> dict[str, object]:
     }
 
 
-def key_of(canonical: Mapping[str, object]) -> str:
-    """sha256 (hex) of the JSON of a canonical request."""
+def hash_request(canonical: Mapping[str, object]) -> str:
+    """Compute the SHA-256 (hex) of the JSON of a canonical request."""
     return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _characters_of(plan: Plan) -> Positions:
-    """int64[N]: characters of each trial's two texts, as the pool has them."""
-    (item, other), (one, two) = plan.trials.text_cells, plan.text_rows
+def _count_text_characters(plan: Plan) -> Positions:
+    """Count the characters of the two texts of each trial before any truncation, int64 (n_trials,)."""
+    first_item, second_item = plan.trials.text_cells
+    first_row, second_row = plan.text_rows
     lengths = plan.pool.every_length
-    return lengths[one, item] + lengths[two, other]
+    return lengths[first_row, first_item] + lengths[second_row, second_item]
 
 
-def characters(request: Request) -> int:
-    """Length of all messages together."""
+def count_characters(request: Request) -> int:
+    """Count the characters of all messages of a request."""
     return sum(len(message.content) for message in request.messages)
 
 
-def trial_name(plan: Plan, row: int) -> str:
-    """A trial in words: agents, item, arm.
+def describe_trial(plan: Plan, row: int) -> str:
+    """Describe a trial for a message: its agents, items and type.
 
-    Example: `trial 17: agents 'a' and 'b', item 'p3', paired`.
+    An example is: trial 17: agents 'a' and 'b', item 'p3', paired.
     """
     first, second = plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]
-    where = f"item '{plan.item_ids[plan.item[row]]}', paired"
+    item = plan.item_ids[plan.item[row]]
     if plan.arm[row] == INDEPENDENT:
-        where = f"items '{plan.item_ids[plan.item[row]]}' and '{plan.item_ids[plan.other_item[row]]}', independent"
-    return f"trial {row}: agents '{first}' and '{second}', {where}"
+        second_item = plan.item_ids[plan.other_item[row]]
+        return f"trial {row}: agents '{first}' and '{second}', items '{item}' and '{second_item}', independent"
+    return f"trial {row}: agents '{first}' and '{second}', item '{item}', paired"
 
 
-MOST_TEXTS = 4096
-"""Trials whose texts are kept in encoded form at once."""
+TRIALS_PER_CHUNK = 4096
+"""Number of trials whose texts are in memory in encoded form at a time."""
 
 
-Keyed = tuple[int, str]
-"""A trial's row and what its answer is stored under, in hex."""
+RowKey = tuple[int, str]
+"""The row of a trial, and the request hash (hex) under which its answer is stored."""
 
 
-class Keys(Protocol):
-    """Where the keys of a plan come from: `keys`, which makes them, or a file that holds them."""
+class KeySource(Protocol):
+    """A source of the keys of a plan: `iter_keys`, which computes them, or a file that contains them."""
 
-    def __call__(self, questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[Keyed]: ...
+    def __call__(self, questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]: ...
 
 
-def keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[Keyed]:
-    """Row and key of every trial from `start` on, in order.
+def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
+    """Iterate over the rows and keys of a plan.
 
-    Raises: InputError [plan-missing-text] where the pool has no response.
+    Parameters
+    ----------
+    questions : Questions
+    plan : Plan
+    start : int, default 0
+        Row of the first trial.
+
+    Yields
+    ------
+    (int, str)
+        The row of a trial, and the request hash (hex) under which its answer is stored.
+
+    Raises
+    ------
+    InputError
+        [plan-missing-text]: if the pool has no response for a trial.
     """
     templates: dict[int, _Template] = {}
-    kept: dict[int, _Text] = {}
-    room, n_items = questions.room, plan.n_items
-    for begin in range(start, len(plan), MOST_TEXTS):
-        kept.clear()
-        part = slice(begin, begin + MOST_TEXTS)
-        other = np.where(plan.arm[part] == INDEPENDENT, plan.other_item[part], plan.item[part])
-        one_row, two_row = plan.text_rows
-        cells = (
-            one_row[part].astype(np.int64) * n_items + plan.item[part],
-            two_row[part].astype(np.int64) * n_items + other,
-        )
-        columns = (*(cell.tolist() for cell in cells), plan.replicate[part].tolist())
-        for row, (first, second, replicate) in enumerate(zip(*columns, strict=True), begin):
-            one, two = kept.get(first), kept.get(second)
-            if one is None:
-                one = kept[first] = _text(questions, plan, row, divmod(first, n_items))
-            if two is None:
-                two = kept[second] = _text(questions, plan, row, divmod(second, n_items))
-            if room is not None and one[0] + two[0] > room:
+    encoded: dict[int, _EncodedText] = {}
+    max_characters, n_items = questions.max_text_characters, plan.n_items
+
+    for begin in range(start, len(plan), TRIALS_PER_CHUNK):
+        encoded.clear()
+        chunk = slice(begin, begin + TRIALS_PER_CHUNK)
+        second_item = np.where(plan.arm[chunk] == INDEPENDENT, plan.other_item[chunk], plan.item[chunk])
+        first_row, second_row = plan.text_rows
+        # a text is identified by its position in the flat array of texts
+        first_texts = first_row[chunk].astype(np.int64) * n_items + plan.item[chunk]
+        second_texts = second_row[chunk].astype(np.int64) * n_items + second_item
+
+        columns = first_texts.tolist(), second_texts.tolist(), plan.replicate[chunk].tolist()
+        for row, (first_text, second_text, replicate) in enumerate(zip(*columns, strict=True), begin):
+            first, second = encoded.get(first_text), encoded.get(second_text)
+            if first is None:
+                first = encoded[first_text] = _encode_text(questions, plan, row, divmod(first_text, n_items))
+            if second is None:
+                second = encoded[second_text] = _encode_text(questions, plan, row, divmod(second_text, n_items))
+            if max_characters is not None and first.n_pool_characters + second.n_pool_characters > max_characters:
                 yield row, questions.key(questions.request(plan, row))
                 continue
             template = templates.get(replicate)
             if template is None:
                 template = templates[replicate] = _Template(questions, replicate)
-            yield row, template.key(one, two)
+            yield row, template.key(first, second)
 
 
-_Text = tuple[int, int, bytes, bytes]
-"""Characters as the pool has them and as they are sent; the text as it is sent, and as it stands inside JSON."""
+class _EncodedText(NamedTuple):
+    """A text in the forms that a key needs."""
+
+    n_pool_characters: int
+    """Number of characters in the pool."""
+    n_characters: int
+    """Number of characters that are sent."""
+    utf8: bytes
+    """The text that is sent."""
+    json: bytes
+    """The text that is sent, escaped for JSON."""
 
 
-def _text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _Text:
+def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
     text = plan.pool.every[cell]
     if text is None:
         questions.request(plan, row)  # raises the error for a missing text
-    sent = sendable(text)
-    return len(text), len(sent), sent.encode(), orjson.dumps(sent)[1:-1]
+    sent = to_encodable(text)
+    return _EncodedText(len(text), len(sent), sent.encode(), orjson.dumps(sent)[1:-1])
 
 
 class _Template:
-    """A canonical request as JSON in pieces, of which some are filled for each trial: the texts and their fence."""
+    """The JSON of a canonical request in parts, some of which are replaced for each trial: the texts and their fence."""
 
     def __init__(self, questions: Questions, replicate: int) -> None:
-        marks = {name: f"<{name} of {questions.prompt.digest}>" for name in ("first", "second", "fence")}
-        fenced = {
-            name: f"<{name}-{marks['fence']}>\n{marks[name]}\n</{name}-{marks['fence']}>"
-            for name in ("first", "second")
-        }
-        messages = questions.prompt.filled({**fenced, "fence": marks["fence"]}, hint=questions.hint)
-        asked_as: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
-        request = Request(questions.model, messages, questions.parameters, asked_as)
-        whole = orjson.dumps(canonical(request, address=questions.address), option=orjson.OPT_SORT_KEYS)
-        self._pieces: list[bytes] = []
-        self._at: dict[str, list[int]] = {name: [] for name in marks}
-        while found := [(whole.find(mark.encode()), name) for name, mark in marks.items() if mark.encode() in whole]:
-            at, name = min(found)
-            self._at[name].append(len(self._pieces) + 1)
-            self._pieces += [whole[:at], b""]
-            whole = whole[at + len(marks[name]) :]
-        self._pieces.append(whole)
-        self._first, self._second = self._at["first"][0], self._at["second"][0]
+        # markers that occur nowhere else in the request
+        markers = {name: f"<{name} of {questions.prompt.digest}>" for name in ("first", "second", "fence")}
+        fence = markers["fence"]
+        fenced = {name: f"<{name}-{fence}>\n{markers[name]}\n</{name}-{fence}>" for name in ("first", "second")}
+        messages = questions.prompt.fill({**fenced, "fence": fence}, hint=questions.hint)
+        cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
+        request = Request(questions.model, messages, questions.parameters, cache_salt)
+        remainder = orjson.dumps(canonical_request(request, address=questions.address), option=orjson.OPT_SORT_KEYS)
 
-    def key(self, one: _Text, two: _Text) -> str:
-        pieces = self._pieces
-        tag = fence_of(one[1], one[2], two[2])
-        for at in self._at["fence"]:
-            pieces[at] = tag
-        pieces[self._first], pieces[self._second] = one[3], two[3]
-        return hashlib.sha256(b"".join(pieces)).hexdigest()
+        # split the JSON at the markers, and leave an empty part for each of them
+        self._parts: list[bytes] = []
+        self._positions: dict[str, list[int]] = {name: [] for name in markers}
+        while True:
+            starts = [(remainder.find(marker.encode()), name) for name, marker in markers.items()]
+            start, name = min((pair for pair in starts if pair[0] >= 0), default=(-1, ""))
+            if start < 0:
+                break
+            self._positions[name].append(len(self._parts) + 1)
+            self._parts += [remainder[:start], b""]
+            remainder = remainder[start + len(markers[name]) :]
+        self._parts.append(remainder)
+        self._first, self._second = self._positions["first"][0], self._positions["second"][0]
+
+    def key(self, first: _EncodedText, second: _EncodedText) -> str:
+        """Compute the key of the request about two texts."""
+        parts = self._parts
+        fence = make_fence_bytes(first.n_characters, first.utf8, second.utf8)
+        for position in self._positions["fence"]:
+            parts[position] = fence
+        parts[self._first], parts[self._second] = first.json, second.json
+        return hashlib.sha256(b"".join(parts)).hexdigest()

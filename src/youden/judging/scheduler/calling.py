@@ -1,4 +1,4 @@
-"""One attempt of one call: its cost is reserved, the rate limits are kept, and its time is limited.
+"""Makes one attempt of a call: reserves its cost, waits for the rate limits, sends it and limits its duration.
 
 Whether there is another attempt is decided in `loop`.
 """
@@ -9,111 +9,153 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from youden.judging.call.budget import Budget, TypicalUse
+from youden.judging.call.budget import Budget, TypicalUsage
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError
-from youden.judging.call.pace import Concurrency, Pace
-from youden.judging.call.reply import check_usage_of
-from youden.judging.config.judge_files import JudgeConfig, price
-from youden.judging.question.questions import characters
+from youden.judging.call.pace import ConcurrencyLimiter, RateLimiter
+from youden.judging.call.reply import check_usage_for
+from youden.judging.config.judge_files import JudgeConfig, call_cost
+from youden.judging.question.questions import count_characters
 from youden.judging.scheduler.circuit_breaker import CircuitBreaker
 from youden.judging.store.plan_answers import Call
 from youden.types import Completion, Request
 
 
 class Caller:
-    """Asks one backend under the limits of `config` and the cap of `budget`; nothing is sent once `stopped` is set, or while
-    what is asked is not `is_held` against others."""
+    """Sends the calls of one backend under the limits of its config and a budget.
+
+    Parameters
+    ----------
+    backend : Backend
+    config : JudgeConfig
+    budget : Budget
+
+    Attributes
+    ----------
+    concurrency : ConcurrencyLimiter
+    breaker : CircuitBreaker
+    rate_limiter : RateLimiter
+    is_stopped : bool
+        Whether no more calls are sent.
+    has_leases : callable
+        Returns whether the leases on the requests are certainly valid; if they are not, nothing is sent.
+    """
 
     def __init__(self, backend: Backend, config: JudgeConfig, budget: Budget) -> None:
         self.backend = backend
         self.config = config
         self.budget = budget
-        self.concurrency = Concurrency(config.concurrency, start=config.start_concurrency)
+        self.concurrency = ConcurrencyLimiter(config.concurrency, start=config.start_concurrency)
         self.breaker = CircuitBreaker(config.outage)
-        self.stopped = False
-        self.is_held: Callable[[], bool] = lambda: True
-        self._usual = TypicalUse()
+        self.is_stopped = False
+        self.has_leases: Callable[[], bool] = lambda: True
+        self._typical_usage = TypicalUsage()
         self._answer_limit = config.answer_limit
-        self.paced: set[asyncio.Timeout] = set()
+        self._rate_limit_waits: set[asyncio.Timeout] = set()
         limits = (config.requests_per_minute, config.tokens_per_minute) if backend.live else (None, None)
-        self.pace = Pace(*limits)
+        self.rate_limiter = RateLimiter(*limits)
 
     def stop(self) -> None:
-        """Send nothing more; who waits to send learns it now."""
-        self.stopped = True
+        """Send no more calls, and wake all calls that wait to be sent."""
+        self.is_stopped = True
         self.breaker.wake_waiters()
-        for waiting in self.paced:
-            waiting.reschedule(0)
+        for timeout in self._rate_limit_waits:
+            timeout.reschedule(0)
 
-    def share(self, n: int) -> None:
-        """So many ask side by side: each takes its part of the requests and tokens a minute."""
-        self.pace.share(n)
+    def share(self, n_workers: int) -> None:
+        """Divide the rate limits equally among `n_workers` processes."""
+        self.rate_limiter.share(n_workers)
 
     async def attempt(self, call: Call) -> Completion:
-        """One try, for a worker that was let in by `concurrency`.
+        """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        It is paid by what the reply says it used; not at all where the server turned it down. Where nobody can say, the cap
-        counts the most it can have cost; so does the call where an answer came, and else what calls like it cost.
+        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is
+        unknown, the cap counts the largest possible cost. The call itself is then booked at that cost if it was
+        answered, and otherwise at the cost that such calls usually have.
 
-        Raises: CallError; OutOfMoneyError before anything is sent.
+        Parameters
+        ----------
+        call : Call
+            Its `last_usd` is set to the cost of this attempt, which is added to its `usd`.
+
+        Raises
+        ------
+        CallError
+            If the attempt failed, or was not sent because the run ends or the lease may have expired.
+        OutOfMoneyError
+            If the cap does not allow the call; nothing was sent.
         """
         call.last_usd = 0.0
-        most_in, most_out = most_tokens(call.request), self._answer_limit or 0
-        worst = price(self.config, most_in, most_out)
-        await self.budget.reserve(worst)
+        max_tokens_in, max_tokens_out = max_request_tokens(call.request), self._answer_limit or 0
+        max_cost = call_cost(self.config, max_tokens_in, max_tokens_out)
+        await self.budget.reserve(max_cost)
+
         spent, booked = 0.0, None
         try:
-            thought = await self._let_through(call.request)
-            spent = worst
-            reply = await within(self.config.timeout, self.backend.open().answer(call.request))
-            completion, fault = check_usage_of(reply, call.request, answer_limit=self._answer_limit)
+            estimated_tokens = await self._wait_for_rate_limit(call.request)
+            spent = max_cost
+            reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
+            completion, fault = check_usage_for(reply, call.request, answer_limit=self._answer_limit)
             tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
             if tokens_in or tokens_out:
-                spent = price(self.config, tokens_in, tokens_out)
-                self._usual.saw(tokens_in, tokens_out, most_in=most_in)
-                self.pace.settle(thought, tokens_in + tokens_out)
+                spent = call_cost(self.config, tokens_in, tokens_out)
+                self._typical_usage.observe(tokens_in, tokens_out, max_tokens_in=max_tokens_in)
+                self.rate_limiter.settle(estimated_tokens, tokens_in + tokens_out)
             else:
-                self.budget.record_unreported(self.config.name, worst, fault)
+                self.budget.record_unreported(self.config.name, max_cost, fault)
             booked = spent
         except CallError as error:
             if error.free:
                 spent = 0.0
             if error.status == TOO_MANY_REQUESTS:
-                self.concurrency.throttled()
+                self.concurrency.record_throttling()
             raise
         finally:
-            self.budget.settle(worst, spent)
+            self.budget.settle(max_cost, spent)
             if booked is None:
-                booked = price(self.config, *self._usual.at_most(most_in, most_out)) if spent else 0.0
+                booked = 0.0
                 if spent:
-                    self.budget.record_lost_call(self.config.name, booked, worst)
+                    typical_usage = self._typical_usage.estimate(max_tokens_in, max_tokens_out)
+                    booked = call_cost(self.config, *typical_usage)
+                    self.budget.record_lost_call(self.config.name, booked, max_cost)
             call.last_usd = booked
             call.usd += booked
-        self.concurrency.succeeded()
+        self.concurrency.record_success()
         return completion
 
-    async def _let_through(self, request: Request) -> float:
-        """Wait for the pace. Returns the tokens that the call is thought to take; 0 without a pace."""
-        thought = 0.0
-        if self.pace.limited:
-            thought = characters(request) / 4 + self.config.answer_tokens
+    async def _wait_for_rate_limit(self, request: Request) -> float:
+        """Wait until a request may be sent; return its estimated number of tokens, 0 without a rate limit."""
+        estimated_tokens = 0.0
+        if self.rate_limiter.is_limited:
+            estimated_tokens = count_characters(request) / 4 + self.config.answer_tokens
             with suppress(TimeoutError):
-                async with asyncio.timeout(0 if self.stopped else None) as waiting:
-                    self.paced.add(waiting)
+                async with asyncio.timeout(0 if self.is_stopped else None) as timeout:
+                    self._rate_limit_waits.add(timeout)
                     try:
-                        await self.pace.acquire(thought)
+                        await self.rate_limiter.acquire(estimated_tokens)
                     finally:
-                        self.paced.discard(waiting)
-        if self.stopped:
-            raise CallError("The run ended before this was sent.", kind="retry")
-        if not self.is_held():
-            raise CallError("Somebody else may ask this by now.", kind="retry", free=True)
-        return thought
+                        self._rate_limit_waits.discard(timeout)
+        if self.is_stopped:
+            raise CallError("The run ended before the request was sent.", kind="retry")
+        if not self.has_leases():
+            raise CallError("The lease on the request may have expired.", kind="retry", free=True)
+        return estimated_tokens
 
 
-async def within(seconds: float, answer: Awaitable[Completion]) -> Completion:
-    """What a judge answers in time. Raises: CallError."""
+async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Completion:
+    """Wait for an answer for a limited time.
+
+    Parameters
+    ----------
+    seconds : float
+        Longest duration.
+    answer : awaitable of Completion
+
+    Raises
+    ------
+    CallError
+        Of kind `retry`, if no reply arrives in time; or the error of `answer`.
+    """
     try:
         async with asyncio.timeout(seconds):
             return await answer
@@ -121,11 +163,14 @@ async def within(seconds: float, answer: Awaitable[Completion]) -> Completion:
         raise CallError(f"No reply within {seconds:g} s.", kind="retry") from None
 
 
-def worst_price(config: JudgeConfig, request: Request) -> float:
-    """USD that one try can cost at most, NaN where prices are unknown."""
-    return price(config, most_tokens(request), config.answer_limit or 0)
+def max_call_cost(config: JudgeConfig, request: Request) -> float:
+    """Compute the largest possible cost of one attempt in USD; NaN if a price is unknown."""
+    return call_cost(config, max_request_tokens(request), config.answer_limit or 0)
 
 
-def most_tokens(request: Request) -> int:
-    """No tokenizer makes more tokens than there are bytes, and a message costs a few beside."""
+def max_request_tokens(request: Request) -> int:
+    """Compute the largest possible number of tokens of a request.
+
+    No tokenizer makes more tokens than there are bytes; each message and the request itself add a few.
+    """
     return sum(len(message.content.encode()) + 8 for message in request.messages) + 8

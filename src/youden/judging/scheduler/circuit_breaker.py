@@ -1,9 +1,9 @@
 """The circuit breaker that all calls to one judge share: closed, open during an outage, half-open while a probe is sent.
 
-A broken connection says nothing about a trial. While the circuit is open no failure counts as an attempt of its call, the other
+A broken connection is not the fault of a trial. While the circuit is open no failure counts as an attempt of its call, the other
 calls wait, and one probe request at a time tests whether the server has recovered.
 
-By hand, because tenacity's objects decide about one call each and share no state between calls.
+This is implemented here because tenacity's objects decide about one call each and share no state between calls.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from youden.judging.call.failures import Attempts, CallError, is_silence
+from youden.judging.call.failures import Attempts, CallError, is_no_response
 
 FAILURE_THRESHOLD = 3
 """Number of calls that fail in a row, each for the first time and with no reply in between, before the circuit opens; a
@@ -28,7 +28,7 @@ answered before in its place."""
 
 
 class CircuitBreaker:
-    """Whether the server is reachable.
+    """Track whether the server of a judge is reachable.
 
     Only a server that has answered can have an outage: set `answered_before` if an earlier invocation got answers.
 
@@ -53,6 +53,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
+        """Whether there is an outage."""
         return self._opened is not None
 
     @property
@@ -61,7 +62,8 @@ class CircuitBreaker:
         return self._opened is not None and self._clock() - self._opened >= self.max_outage
 
     def needs_other_probe(self, attempts: Attempts) -> bool:
-        """Return whether this call may not be the probe: it failed in this outage, and may itself break the server."""
+        """Return whether another request must be sent as the probe, because this call failed in this "
+        "outage and may be its cause."""
         return self.is_open and attempts.suspect and self._n_probes > MAX_SUSPECT_PROBES
 
     def record_reply(self, *, is_answer: bool) -> float | None:
@@ -74,8 +76,20 @@ class CircuitBreaker:
         return seconds
 
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
-        """Return whether a call failed because of an outage, so that its failure is no attempt."""
-        if not self.answered_before or not self.max_outage or not is_silence(error):
+        """Record a failed call, which may open the circuit.
+
+        Parameters
+        ----------
+        attempts : Attempts
+            The attempts of the call; `suspect` is set if the failure belongs to an outage.
+        error : CallError
+
+        Returns
+        -------
+        bool
+            Whether the call failed because of an outage, so that its failure does not count as an attempt.
+        """
+        if not self.answered_before or not self.max_outage or not is_no_response(error):
             return False
         if self._opened is None:
             was_never_sent = error.free and error.status is None
@@ -91,7 +105,11 @@ class CircuitBreaker:
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
-        """Admit a call: at once if the circuit is closed, else one at a time; all that wait, once it closes."""
+        """Admit a call to the server.
+
+        If the circuit is closed, it is admitted at once. While it is open, one call at a time is admitted as the
+        probe; when it closes, all waiting calls are admitted.
+        """
         if self._opened is None:
             yield
             return

@@ -1,7 +1,8 @@
-"""The one loop that asks: everything that has a key and a request and that the store does not know.
+"""Sends requests: the only loop that does so, for all work whose outcomes are not in the store.
 
-Judging, calibrating and generating texts all go through it, alone or side by side. `Routing` says what is left to ask,
-`CallQueue` who is next, `Caller` makes one try, `Outcomes` decides how a call ends, and a `Work` says what is asked.
+Judging, calibration and the generation of texts all use it, one at a time or several at once. `Dispatcher` finds the
+requests to send, `CallQueue` orders them, `Caller` makes one attempt, `Outcomes` decides how a call ends, and a
+`Work` defines the requests.
 """
 
 from __future__ import annotations
@@ -13,32 +14,41 @@ from contextlib import asynccontextmanager, suppress
 
 from youden.errors import ShortRunError, YoudenError
 from youden.judging.call.budget import OutOfMoneyError
-from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_silence
+from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_no_response
 from youden.judging.call.retries import RetryPolicy
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
-from youden.judging.scheduler.queue import CallQueue, Routing
-from youden.judging.scheduler.shutdown import StopReason, awaited, away_too_long, drained
-from youden.judging.store.answers import LINGER, MOST_UNWRITTEN
+from youden.judging.scheduler.queue import CallQueue, Dispatcher
+from youden.judging.scheduler.shutdown import StopReason, make_batches_pending_error, make_outage_error, wait_with_grace
+from youden.judging.store.answers import FLUSH_INTERVAL_SECONDS, MAX_PENDING_WRITES
 from youden.judging.store.plan_answers import Call
-from youden.judging.store.worker_group import BEAT, Team
-from youden.text.sentences import counted
+from youden.judging.store.worker_group import HEARTBEAT_SECONDS, WorkerGroup
+from youden.text.sentences import format_count
 from youden.types import Completion
 
 
-def at_risk(config: JudgeConfig) -> int:
-    """Most calls that were sent and whose answers are not on disk, whenever the process dies."""
-    return config.concurrency + MOST_UNWRITTEN
+def max_unsaved_calls(config: JudgeConfig) -> int:
+    """Return the largest number of calls that were sent and whose answers are lost if the process dies at any time."""
+    return config.concurrency + MAX_PENDING_WRITES
 
 
-class Loop:
-    """Asks the backend of `caller` all of the work of `outcomes` that its store does not know. team: who else asks the same run.
+class RequestLoop:
+    """Sends all requests of some work whose outcomes are not in the store.
 
-    The store is used by other threads alone, so that no reply waits for it.
+    The store is accessed only from other threads, so that no reply waits for it.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Outcomes of the work.
+    caller : Caller
+        Sends the calls.
+    team : WorkerGroup, optional
+        The other processes that work on the same run; None if there are none.
     """
 
-    def __init__(self, outcomes: Outcomes, *, caller: Caller, team: Team | None = None) -> None:
+    def __init__(self, outcomes: Outcomes, *, caller: Caller, team: WorkerGroup | None = None) -> None:
         self._outcomes = outcomes
         self._store, self._stop, self._log = outcomes.store, outcomes.stop, outcomes.log
         self.budget = caller.budget
@@ -47,250 +57,276 @@ class Loop:
         self._team = team
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._queue = CallQueue(caller.config.concurrency)
-        self._routing = Routing(outcomes, queue=self._queue, caller=caller)
-        self._caller.is_held = lambda: not self._routing.claims.doubtful
-        self._n_in_flight = self._n_cut = self._n_doubts = 0
-        self._once = asyncio.Lock()
-        self._to_write, self._written = asyncio.Event(), asyncio.Event()
+        self._dispatcher = Dispatcher(outcomes, queue=self._queue, caller=caller)
+        self._caller.has_leases = lambda: not self._dispatcher.leases.maybe_expired
+        self._n_in_flight = self._n_cancelled = self._n_lease_doubts = 0
+        self._first_failure_lock = asyncio.Lock()
+        self._flush_needed, self._flushed = asyncio.Event(), asyncio.Event()
         self._stop.on_stop.append(self._stop_sending)
 
-    async def go(self) -> None:
-        """Ask until every row has an answer or a reason why not, or the run has to end."""
+    async def run(self) -> None:
+        """Send requests until every row has an answer or a reason for its absence, or until the run has to end."""
         try:
             async with _task_group() as group:
                 for _ in range(self._config.concurrency):
-                    group.create_task(self._work_off())
-                background = group.create_task(self._now_and_then())
-                group.create_task(self._dispatch()).add_done_callback(lambda _: background.cancel())
+                    group.create_task(self._worker())
+                maintenance = group.create_task(self._maintenance_loop())
+                group.create_task(self._dispatch()).add_done_callback(lambda _: maintenance.cancel())
         finally:
-            self._queue.close_sleepers()
-        if not self._stop.stopped:
-            self._outcomes.keep_failures()
-        if self._routing.n_awaited:
-            self._stop.stop_with(awaited(self._routing.n_awaited, store=self._store.name))
+            self._queue.cancel_waiting()
+        if not self._stop.is_stopped:
+            self._outcomes.store_failures()
+        n_batched_rows = self._dispatcher.n_batched_rows
+        if n_batched_rows:
+            self._stop.stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
 
-    def let_go(self) -> None:
-        """Give up the claims on what was not asked; those in a store that cannot be written end by themselves."""
-        if self._n_cut:
-            self._log.say(
+    def release_leases(self) -> None:
+        """Release the leases on requests that were not sent; if the store cannot be written, the leases expire."""
+        if self._n_cancelled:
+            self._log.announce(
                 "cut",
-                f"{counted(self._n_cut, 'call', 'was', 'were')} cut off: that may cost, and the same command asks again",
+                f"{format_count(self._n_cancelled, 'call', 'was', 'were')} cut off; they may be billed, "
+                "and the same command sends them again",
             )
         with suppress(YoudenError):
             self._store.flush()
-            self._routing.claims.finish()
+            self._dispatcher.leases.release()
 
-    def say_stopping(self, grace: float) -> None:
-        """Tell who watches what happens now."""
-        n = self._n_in_flight
-        what = f"{counted(n, 'call')} in flight may take up to {grace:g} s to be answered and stored"
-        self._log.say("stopping", f"stopping: {what}")
+    def announce_shutdown(self, grace: float) -> None:
+        """Tell the user how long calls in flight may take."""
+        calls = format_count(self._n_in_flight, "call")
+        self._log.announce(
+            "stopping", f"stopping: {calls} in flight may take up to {grace:g} s to be answered and stored"
+        )
 
     async def _dispatch(self) -> None:
         try:
             if self._team is not None and self._team.others.n_asking:
-                self._share()
-                if self._caller.pace.limited:
-                    await asyncio.sleep(2 * BEAT)  # the others learn of this worker before it sends its share
-            await self._routing.route_all()
+                self._share_limits()
+                if self._caller.rate_limiter.is_limited:
+                    # the other processes learn of this one before it sends its share
+                    await asyncio.sleep(2 * HEARTBEAT_SECONDS)
+            await self._dispatcher.dispatch_all()
         except YoudenError as error:
-            self._stop.stop_with(error)
-        while self._queue.open or self._routing.elsewhere:
-            await self._queue.something_moves()
-        self._queue.end()
+            self._stop.stop_with_error(error)
+        while self._queue.open or self._dispatcher.leased_elsewhere:
+            await self._queue.wait_for_change()
+        self._queue.stop_workers()
 
-    async def _work_off(self) -> None:
-        concurrency, more = self._caller.concurrency, True
-        while more:
+    async def _worker(self) -> None:
+        concurrency, is_active = self._caller.concurrency, True
+        while is_active:
             await concurrency.acquire()
             try:
                 call = await self._queue.next()
-                more = call is not None
+                is_active = call is not None
                 if call is not None:
                     async with self._caller.breaker.admit():
-                        await self._try(call)
+                        await self._attempt(call)
             finally:
                 concurrency.release()
 
-    async def _try(self, call: Call) -> None:
-        """One try, and what follows from it."""
-        while self._store.n_unwritten >= MOST_UNWRITTEN and not self._stop.stopped:
-            self._written.clear()
-            await self._written.wait()
-        if self._stop.stopped or self._routing.claims.doubtful:
+    async def _attempt(self, call: Call) -> None:
+        """Send a call once and handle the outcome."""
+        while self._store.n_pending >= MAX_PENDING_WRITES and not self._stop.is_stopped:
+            self._flushed.clear()
+            await self._flushed.wait()
+        if self._stop.is_stopped or self._dispatcher.leases.maybe_expired:
             self._queue.close(call)
-            if not self._stop.stopped:
-                self._routing.elsewhere[call.key] = call
+            if not self._stop.is_stopped:
+                self._dispatcher.leased_elsewhere[call.key] = call
             return
+
         self._n_in_flight += 1
-        n_doubts = self._n_doubts
-        call.last_usd = 0.0  # its last try is booked already
+        n_lease_doubts = self._n_lease_doubts
+        call.last_usd = 0.0  # the cost of its last attempt is booked already
         try:
             if self._caller.breaker.needs_other_probe(call.attempts):
-                await self._probe_with_answered_call(call)
+                await self._probe_with_known_good(call)
             completion = await self._caller.attempt(call)
         except asyncio.CancelledError:
-            self._n_cut += 1
-            self._outcomes.paid(call.key, call.last_usd)
+            self._n_cancelled += 1
+            self._outcomes.record_cost(call.key, call.last_usd)
             raise
         except OutOfMoneyError:
-            self._stop.stop(lambda: self._outcomes.work.out_of_money(self._caller.budget))
+            self._stop.stop(lambda: self._outcomes.work.make_budget_error(self._caller.budget))
             self._queue.close(call)
         except CallError as error:
-            self._outcomes.paid(call.key, call.last_usd)
-            lapsed = n_doubts < self._n_doubts or not self._caller.is_held()
-            if lapsed and error.kind == "retry" and not self._stop.stopped:
+            self._outcomes.record_cost(call.key, call.last_usd)
+            may_have_lost_lease = n_lease_doubts < self._n_lease_doubts or not self._caller.has_leases()
+            if may_have_lost_lease and error.kind == "retry" and not self._stop.is_stopped:
                 self._queue.close(call)
-                self._routing.elsewhere[call.key] = call
+                self._dispatcher.leased_elsewhere[call.key] = call
             else:
-                await self._failed(call, error)
+                await self._handle_failure(call, error)
         else:
-            self._outcomes.paid(call.key, call.last_usd, completion)
-            self._answered(call, completion)
+            self._outcomes.record_cost(call.key, call.last_usd, completion)
+            self._handle_answer(call, completion)
         finally:
             self._n_in_flight -= 1
-            if self._store.n_unwritten >= MOST_UNWRITTEN // 2:
-                self._to_write.set()
+            if self._store.n_pending >= MAX_PENDING_WRITES // 2:
+                self._flush_needed.set()
 
-    def _answered(self, call: Call, completion: Completion) -> None:
+    def _handle_answer(self, call: Call, completion: Completion) -> None:
         self._record_reply(is_answer=True)
-        self._outcomes.answered(call, completion)
+        self._outcomes.record_answer(call, completion)
         if self._team is not None:
             self._team.answered += 1
         self._queue.close(call)
 
-    async def _failed(self, call: Call, error: CallError) -> None:
-        """Wait for the server, try again later, or let the call end."""
-        self._log.tell("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
+    async def _handle_failure(self, call: Call, error: CallError) -> None:
+        """Wait for the server, schedule another attempt, or end the call."""
+        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
         if error.status == TOO_MANY_REQUESTS and error.kind == "retry":
-            self._log.throttled()
-        stopped, breaker = self._stop.stopped, self._caller.breaker
+            self._log.record_throttled()
+
+        is_stopped, breaker = self._stop.is_stopped, self._caller.breaker
         was_open = breaker.is_open
-        if not stopped and not self._caller.backend.has_others and breaker.record_failure(call.attempts, error):
-            self._queue.park(call)
-            self._report_outage(error, was_open=was_open)
+        may_be_outage = not is_stopped and not self._caller.backend.has_fallback_server
+        if may_be_outage and breaker.record_failure(call.attempts, error):
+            self._queue.hold(call)
+            self._on_outage(error, was_open=was_open)
             return
-        if not is_silence(error):
+        if not is_no_response(error):
             self._record_reply(is_answer=False)
-        seconds = None if stopped else self._policy.next_wait(call.attempts, error)
+
+        seconds = None if is_stopped else self._policy.next_wait(call.attempts, error)
         if seconds is None and error.kind != "stop" and self._caller.backend.live:
-            async with self._once:
-                if not self._stop.any_answered and not self._stop.stopped:
+            async with self._first_failure_lock:
+                if not self._stop.has_answers and not self._stop.is_stopped:
                     with suppress(CallError, OutOfMoneyError):
-                        await self._probe_with_answered_call(call)
-        if self._outcomes.failed(call, error, again=seconds is not None):
+                        await self._probe_with_known_good(call)
+        if self._outcomes.record_failure(call, error, may_retry=seconds is not None):
             self._queue.close(call)
         else:
-            self._queue.sleep(call, seconds or 0.0)
+            self._queue.back_off(call, seconds or 0.0)
 
-    def _report_outage(self, error: CallError, *, was_open: bool) -> None:
+    def _on_outage(self, error: CallError, *, was_open: bool) -> None:
         """Report an outage once, and end the run if it lasts too long."""
-        judge, address, longest = self._config.name, self._config.address, self._caller.breaker.max_outage
+        judge, address, max_outage = self._config.name, self._config.address, self._caller.breaker.max_outage
         if not was_open:
-            self._log.say(
+            self._log.announce(
                 "away",
-                f"'{judge}' at {address} is away ({error.reason}); one call at a time looks whether it is back, for up to "
-                f"{longest:g} s",
+                f"'{judge}' at {address} does not respond ({error.reason}); one request at a time tests "
+                "whether it is back, for up to "
+                f"{max_outage:g} s",
             )
         if self._caller.breaker.timed_out:
-            self._stop.stop(lambda: away_too_long(error, judge=judge, address=address, outage=longest))
+            self._stop.stop(lambda: make_outage_error(error, judge=judge, address=address, outage=max_outage))
 
     def _record_reply(self, *, is_answer: bool) -> None:
         seconds = self._caller.breaker.record_reply(is_answer=is_answer)
         if seconds is not None:
-            self._queue.unpark()
-            self._log.say("back", f"'{self._config.name}' is back after {seconds:.0f} s")
+            self._queue.release_held()
+            self._log.announce("back", f"'{self._config.name}' is back after {seconds:.0f} s")
 
-    async def _probe_with_answered_call(self, call: Call) -> None:
-        """Ask what was answered before, at the expense of `call`: whether the server is away, or such calls as this break it.
+    async def _probe_with_known_good(self, call: Call) -> None:
+        """Send a request that was answered before, at the expense of `call`, to find out whether the server or the
+        call is at fault.
 
-        Raises: CallError where it is away.
+        Raises: CallError, if the server does not respond.
         """
-        good = self._outcomes.known_good
-        if good is None:
+        known_good = self._outcomes.known_good_call
+        if known_good is None:
             return
-        other = Call(good.key, good.rows, good.known, good.ask)
+        probe = Call(known_good.key, known_good.rows, known_good.cached, known_good.make_request)
         try:
-            await self._caller.attempt(other)
+            await self._caller.attempt(probe)
         except CallError as error:
-            if is_silence(error) or error.kind == "stop":
+            if is_no_response(error) or error.kind == "stop":
                 raise
             self._record_reply(is_answer=False)
         else:
-            self._stop.answered()
+            self._stop.record_answer()
             self._record_reply(is_answer=True)
         finally:
-            call.usd += other.usd
-            self._outcomes.paid(call.key, other.usd)
+            call.usd += probe.usd
+            self._outcomes.record_cost(call.key, probe.usd)
 
-    async def _now_and_then(self) -> None:
-        """Write what came, hold what is claimed, and look for what others were asked."""
-        looked = time.monotonic()
+    async def _maintenance_loop(self) -> None:
+        """Regularly write outcomes to the store, renew the leases, and check the results of other processes."""
+        last_check = time.monotonic()
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LINGER):
-                    await self._to_write.wait()
-            self._to_write.clear()
+                async with asyncio.timeout(FLUSH_INTERVAL_SECONDS):
+                    await self._flush_needed.wait()
+            self._flush_needed.clear()
             try:
-                if self._routing.claims.doubtful:
-                    self._n_doubts += 1
-                    self._routing.elsewhere |= {call.key: call for call in self._queue.recall()}
-                await asyncio.to_thread(self._write)
-                self._written.set()
-                self._share()
+                if self._dispatcher.leases.maybe_expired:
+                    self._n_lease_doubts += 1
+                    withdrawn = self._queue.withdraw_all()
+                    self._dispatcher.leased_elsewhere |= {call.key: call for call in withdrawn}
+                await asyncio.to_thread(self._flush_and_renew)
+                self._flushed.set()
+                self._share_limits()
                 if self._queue.is_empty:
-                    self._queue.unpark()
-                if time.monotonic() - looked >= LINGER and not self._stop.stopped:
-                    await self._routing.look_elsewhere()
-                    looked = time.monotonic()
-                    self._queue.moved()
+                    self._queue.release_held()
+                if time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS and not self._stop.is_stopped:
+                    await self._dispatcher.check_peer_results()
+                    last_check = time.monotonic()
+                    self._queue.notify_change()
             except YoudenError as error:
-                self._stop.stop_with(error)
+                self._stop.stop_with_error(error)
 
-    def _write(self) -> None:
+    def _flush_and_renew(self) -> None:
         self._store.flush()
-        self._routing.claims.renew()
+        self._dispatcher.leases.renew()
 
-    def _share(self) -> None:
-        """Take this member's part of what is allowed to all."""
+    def _share_limits(self) -> None:
+        """Divide the rate limits among the processes of the run, and stop if this process has to."""
         if self._team is not None:
             self._caller.share(1 + self._team.others.n_asking)
-            self._log.beside(self._team.others.n_asking, answered=self._team.others.answered)
+            self._log.report_workers(self._team.others.n_asking, answered=self._team.others.answered)
             if self._team.lost is not None:
-                self._stop.stop_with(self._team.lost)
+                self._stop.stop_with_error(self._team.lost)
 
     def _stop_sending(self) -> None:
         self._caller.stop()
-        self._written.set()
-        self._routing.elsewhere.clear()
-        self._queue.close_sleepers()
+        self._flushed.set()
+        self._dispatcher.leased_elsewhere.clear()
+        self._queue.cancel_waiting()
 
 
-async def ask_all(loops: Sequence[Loop], reason: StopReason, *, grace: float) -> None:
-    """Let loops that share a reason to stop ask side by side. When this is cancelled, calls in flight get `grace` seconds.
+async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: float) -> None:
+    """Run loops concurrently until all requests are answered or the run has to end.
 
-    Raises: `reason`, where the run had to end, once the calls in flight have ended; what a backend raises beside CallError;
-    CancelledError.
+    Parameters
+    ----------
+    loops : sequence of RequestLoop
+        Loops that share `reason`.
+    reason : StopReason
+        Why the run has to end, if it has to.
+    grace : float
+        Seconds that calls in flight may take after this coroutine is cancelled.
+
+    Raises
+    ------
+    YoudenError
+        The error in `reason`, after the calls in flight have ended.
+    asyncio.CancelledError
+        If this coroutine was cancelled, after the calls in flight have ended.
+    Exception
+        An error other than CallError that a backend raises.
     """
 
     def stop() -> None:
         for loop in loops:
-            loop.say_stopping(grace)
-        message = "The run was told to stop. What was answered is kept; run the same again."
-        reason.stop_with(ShortRunError(message, slug="stopped"))
+            loop.announce_shutdown(grace)
+        message = "A stop signal ended the run. All answers are stored; run the same command again to resume."
+        reason.stop_with_error(ShortRunError(message, slug="stopped"))
 
     try:
-        await drained(asyncio.create_task(_run_all(loops)), stop=stop, grace=grace)
+        await wait_with_grace(asyncio.create_task(_run_concurrently(loops)), stop=stop, grace=grace)
     finally:
         for loop in loops:
-            loop.let_go()
-    reason.raise_it(*(loop.budget for loop in loops))
+            loop.release_leases()
+    reason.raise_if_stopped(*(loop.budget for loop in loops))
 
 
-async def _run_all(loops: Sequence[Loop]) -> None:
+async def _run_concurrently(loops: Sequence[RequestLoop]) -> None:
     async with _task_group() as group:
         for loop in loops:
-            group.create_task(loop.go())
+            group.create_task(loop.run())
 
 
 @asynccontextmanager

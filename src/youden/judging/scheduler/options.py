@@ -1,6 +1,6 @@
-"""What is settled once, before a run asks anything: its cap, its patience, who watches, and whether it goes in batches.
+"""Defines how the calls of a run are made: its cap, limits, progress display and batches.
 
-Money is spent under a cap only, and only under a cap that can be kept: `check_cap` is the one place that says so.
+Money is spent only under a cap, and only if the cap can be enforced; `check_cap` is the only place that decides this.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Literal, get_args
 
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.question.questions import Keys, keys
-from youden.judging.store.worker_group import Team
+from youden.judging.question.questions import KeySource, iter_keys
+from youden.judging.store.worker_group import WorkerGroup
 from youden.run_keys import MAX_MISSING
 from youden.types import Progress
 
 
-def _say_nothing(_: str) -> None:
+def _ignore(_: str) -> None:
     return
 
 
@@ -50,19 +50,41 @@ class Batching:
     poll: float = POLL_SECONDS
     max_requests: int = 50_000
     max_bytes: int = 200_000_000
-    say: Callable[[str], None] = _say_nothing
+    say: Callable[[str], None] = _ignore
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     folder: Path | None = None
 
 
-def batch_options(
+def make_batch_options(
     mode: Mode,
     *,
     poll: float = POLL_SECONDS,
     on_status: Callable[[str], None] | None = None,
     folder: str | Path | None = None,
 ) -> Batching | None:
-    """Make the options of batches; None if the judge is called. Raises: ConfigError [judge-mode], [judge-poll]."""
+    """Make the options of batches.
+
+    Parameters
+    ----------
+    mode : {"calls", "batch"}
+        Whether requests are sent one by one or in batches.
+    poll : float, default 30
+        Seconds between two requests for the status of batches.
+    on_status : callable, optional
+        Called with a line of text for each change.
+    folder : str or Path, optional
+        Where `batch_provider: folder` writes its files.
+
+    Returns
+    -------
+    Batching or None
+        None for the mode "calls".
+
+    Raises
+    ------
+    ConfigError
+        [judge-mode]: if the mode is unknown. [judge-poll]: if `poll` is not above 0.
+    """
     if mode not in get_args(Mode):
         raise ConfigError(
             f"The mode of a judge must be 'calls' or 'batch': got {mode!r}. Pass one of the two.", slug="judge-mode"
@@ -71,24 +93,42 @@ def batch_options(
         raise ConfigError(f"poll must be above 0 seconds: got {poll:g}. Pass the seconds to wait.", slug="judge-poll")
     if mode == "calls":
         return None
-    return Batching(poll, say=on_status or _say_nothing, folder=None if folder is None else Path(folder))
+    return Batching(poll, say=on_status or _ignore, folder=None if folder is None else Path(folder))
 
 
 def calibration_account(account: str) -> str:
-    """Return the cost account of the calibrations of the judge of a run with this account."""
+    """Return the cost account for calibrating the judge of a run, from the cost account of the run."""
     return f"{account} (calibration)"
 
 
 @dataclass(frozen=True)
-class Asking:
-    """The terms of a run, made once where it begins.
+class JudgingOptions:
+    """How the calls of a run are made.
 
-    max_cost: USD it may spend; None for no cap. max_missing: share of trials without an answer above which it stops early.
-    retry_failed: whether what was refused, cut off, unparsed or rejected is asked again. progress: shown how far it is.
-    log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
-    API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered
-    and stored. account: cost account of the payments in the store. stored_only: nothing is asked; where the store does not
-    hold every answer the run ends. team: who asks the same run from other processes. keys: where the keys of a plan come from.
+    Attributes
+    ----------
+    max_cost : float or None
+        USD that may be spent; None for no cap.
+    max_missing : float
+        Largest fraction of trials without an answer, in [0, 1]; the run stops early above it.
+    retry_failed : bool
+        Whether requests are sent again whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
+    progress : Progress or None
+        Receives progress updates.
+    log : Path or None
+        File that gets one line of JSON for each call and failure.
+    batching : Batching or None
+        Options of batches, to send all requests through the provider's Batch API at batch prices; None to send calls.
+    grace : float
+        Seconds that calls in flight may take after a stop signal.
+    account : str or None
+        Cost account of the payments in the store; None to record none.
+    stored_only : bool
+        Whether nothing is sent; the run then ends if the store does not contain all answers.
+    team : Team or None
+        The other processes that work on the run; None if there are none.
+    keys : callable
+        Source of the keys of a plan.
     """
 
     max_cost: float | None = None
@@ -100,39 +140,51 @@ class Asking:
     grace: float = 8.0
     account: str | None = None
     stored_only: bool = False
-    team: Team | None = None
-    keys: Keys = keys
+    team: WorkerGroup | None = None
+    keys: KeySource = iter_keys
 
 
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:
-    """Whether all of `configs` may be asked under `max_cost` USD; a jury stands for its judges.
+    """Check that judges may be called under a cap, and that the cap can be enforced.
 
-    Raises: ConfigError [max-cost], [max-cost-needed], [price-unknown], [answer-unbounded].
+    Parameters
+    ----------
+    configs : iterable of JudgeConfig
+        For a jury, all its judges are checked.
+    max_cost : float or None
+        USD that may be spent; None for no cap.
+
+    Raises
+    ------
+    ConfigError
+        [max-cost]: if the cap is negative or NaN. [max-cost-needed]: if calls can cost money and no cap is set. With a cap,
+        [price-unknown]: if a price is unknown; [answer-unbounded]: if answers cost money and their length has no limit.
     """
     if max_cost is not None and not max_cost >= 0:
-        raise ConfigError(f"max_cost is {max_cost}. Give an amount of USD, 0 or more.", slug="max-cost")
+        raise ConfigError(f"max_cost must be 0 USD or more: got {max_cost}. Set an amount in USD.", slug="max-cost")
     for config in configs:
-        if config.may_cost and max_cost is None:
+        if config.can_cost_money and max_cost is None:
             raise ConfigError(
-                f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost in the config or --max-cost (USD); "
-                "for a server of your own say `price: 0` in its config.",
+                f"Calls of '{config.name}' can cost money, but no cap is set. Set max_cost in the "
+                "config or --max-cost (USD); for "
+                "your own server, set `price: 0` in its config.",
                 slug="max-cost-needed",
             )
-        for one in config.judges or (config,):
-            if max_cost is not None and one.makes_calls:
-                _check_price(one, max_cost)
+        for judge in config.judges or (config,):
+            if max_cost is not None and judge.makes_calls:
+                _check_price(judge, max_cost)
 
 
 def _check_price(config: JudgeConfig, max_cost: float) -> None:
     if config.price_in is None or config.price_out is None:
         raise ConfigError(
-            f"There is a cap of {max_cost:g} USD, but the price of '{config.name}' is unknown. "
-            "Set price_in and price_out (USD per million tokens) in its config; `price: 0` for a server of your own.",
+            f"The cap of {max_cost:g} USD cannot be enforced: the price of '{config.name}' is unknown. "
+            "Set price_in and price_out (USD per million tokens) in its config; for your own server, set `price: 0`.",
             slug="price-unknown",
         )
     if config.price_out > 0 and config.answer_limit is None:
         raise ConfigError(
-            f"There is a cap of {max_cost:g} USD, but nothing bounds the answers of '{config.name}'. "
+            f"The cap of {max_cost:g} USD cannot be enforced: the answers of '{config.name}' have no length limit. "
             "Set max_tokens, or max_completion_tokens under parameters.",
             slug="answer-unbounded",
         )

@@ -1,10 +1,11 @@
-"""Decides how each call ends: with an answer, a failure or the end of the run; and keeps what came, with what it cost.
+"""Decides how each call ends (with an answer, a failure or the end of the run), and stores its outcome and cost.
 
-All who ask build on it, call by call or in batches. They say what came of a call (`answered`, `failed`), or what the store
-had of it (`found`); who waits for a call's answer is a `Work`.
+Both single calls and batches report here: `record_answer` and `record_failure` for a call that was sent,
+`record_stored` for one whose outcome was in the store. A `Work` receives the outcomes of its rows.
 
-An answer is kept at once. A failure is its trial's own, and kept, only once anything was answered: until then it may be the
-server's fault. What would befall every call ends the run, and so do the first requests where none of them is answered.
+An answer is stored at once. A failure is stored as the failure of its trial only after some call was answered,
+because until then it may be the server's fault. An error that every call would have ends the run, and so do the first
+requests if none of them is answered.
 """
 
 from __future__ import annotations
@@ -16,120 +17,169 @@ from typing import Protocol
 from youden.errors import BudgetError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
-from youden.judging.call.failures import CallError, Failure, ends_the_run
+from youden.judging.call.failures import CallError, Failure, to_judge_error
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import StopReason
-from youden.judging.store.answers import Store, payment_of
+from youden.judging.store.answers import Store, make_payment
 from youden.judging.store.plan_answers import Call
 from youden.types import Completion, Request
 
 
 class Work(Protocol):
-    """What is asked. Its rows are its own: numbers that stand for whoever waits for an answer."""
+    """Requests to send, and the receiver of their outcomes. Its rows are numbered from 0; each waits for one answer."""
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
 
     def keys(self) -> Iterator[tuple[int, str]]:
-        """(row, key) of every row, in order; rows with the same key share a call."""
+        """Iterate over (row, key) of all rows in order; rows with the same key share one call."""
 
     def request(self, row: int, key: str) -> Request:
-        """What has to be sent for this row, whose key is `key`."""
+        """Build the request of a row, whose key is `key`."""
 
     def fits(self, request: Request) -> bool:
-        """Whether the request can be sent at all."""
+        """Return whether a request can be sent at all."""
 
     def is_answer(self, completion: Completion) -> bool:
-        """Whether the completion is one that need not be asked again under `retry_failed`."""
+        """Return whether a completion is an answer that need not be requested again under `retry_failed`."""
 
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Take what came of these rows; None was not asked. Returns 'answered', or the reason why there is no answer."""
+        """Receive the outcome of a call.
 
-    def out_of_money(self, budget: Budget) -> BudgetError:
-        """What to say where the cap does not allow the next call."""
+        Parameters
+        ----------
+        rows : sequence of int
+            The rows that wait for it.
+        key : str
+            Their request hash.
+        outcome : Completion, Failure or None
+            None if the request cannot be sent.
+        usd : float
+            Cost of all attempts of the call.
+        stored : bool
+            Whether the outcome was in the store already.
+
+        Returns
+        -------
+        str
+            "answered", or the reason why the answer is missing.
+        """
+
+    def make_budget_error(self, budget: Budget) -> BudgetError:
+        """Build the error for a cap that does not allow the next call."""
 
 
 @dataclass(eq=False)
 class Outcomes:
-    """How the calls of `work` end. What has to be written goes to `store`, and is on disk after its next `flush`.
-
-    stop: why the run has to end, which others may share. account: cost account of the payments in the store; None to record none.
-    retry_failed: what was rejected or is no answer is asked again. known_good: what was answered last.
-    """
+    """Records how the calls of some work end. What is written to the store is on disk after its next `flush`."""
 
     work: Work
+    """The requests, and the receiver of their outcomes."""
     judge: JudgeConfig
+    """Config of the judge."""
     backend: Backend
+    """Backend of the judge."""
     store: Store
+    """Store of the outcomes."""
     stop: StopReason
+    """Why the run has to end; several `Outcomes` may share it."""
     log: ProgressLog
+    """Receives progress and events."""
     account: str | None = None
+    """Cost account of the payments in the store; None to record none."""
     retry_failed: bool = False
-    known_good: Call | None = field(default=None, init=False)
-    _early: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
+    """Whether requests with a stored rejection, or a stored completion that is no answer, are sent again."""
+    known_good_call: Call | None = field(default=None, init=False)
+    """The call that was answered last, whose request can test whether the server responds."""
+    _early_failures: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
-    def paid(self, key: str, usd: float, completion: Completion | None = None) -> None:
-        """Note what a try cost, before what came of it is kept: both are written together."""
+    def record_cost(self, key: str, usd: float, completion: Completion | None = None) -> None:
+        """Book the cost of an attempt; call this before its outcome is recorded, so that both are written together.
+
+        Parameters
+        ----------
+        key : str
+            Request hash of the call.
+        usd : float
+            Cost of the attempt.
+        completion : Completion, optional
+            The reply, with its token counts and duration; None if the attempt failed.
+        """
         if self.account is not None and (usd or completion is not None):
-            self.store.pay(self.account, key, payment_of(usd, completion))
+            self.store.pay(self.account, key, make_payment(usd, completion))
 
-    def answered(self, call: Call, completion: Completion) -> None:
-        """The call ends with an answer."""
-        self.stop.answered()
-        self.known_good = call
-        self.keep_failures()
-        self._keep(call, completion)
-        outcome = self._put(call, completion, usd=call.usd)
-        self.log.answered(call.key, completion, outcome=outcome, usd=call.usd)
+    def record_answer(self, call: Call, completion: Completion) -> None:
+        """End a call with an answer."""
+        self.stop.record_answer()
+        self.known_good_call = call
+        self.store_failures()
+        self._store(call, completion)
+        outcome = self._report(call, completion, usd=call.usd)
+        self.log.record_answer(call.key, completion, outcome=outcome, usd=call.usd)
 
-    def failed(self, call: Call, error: CallError, *, again: bool) -> bool:
-        """Whether the call ends with a failure, or the run with it. again: whether it may be tried once more; then it does not
-        end, but with the run: what might have gone better is no failure of a call that the end of the run cut short."""
+    def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
+        """Record a failed attempt, which may end the call or the run.
+
+        Parameters
+        ----------
+        call : Call
+        error : CallError
+        may_retry : bool
+            Whether another attempt is allowed.
+
+        Returns
+        -------
+        bool
+            Whether the call has ended. If the run ends first, a call that might have succeeded later ends without a failure.
+        """
         if error.kind == "stop":
-            self.stop.stop(lambda: self._ends_the_run(error))
-        elif self.stop.stopped and error.kind == "retry":
+            self.stop.stop(lambda: self._fatal_error(error))
+        elif self.stop.is_stopped and error.kind == "retry":
             return True
-        elif again:
+        elif may_retry:
             return False
         else:
             self._give_up(call, error)
         return True
 
-    def found(self, asked: Call, outcome: Completion | Failure | None) -> None:
-        """The store holds what came of it; None where it cannot be sent."""
+    def record_stored(self, call: Call, outcome: Completion | Failure | None) -> None:
+        """End a call with its stored outcome; None if its request cannot be sent."""
         if isinstance(outcome, Completion):
-            self.known_good = asked
+            self.known_good_call = call
         if self.backend.record is not None and outcome is not None:
-            self.backend.record(asked.request, outcome)
-        self._put(asked, outcome, stored=True)
+            self.backend.record(call.request, outcome)
+        self._report(call, outcome, stored=True)
 
-    def keep_failures(self) -> None:
-        """The server is well, so that what failed before is its trial's own."""
-        while self._early:
-            self._keep(*self._early.pop())
+    def store_failures(self) -> None:
+        """Store the failures so far, after a call was answered and the server is therefore known to work."""
+        while self._early_failures:
+            self._store(*self._early_failures.pop())
 
     def _give_up(self, call: Call, error: CallError) -> None:
         if self.backend.live:
-            self.stop.given_up(lambda: self._ends_the_run(error), n_requests=len(self.work))
+            self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))
         failure = Failure(error.kind, error.status, error.reason)
-        if self.stop.any_answered:
-            self._keep(call, failure)
+        if self.stop.has_answers:
+            self._store(call, failure)
         else:
-            self._early.append((call, failure))
-        self._put(call, failure, usd=call.usd)
+            self._early_failures.append((call, failure))
+        self._report(call, failure, usd=call.usd)
 
-    def _keep(self, call: Call, outcome: Completion | Failure) -> None:
+    def _store(self, call: Call, outcome: Completion | Failure) -> None:
         if self.backend.record is not None:
             self.backend.record(call.request, outcome)
-        self.store.add(call.key, outcome, again=call.known is not None, waits=False)
+        self.store.add(call.key, outcome, again=call.cached is not None, waits=False)
 
-    def _put(self, asked: Call, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False) -> str:
-        reason = self.work.put(asked.rows, asked.key, outcome, usd=usd, stored=stored)
-        self.log.advance(len(asked.rows), missing=reason, usd=usd, stored=stored)
+    def _report(
+        self, call: Call, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False
+    ) -> str:
+        """Pass an outcome to the work and the progress display; return why the answer is missing, or "answered"."""
+        reason = self.work.put(call.rows, call.key, outcome, usd=usd, stored=stored)
+        self.log.advance(len(call.rows), missing=reason, usd=usd, stored=stored)
         return reason
 
-    def _ends_the_run(self, error: CallError) -> YoudenError:
-        return ends_the_run(error, judge=self.judge.name, address=self.judge.address)
+    def _fatal_error(self, error: CallError) -> YoudenError:
+        return to_judge_error(error, judge=self.judge.name, address=self.judge.address)

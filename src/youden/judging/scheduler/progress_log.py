@@ -1,6 +1,6 @@
-"""What can be seen of a run while it goes on: counts for a progress display, and a line of JSON for every event.
+"""Reports the progress of a run to a display, and writes each event as a line of JSON to a log file.
 
-Nobody tells it a secret, so that a log can be shown.
+Secrets are never passed to it, so that a log file can be shared.
 """
 
 from __future__ import annotations
@@ -21,11 +21,24 @@ FLUSH_SECONDS = 1.0
 
 
 class ProgressLog:
-    """Tells a progress display, where there is one, and adds lines of JSON to the file at `path`: `time` (Unix seconds), `event`,
-    and the event's fields. Use it as a context manager where there is a file. A display that also has `say(text)` is told what
-    whoever watches should know, one that has `beside(n_workers, answered=…)` of others who work on the same.
+    """Reports events to a progress display and a log file; a context manager that closes the file.
 
-    Raises: ConfigError [log-unwritable].
+    Each line of the log is a JSON object with `time` (Unix seconds), `event`, and the event's fields.
+
+    Parameters
+    ----------
+    progress : Progress, optional
+        Progress display. If it also has a method `say(text)`, it gets messages for the user; if it has
+        `beside(n_workers, answered=…)`, it gets the numbers of the other processes that work on the run.
+    path : Path, optional
+        Log file, to which lines are appended.
+    now : callable, optional
+        Returns the time in Unix seconds.
+
+    Raises
+    ------
+    ConfigError
+        [log-unwritable]: if the file cannot be opened.
     """
 
     def __init__(
@@ -42,7 +55,8 @@ class ProgressLog:
             self._file = path.open("ab")
         except OSError as error:
             raise ConfigError(
-                f"The log {path} cannot be written ({error.strerror}). Give --log another path.", slug="log-unwritable"
+                f"The log {path} cannot be written ({error.strerror}). Set --log to another path.",
+                slug="log-unwritable",
             ) from None
 
     def __enter__(self) -> Self:
@@ -55,40 +69,67 @@ class ProgressLog:
             self._file.close()
 
     def start(self, total: int, *, what: str) -> None:
+        """Report the start of `total` trials; what: description of the work."""
         if self._progress is not None:
             self._progress.start(total, what=what)
-        self.tell("start", trials=total, what=what)
+        self.write_event("start", trials=total, what=what)
 
     def stop(self) -> None:
+        """Report the end of the work."""
         if self._progress is not None:
             self._progress.stop()
-        self.tell("stop")
+        self.write_event("stop")
 
     def advance(self, n: int, *, missing: str = "answered", usd: float = 0.0, stored: bool = False) -> None:
-        """So many more trials are done; `missing` says of all of them whether and why they have no answer."""
+        """Report that trials are done.
+
+        Parameters
+        ----------
+        n : int
+            Number of trials.
+        missing : str, default "answered"
+            Why these trials have no answer; "answered" if they have one.
+        usd : float, default 0
+            Cost of the call.
+        stored : bool, default False
+            Whether the outcome was in the store already.
+        """
         if self._progress is not None:
             failed = 0 if missing == "answered" else n
             self._progress.advance(n, failed=failed, usd=usd, cached=n if stored else 0, why=missing if failed else "")
 
-    def throttled(self) -> None:
-        """A call met a 429."""
+    def record_throttled(self) -> None:
+        """Report a reply with HTTP 429."""
         if self._progress is not None:
             self._progress.throttled()
 
-    def beside(self, n_workers: int, *, answered: int) -> None:
-        """So many others ask the same, and got so many answers."""
-        if (beside := getattr(self._progress, "beside", None)) is not None:
-            beside(n_workers, answered=answered)
+    def report_workers(self, n_workers: int, *, answered: int) -> None:
+        """Report the number of other processes that work on the run, and of the answers that they got."""
+        report = getattr(self._progress, "beside", None)
+        if report is not None:
+            report(n_workers, answered=answered)
 
-    def say(self, event: str, text: str) -> None:
-        """Something that whoever watches should know now."""
-        if (say := getattr(self._progress, "say", None)) is not None:
-            say(text)
-        self.tell(event, says=text)
+    def announce(self, event: str, text: str) -> None:
+        """Show a message to the user and log it."""
+        show = getattr(self._progress, "say", None)
+        if show is not None:
+            show(text)
+        self.write_event(event, says=text)
 
-    def answered(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:
-        """The line of the log for a call that was answered."""
-        self.tell(
+    def record_answer(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:
+        """Log a call that was answered.
+
+        Parameters
+        ----------
+        key : str
+            Request hash of the call.
+        completion : Completion
+        outcome : str
+            "answered", or the reason why the answer is missing.
+        usd : float
+            Cost of all attempts of the call.
+        """
+        self.write_event(
             "call",
             key=key,
             outcome=outcome,
@@ -99,8 +140,8 @@ class ProgressLog:
             model=completion.model,
         )
 
-    def tell(self, event: str, **fields: Json) -> None:
-        """One line of the log, on disk within `FLUSH_SECONDS` of the next one."""
+    def write_event(self, event: str, **fields: Json) -> None:
+        """Write a line to the log; lines are flushed about every `FLUSH_SECONDS`."""
         if self._file is None:
             return
         now = self._now()

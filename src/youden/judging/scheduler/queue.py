@@ -1,5 +1,8 @@
-"""What is left to ask, and who is next: of every row, whether the store holds its answer, somebody else asks it, or it joins
-the queue; there calls wait to be sent, are under way, or sleep until they may be tried again.
+"""Finds the requests that are still to be sent, and queues them.
+
+For each row, `Dispatcher` finds out whether its outcome is in the store, whether another process sends its request,
+or whether it is added to the `CallQueue`. There calls wait until they are sent, or until they may be sent again after
+a failure.
 """
 
 from __future__ import annotations
@@ -10,212 +13,257 @@ from collections.abc import Sequence
 from youden.judging.call.failures import Failure
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
-from youden.judging.scheduler.shutdown import awaited
-from youden.judging.store.leases import UnderWay
+from youden.judging.scheduler.shutdown import make_batches_pending_error
+from youden.judging.store.leases import PendingBatchKeys
 from youden.judging.store.plan_answers import Call, look_up
 from youden.types import Completion
 
-MOST_ASLEEP = 2000
-"""Calls that may wait for another try at once; nothing new is sent while there are more."""
+MAX_BACKING_OFF = 2000
+"""Largest number of calls that wait for another attempt; no new calls are queued while there are more."""
 
 
 class CallQueue:
-    """Calls that wait for `n_workers`. A call is `open` by its key from `add` until `close`.
+    """A queue of calls for a number of workers.
 
-    A call that has to wait for another try sleeps outside the workers, so that it holds nobody up.
+    A call is open from `add` until `close`. A call that waits for another attempt is kept outside the queue, so that
+    it occupies no worker.
+
+    Parameters
+    ----------
+    n_workers : int
+        Number of tasks that take calls from the queue.
+
+    Attributes
+    ----------
+    open : dict of str to Call
+        The open calls by key.
     """
 
     def __init__(self, n_workers: int) -> None:
         self.open: dict[str, Call] = {}
         self._n_workers = n_workers
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue()
-        self._asleep: dict[str, asyncio.TimerHandle | None] = {}
-        self._moved = asyncio.Event()
+        self._waiting: dict[str, asyncio.TimerHandle | None] = {}
+        self._changed = asyncio.Event()
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing new should be added for now."""
-        return self._ready.qsize() >= self._n_workers or len(self._asleep) >= MOST_ASLEEP
+        """Whether no new call should be added for now."""
+        return self._ready.qsize() >= self._n_workers or len(self._waiting) >= MAX_BACKING_OFF
 
     def add(self, call: Call) -> None:
-        """Put a new call at the end."""
+        """Add a new call at the end."""
         self.open[call.key] = call
         self._ready.put_nowait(call)
 
     async def next(self) -> Call | None:
-        """The first call that may be sent now; None once the queue is over."""
+        """Wait for the first call that may be sent, and take it; None after `stop_workers`."""
         call = await self._ready.get()
-        self._moved.set()
+        self._changed.set()
         return call
 
-    def sleep(self, call: Call, seconds: float) -> None:
-        """Put a call at the end again in `seconds`."""
-        self._asleep[call.key] = asyncio.get_running_loop().call_later(seconds, self._wake, call)
+    def back_off(self, call: Call, seconds: float) -> None:
+        """Add a call at the end again after some seconds."""
+        self._waiting[call.key] = asyncio.get_running_loop().call_later(seconds, self._wake, call)
 
-    def park(self, call: Call) -> None:
-        """Put a call aside, so that others come first, until `unpark`."""
-        self._asleep[call.key] = None
-        self._moved.set()
+    def hold(self, call: Call) -> None:
+        """Set a call aside until `release_held`, so that others are sent first."""
+        self._waiting[call.key] = None
+        self._changed.set()
 
-    def unpark(self) -> None:
-        """Put all parked calls at the end again."""
-        for key in [key for key, timer in self._asleep.items() if timer is None]:
+    def release_held(self) -> None:
+        """Add all calls that were set aside at the end again."""
+        for key in [key for key, timer in self._waiting.items() if timer is None]:
             self._wake(self.open[key])
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody can be sent now."""
+        """Whether no call can be sent now."""
         return self._ready.empty()
 
     def close(self, call: Call) -> None:
-        """The call has come to its end."""
+        """Remove a call that has ended."""
         del self.open[call.key]
-        self._moved.set()
+        self._changed.set()
 
-    def close_sleepers(self) -> list[Call]:
-        """Nobody who sleeps or is parked is tried again. Returns who that was."""
-        calls = [self.open[key] for key in self._asleep]
-        for timer in filter(None, self._asleep.values()):
+    def cancel_waiting(self) -> list[Call]:
+        """Close all calls that wait for another attempt or were set aside, and return them."""
+        calls = [self.open[key] for key in self._waiting]
+        for timer in filter(None, self._waiting.values()):
             timer.cancel()
-        self._asleep.clear()
+        self._waiting.clear()
         for call in calls:
             self.close(call)
-        self._moved.set()
+        self._changed.set()
         return calls
 
-    def recall(self) -> list[Call]:
-        """Every call that is not under way leaves the queue."""
-        waiting = []
+    def withdraw_all(self) -> list[Call]:
+        """Close all calls that are not in flight, and return them."""
+        calls = []
         while not self._ready.empty():
-            if (call := self._ready.get_nowait()) is not None:
-                waiting.append(call)
+            call = self._ready.get_nowait()
+            if call is not None:
+                calls.append(call)
                 self.close(call)
-        return waiting + self.close_sleepers()
+        return calls + self.cancel_waiting()
 
-    def moved(self) -> None:
-        """Wake who waits in `something_moves`."""
-        self._moved.set()
+    def notify_change(self) -> None:
+        """Wake the task in `wait_for_change`."""
+        self._changed.set()
 
-    async def something_moves(self) -> None:
-        """Wait until a call left the queue, came to its end or woke up."""
-        self._moved.clear()
-        await self._moved.wait()
+    async def wait_for_change(self) -> None:
+        """Wait until a call leaves the queue, ends or may be sent again."""
+        self._changed.clear()
+        await self._changed.wait()
 
-    def end(self) -> None:
-        """Send every worker home."""
+    def stop_workers(self) -> None:
+        """Let every worker get None from `next`."""
         for _ in range(self._n_workers):
             self._ready.put_nowait(None)
 
     def _wake(self, call: Call) -> None:
-        del self._asleep[call.key]
+        del self._waiting[call.key]
         self._ready.put_nowait(call)
-        self._moved.set()
+        self._changed.set()
 
 
 CHUNK = 128
-"""Requests looked up at once: a few milliseconds of work, so that replies do not wait for it."""
+"""Number of requests that are looked up at a time: a few milliseconds of work, so that replies need not wait for it."""
 
 
-class Routing:
-    """The ways of one loop's rows. The store is used by other threads alone.
+class Dispatcher:
+    """Decides for each row of a loop how it gets its outcome.
 
-    claims: what this loop holds against others. elsewhere: calls that somebody else asks, by key. n_awaited: rows that were left
-    to batches under way.
+    The store is accessed only from other threads.
+
+    leases: Outcomes
+        Outcomes of the loop's work.
+    queue : CallQueue
+        Receives the calls to send.
+    caller : Caller
+
+    Attributes
+    ----------
+    leases : Claims
+        The leases of this loop.
+    leased_elsewhere : dict of str to Call
+        Calls whose requests other processes send, by key.
+    n_batched_rows : int
+        Number of rows whose requests are in batches in progress.
     """
 
     def __init__(self, outcomes: Outcomes, *, queue: CallQueue, caller: Caller) -> None:
-        self.claims = outcomes.store.claims()
-        self.elsewhere: dict[str, Call] = {}
-        self.n_awaited = 0
+        self.leases = outcomes.store.leases()
+        self.leased_elsewhere: dict[str, Call] = {}
+        self.n_batched_rows = 0
         self._outcomes = outcomes
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
         self._queue = queue
         self._caller = caller
-        self._under_way = UnderWay(outcomes.store.place)
+        self._batched_keys = PendingBatchKeys(outcomes.store.place)
 
-    async def route_all(self) -> None:
-        """Look every row up and send it its way; ends early where the run has to end."""
-        at_once = self._caller.config.concurrency
-        if n := await asyncio.to_thread(self._count_awaited):
-            self._outcomes.log.say("batches", str(awaited(n, store=self._store.name)))
-        chunks = look_up(self._work.keys(), self._store, ask=self._work.request, size=CHUNK)
+    async def dispatch_all(self) -> None:
+        """Check all rows in the store and dispatch them; returns early if the run has to end."""
+        chunk_size = self._caller.config.concurrency
+        n_in_batches = await asyncio.to_thread(self._count_unanswered_in_batches)
+        if n_in_batches:
+            self._outcomes.log.announce(
+                "batches", str(make_batches_pending_error(n_in_batches, store=self._store.name))
+            )
+
+        chunks = look_up(self._work.keys(), self._store, make_request=self._work.request, size=CHUNK)
         while chunk := await asyncio.to_thread(next, chunks, None):
-            asked = [call for call in chunk if not self._settle(call)]
-            for begin in range(0, len(asked), at_once):
-                while (self._queue.is_full or len(self.elsewhere) >= MOST_ASLEEP) and not self._stop.stopped:
-                    await self._queue.something_moves()
-                if self._stop.stopped:
+            calls = [call for call in chunk if not self._settle(call)]
+            for begin in range(0, len(calls), chunk_size):
+                await self._wait_for_space()
+                if self._stop.is_stopped:
                     return
-                await self._route(asked[begin : begin + at_once])
+                await self._dispatch(calls[begin : begin + chunk_size])
 
-    async def look_elsewhere(self) -> None:
-        """Look what became of the calls that somebody else asked, and ask those that nobody asks any more."""
-        await self._ask_or_await(list(self.elsewhere.values()))
+    async def _wait_for_space(self) -> None:
+        """Wait until new calls may be added, or the run has to end."""
+        while not self._stop.is_stopped:
+            if not self._queue.is_full and len(self.leased_elsewhere) < MAX_BACKING_OFF:
+                return
+            await self._queue.wait_for_change()
 
-    def _count_awaited(self) -> int:
-        """Rows whose requests are in batches under way, and not answered."""
-        sent, keys = self._under_way.keys(), self._work.keys()
-        rows = ((row, key) for row, key in keys if key in sent) if sent else ()
-        chunks = look_up(rows, self._store, ask=self._work.request)
-        is_answer, again = self._work.is_answer, self._outcomes.retry_failed
-        return sum(len(one.rows) for chunk in chunks for one in chunk if not one.settled(is_answer, retry_failed=again))
+    async def check_peer_results(self) -> None:
+        """Check the calls of other processes in the store: take over results, and send requests whose leases have expired."""
+        await self._lease_or_wait(list(self.leased_elsewhere.values()))
+
+    def _count_unanswered_in_batches(self) -> int:
+        """Count the rows whose requests are in batches in progress and have no stored answer."""
+        batched_keys = self._batched_keys.keys()
+        if not batched_keys:
+            return 0
+        is_answer, retry_failed = self._work.is_answer, self._outcomes.retry_failed
+        row_keys = self._work.keys()
+        rows = ((row, key) for row, key in row_keys if key in batched_keys)
+        n_rows = 0
+        for chunk in look_up(rows, self._store, make_request=self._work.request):
+            n_rows += sum(
+                len(call.rows) for call in chunk if not call.final_outcome(is_answer, retry_failed=retry_failed)
+            )
+        return n_rows
 
     def _settle(self, call: Call) -> bool:
-        """Whether it need not be asked: the store has what came of it, or it cannot be sent."""
-        found = call.settled(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
-        if found is not None:
-            self._take(call, found)
+        """End a call without sending it if its outcome is stored or it cannot be sent; return whether that is so."""
+        outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
+        if outcome is not None:
+            self._take_stored(call, outcome)
             return True
         if not self._work.fits(call.request):
-            self._outcomes.found(call, None)
+            self._outcomes.record_stored(call, None)
             return True
         return False
 
-    def _take(self, call: Call, found: Completion | Failure) -> None:
-        """Take what the store holds."""
-        if isinstance(found, Completion):
+    def _take_stored(self, call: Call, outcome: Completion | Failure) -> None:
+        """End a call with the outcome that the store contains."""
+        if isinstance(outcome, Completion):
             self._caller.breaker.answered_before = True
-        self._outcomes.found(call, found)
+        self._outcomes.record_stored(call, outcome)
 
-    async def _route(self, asked: Sequence[Call]) -> None:
-        """Join what is under way, here or elsewhere, and ask the rest."""
-        new = []
-        for call in asked:
-            under_way = self._queue.open.get(call.key) or self.elsewhere.get(call.key)
-            if under_way is not None:
-                under_way.rows.extend(call.rows)
+    async def _dispatch(self, calls: Sequence[Call]) -> None:
+        """Join calls with open calls of the same request, and lease the others."""
+        new_calls = []
+        for call in calls:
+            open_call = self._queue.open.get(call.key) or self.leased_elsewhere.get(call.key)
+            if open_call is not None:
+                open_call.rows.extend(call.rows)
             else:
-                new.append(call)
-        await self._ask_or_await(new)
+                new_calls.append(call)
+        await self._lease_or_wait(new_calls)
 
-    async def _ask_or_await(self, calls: Sequence[Call]) -> None:
-        """Claim the calls and ask them, but for those that somebody else claims, sent in a batch or has answered meanwhile."""
+    async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
+        """Lease calls and queue them, except those that others lease, sent in a batch or have answered meanwhile."""
         if not calls:
             return
-        mine, sent, now = await asyncio.to_thread(self._claimed, [call.key for call in calls])
-        done = []
+        leased, batched, stored = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
+
+        ended = []
         for call in calls:
-            found = now.get(call.key)
-            settled = isinstance(found, Completion) or (found is not None and found.kind == "rejected")
-            if found is not None and settled and found != call.known:
-                self.elsewhere.pop(call.key, None)
-                self._take(call, found)
-                done.append(call.key)
-            elif call.key in sent:
-                self.elsewhere.pop(call.key, None)
-                self.n_awaited += len(call.rows)
-                done.append(call.key)
-            elif call.key in mine:
-                self.elsewhere.pop(call.key, None)
+            outcome = stored.get(call.key)
+            is_final = isinstance(outcome, Completion) or (outcome is not None and outcome.kind == "rejected")
+            if outcome is not None and is_final and outcome != call.cached:
+                self.leased_elsewhere.pop(call.key, None)
+                self._take_stored(call, outcome)
+                ended.append(call.key)
+            elif call.key in batched:
+                self.leased_elsewhere.pop(call.key, None)
+                self.n_batched_rows += len(call.rows)
+                ended.append(call.key)
+            elif call.key in leased:
+                self.leased_elsewhere.pop(call.key, None)
                 self._queue.add(call)
-            elif not self._stop.stopped:
-                self.elsewhere[call.key] = call
-        if done:
-            await asyncio.to_thread(self.claims.finish, done)
+            elif not self._stop.is_stopped:
+                self.leased_elsewhere[call.key] = call
+        if ended:
+            await asyncio.to_thread(self.leases.release, ended)
 
-    def _claimed(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
-        """Those of `keys` that this loop claims, all keys then in batches, and what the store holds of `keys` after that.
+    def _acquire_leases(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
+        """Lease keys; return the leased ones, all keys in batches after that, and the stored outcomes of `keys` after that.
 
-        In this order: whoever sends a batch claims its keys until it is noted, and forgets it when its answers are stored.
+        The order matters: the sender of a batch holds the leases on its keys until the batch is noted, and removes
+        the note after its answers are stored.
         """
-        return self.claims.take(keys), self._under_way.keys(), self._store.known(keys)
+        return self.leases.acquire(keys), self._batched_keys.keys(), self._store.get_outcomes(keys)

@@ -1,7 +1,7 @@
-"""What ends a run before everything is asked (a signal, too much missing, no money, no server), and the words it ends with.
+"""Stops a run before all requests are sent (signal, too many missing answers, budget, outage), and builds the errors for it.
 
-Calls in flight are answered and stored first, for so long as the grace lasts. Ctrl-C (through `asyncio.run`), SIGTERM, SIGHUP and
-a task's `cancel()` all come here as a cancellation. A second ends at once.
+Calls in flight are first answered and stored, within a grace period. Ctrl-C (through `asyncio.run`), SIGTERM, SIGHUP and the
+`cancel()` of a task all arrive here as a cancellation. A second one ends the run at once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 from youden.errors import BudgetError, ShortRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
-from youden.judging.store.plan_answers import in_words
-from youden.text.sentences import counted
+from youden.judging.store.plan_answers import format_missing_reasons
+from youden.text.sentences import format_count
 from youden.types import MISSING_REASONS, Plan, Verdicts
 from youden.types.pool import Json
 
@@ -31,44 +31,68 @@ T = TypeVar("T")
 
 _DEFERRED = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-FOR_WRITING = 1.0
-"""Seconds of the grace, a quarter of it at most, that are kept for storing answers and ending the process."""
+FLUSH_RESERVE_SECONDS = 1.0
+"""Part of the grace period, at most a quarter of it, that is reserved for storing answers and ending the process."""
 
 SIGNAL_CHECK_SECONDS = 0.2
-"""How often the main thread looks for signals while a worker thread runs the loop; on Windows a wait cannot be interrupted."""
+"""How often the main thread checks for signals while a worker thread runs the loop; on Windows a wait cannot be interrupted."""
 
 
-async def drained(asking: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
-    """Wait for `asking`; when the waiting is cancelled, `stop` it and give it its `grace` before it is cancelled too.
+async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
+    """Wait for a task; if the waiting is cancelled, let the task end within a grace period and then cancel it.
 
-    Raises: what `asking` raises; CancelledError once it has ended.
+    Parameters
+    ----------
+    task : asyncio.Task
+    stop : callable
+        Called when the waiting is cancelled; asks the task to end.
+    grace : float
+        Seconds that the task then gets.
+
+    Raises
+    ------
+    asyncio.CancelledError
+        If the waiting was cancelled, after the task has ended.
+    Exception
+        Whatever the task raises.
     """
     try:
-        await asyncio.wait({asking})
+        await asyncio.wait({task})
     except asyncio.CancelledError:
         stop()
         try:
-            await asyncio.wait({asking}, timeout=grace - min(FOR_WRITING, grace / 4))
+            await asyncio.wait({task}, timeout=grace - min(FLUSH_RESERVE_SECONDS, grace / 4))
         finally:
-            asking.cancel()
-            await asyncio.wait({asking})
-            if not asking.cancelled():
-                asking.exception()
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()
         raise
-    await asking
+    await task
 
 
 def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in an event loop of its own.
+    """Run a coroutine to its end in a new event loop.
 
     Like `asyncio.run`, with two differences. SIGTERM and SIGHUP first cancel `main`, as Ctrl-C does, and take effect once it has
     ended. Inside a running event loop, as in a notebook, the new loop runs in a worker thread with a copy of the context, and the
     caller waits; there Ctrl-C cancels `main` too.
 
+    Parameters
+    ----------
+    main : coroutine
+
+    Returns
+    -------
+    object
+        The result of the coroutine.
+
     Raises
     ------
     ShortRunError
-        [stopped] if the process survives the signal. Otherwise whatever `main` raises.
+        [stopped]: if a signal stopped the run and did not end the process.
+    Exception
+        Whatever `main` raises.
     """
     cancellation = _Cancellation()
     results: list[T] = []
@@ -96,7 +120,8 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     if received == signal.SIGINT:  # the handler of asyncio.run cancels its task, and does not raise
         raise KeyboardInterrupt
     raise ShortRunError(
-        f"A signal ({signal.Signals(received).name}) stopped the run. What was answered is kept; run the same again.",
+        f"A signal ({signal.Signals(received).name}) stopped the run. All answers are stored; run the "
+        "same command again to resume.",
         slug="stopped",
     )
 
@@ -130,7 +155,7 @@ class _Cancellation:
 
 
 def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
-    """`asyncio.run` in a worker thread. The caller wakes up regularly, because only the main thread handles signals."""
+    """Run a coroutine in a worker thread; the caller wakes up regularly, because only the main thread handles signals."""
     with ThreadPoolExecutor(1, thread_name_prefix="youden loop") as executor:
         future = executor.submit(copy_context().run, asyncio.run, main)
         while not wait([future], timeout=SIGNAL_CHECK_SECONDS).done:
@@ -140,10 +165,11 @@ def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
-    """Send signals that would end the process to `handler`. Only the main thread can do so."""
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in signals} if is_main else {}
-    replaced = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+    """Handle signals by `handler`, unless they are ignored. This has an effect only in the main thread."""
+    replaced: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        old_handlers = {number: signal.getsignal(number) for number in signals}
+        replaced = {number: old for number, old in old_handlers.items() if old not in (signal.SIG_IGN, None)}
     for number in replaced:
         signal.signal(number, handler)
     try:
@@ -153,81 +179,122 @@ def _handled_by(handler: Callable[[int, Any], None], signals: Sequence[int]) -> 
             signal.signal(number, old)
 
 
-LOOKED_AT_FROM = 200
-"""Trials after which the share of missing answers may stop the run."""
+MIN_TRIALS_BEFORE_STOP = 200
+"""Number of trials after which the fraction of missing answers may stop the run."""
 
-GIVEN_UP_AT_START = 3
-"""So many requests given up on before anything was answered end the run."""
+MAX_INITIAL_FAILURES = 3
+"""The run ends if this many requests fail for good before any is answered."""
 
 
 class StopReason:
-    """Whether a run has to end, and why: the first reason stands. All who ask one run share it.
+    """The first reason for which a run has to end, shared by all loops of the run.
 
-    on_stop: called once, when the run has to end; calls in flight still come to their end.
+    Attributes
+    ----------
+    on_stop : list of callable
+        Called once when the run has to end; calls in flight may still end by themselves.
     """
 
     def __init__(self) -> None:
         self.on_stop: list[Callable[[], None]] = []
-        self._why: Callable[[], YoudenError] | None = None
+        self._make_error: Callable[[], YoudenError] | None = None
         self._n_answered = 0
-        self._n_given_up = 0
+        self._n_failed = 0
 
     @property
-    def any_answered(self) -> bool:
+    def has_answers(self) -> bool:
+        """Whether any call was answered."""
         return self._n_answered > 0
 
     @property
-    def stopped(self) -> bool:
-        return self._why is not None
+    def is_stopped(self) -> bool:
+        """Whether the run has to end."""
+        return self._make_error is not None
 
-    def stop(self, why: Callable[[], YoudenError]) -> None:
-        """End the run. `why` is called when the last call has ended, so that it can count them all."""
-        if self._why is None:
-            self._why = why
-            for told in self.on_stop:
-                told()
+    def stop(self, make_error: Callable[[], YoudenError]) -> None:
+        """End the run, unless it has to end already.
 
-    def stop_with(self, error: YoudenError) -> None:
-        """End the run with this very error."""
+        Parameters
+        ----------
+        make_error : callable
+            Makes the error; called when the last call has ended, so that the error can count all calls.
+        """
+        if self._make_error is None:
+            self._make_error = make_error
+            for callback in self.on_stop:
+                callback()
+
+    def stop_with_error(self, error: YoudenError) -> None:
+        """End the run with the given error, unless it has to end already."""
         self.stop(lambda: error)
 
-    def answered(self) -> None:
-        """A call was answered."""
+    def record_answer(self) -> None:
+        """Record that a call was answered."""
         self._n_answered += 1
 
-    def given_up(self, why: Callable[[], YoudenError], *, n_requests: int) -> None:
-        """A request was given up on: the run ends where none of the first three, or of fewer `n_requests`, was answered."""
-        self._n_given_up += 1
-        if not self._n_answered and self._n_given_up >= min(GIVEN_UP_AT_START, n_requests):
-            self.stop(why)
+    def record_failure(self, make_error: Callable[[], YoudenError], *, n_requests: int) -> None:
+        """Record that a request failed for good; end the run if none of the first requests was answered.
 
-    def raise_it(self, *budgets: Budget) -> None:
-        """Raise the error that ended the run, if one did, with the notes of `budgets` on doubted token usage."""
-        if self._why is not None:
-            error = self._why()
-            for note in filter(None, dict.fromkeys(budget.doubts() for budget in budgets)):
+        Parameters
+        ----------
+        make_error : callable
+            Makes the error that ends the run.
+        n_requests : int
+            Number of requests of the work; if it is below `MAX_INITIAL_FAILURES`, as many failures end the run.
+        """
+        self._n_failed += 1
+        if not self._n_answered and self._n_failed >= min(MAX_INITIAL_FAILURES, n_requests):
+            self.stop(make_error)
+
+    def raise_if_stopped(self, *budgets: Budget) -> None:
+        """Raise the error that ended the run, if there is one, with notes on answers without credible token usage.
+
+        Parameters
+        ----------
+        *budgets : Budget
+            Budgets whose notes are added to the error.
+        """
+        if self._make_error is not None:
+            error = self._make_error()
+            for note in filter(None, dict.fromkeys(budget.describe_unreported() for budget in budgets)):
                 error.add(note)
             raise error
 
 
 class AnswersMissingError(ShortRunError):
-    """The store does not hold every answer to `plan`, and nothing was to be asked. n_missing: trials without one."""
+    """The store does not contain all answers to a plan, and no requests may be sent.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_missing : int
+        Number of trials without an answer.
+    """
 
     def __init__(self, plan: Plan, *, n_missing: int) -> None:
         self.plan = plan
         self.n_missing = n_missing
-        more = "" if plan.rounds is None else f" of round {len(plan.rounds.starts)}"
+        round_name = "" if plan.rounds is None else f" of round {len(plan.rounds.starts)}"
+        verb = "has" if n_missing == 1 else "have"
         super().__init__(
-            f"{n_missing:,} of the {len(plan):,} trials{more} {'has' if n_missing == 1 else 'have'} no answer yet, so no "
-            "verdicts are written. Export what is left with `youden plan CONFIG --export DIR` and import its answers, or ask it "
-            "with `youden judge CONFIG`.",
+            f"{n_missing:,} of the {len(plan):,} trials{round_name} {verb} no answer yet, so no "
+            "verdicts are written. Export the open requests with `youden plan CONFIG --export DIR` and import their answers, or "
+            "send them with `youden judge CONFIG`.",
             slug="answers-missing",
         )
 
 
-def too_many(n_missing: int, n_done: int, *, max_missing: float) -> bool:
-    """Whether a run stops early because too many answers are missing; False below `LOOKED_AT_FROM` trials."""
-    return n_done >= LOOKED_AT_FROM and n_missing > max_missing * n_done
+def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> bool:
+    """Return whether a run must stop early because too many answers are missing.
+
+    Parameters
+    ----------
+    n_missing, n_done : int
+        Number of trials without an answer, among the trials that are done. Below 200 done trials, the run never stops.
+    max_missing : float
+        Largest fraction of trials without an answer, in [0, 1].
+    """
+    return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done
 
 
 def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
@@ -248,54 +315,97 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     n, n_missing = len(verdicts), int((~verdicts.answered).sum())
     if n_missing > max_missing * n or n_missing == n > 0:
         counts = Counter(MISSING_REASONS[code] for code in verdicts.missing)
-        raise too_many_missing(n_missing, n, why=in_words(counts), max_missing=max_missing)
+        raise make_too_many_missing_error(n_missing, n, reasons=format_missing_reasons(counts), max_missing=max_missing)
     if verdicts.votes is not None:
         judges = cast(list[dict[str, Json]], verdicts.judge["judges"])
-        silent = [judge["name"] for judge, votes in zip(judges, verdicts.votes, strict=True) if np.isnan(votes).all()]
-        if silent and n:
+        unanswered = [
+            judge["name"] for judge, votes in zip(judges, verdicts.votes, strict=True) if np.isnan(votes).all()
+        ]
+        if unanswered and n:
             raise TooManyMissingError(
-                f"Of the jury's judges, {', '.join(map(str, silent))} answered none of the {n:,} trials. Check these judges "
+                f"Of the jury's judges, {', '.join(map(str, unanswered))} answered none of the {n:,} trials. Check these judges "
                 "with `youden doctor`, or remove them from the jury; --retry-failed queries them again. All answers are kept.",
                 slug="too-many-missing",
             )
 
 
-def out_of_money(budget: Budget, *, n_done: int, n: int, what: str = "trials") -> BudgetError:
-    """The cap does not allow the next call. what: of which `n_done` of `n` are done."""
+def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trials") -> BudgetError:
+    """Build the error for a cap that does not allow the next call.
+
+    Parameters
+    ----------
+    budget : Budget
+    n_done, n : int
+        Number of trials that are done, and of all trials.
+    what : str, default "trials"
+        What is counted, in the plural.
+    """
     return BudgetError(
-        f"The next call could pass the cap of {budget.cap:.6g} USD: {budget.spent_by_all:.6g} USD were spent "
-        "(calls without a reply count as the most they can have cost), "
+        f"The next call could exceed the cap of {budget.cap:.6g} USD: {budget.spent_by_all:.6g} USD were spent "
+        "(calls without a reply count at their largest possible cost), "
         f"{n_done} of {n} {what} are done and {n - n_done} remain. "
-        "Raise max_cost, or run the same again to spend as much once more; no stored answer is asked or paid for twice.",
+        "Set a higher max_cost, or run the same command again to spend as much once more; no stored answer is requested or paid "
+        "for twice.",
         slug="budget",
     )
 
 
-def awaited(n: int, *, store: str) -> ShortRunError:
-    """So many answers are left to the batches that `store` knows of."""
+def make_batches_pending_error(n: int, *, store: str) -> ShortRunError:
+    """Build the error for answers that are left to batches in progress.
+
+    Parameters
+    ----------
+    n : int
+        Number of answers.
+    store : str
+        Name of the store that records the batches.
+    """
     return ShortRunError(
-        f"{counted(n, 'answer', 'is', 'are')} awaited from batches that were sent and not merged yet, and not asked for again. "
-        f"The same command with `--mode batch` waits for them. `youden store batches {store}` shows the batches; with "
-        "`--forget BATCH` it gives one up, whose requests are then asked, and paid, once more.",
+        f"{format_count(n, 'answer', 'is', 'are')} pending in batches that were sent and not merged "
+        "yet, so they are not requested again. Run the same command with `--mode batch` to wait for them. "
+        f"See the batches with `youden store batches {store}`; its option `--forget BATCH` abandons one, whose requests "
+        "are then sent, and paid for, once more.",
         slug="batch-awaited",
     )
 
 
-def away_too_long(error: CallError, *, judge: str, address: str, outage: float) -> ShortRunError:
-    """The server did not come back in time."""
+def make_outage_error(error: CallError, *, judge: str, address: str, outage: float) -> ShortRunError:
+    """Build the error for an outage that lasts too long.
+
+    Parameters
+    ----------
+    error : CallError
+        The last error.
+    judge, address : str
+        Name of the judge and address of its server.
+    outage : float
+        Longest outage in seconds.
+    """
     return ShortRunError(
-        f"The judge '{judge}' at {address} has been away for more than {outage:g} s: {error.reason} "
-        "Every answer is kept. Run the same again when it is back, or let `outage` in its config be more seconds; "
-        "`outage: 0` counts every failure as its trial's own, where a few texts break the server.",
+        f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
+        "All answers are stored. Run the same command again when it responds, or set a longer `outage` in its config; if a few "
+        "texts break the server, set `outage: 0`, so that each failure counts for its own trial.",
         slug="outage",
     )
 
 
-def too_many_missing(
-    n_missing: int, n: int, *, why: str, max_missing: float, what: str = "trials"
+def make_too_many_missing_error(
+    n_missing: int, n: int, *, reasons: str, max_missing: float, what: str = "trials"
 ) -> TooManyMissingError:
-    """Make the error for a run in which too many answers are missing. why: the reasons, as `in_words` formats them."""
-    reasons = why or "no answer"
+    """Build the error for a run in which too many answers are missing.
+
+    Parameters
+    ----------
+    n_missing, n : int
+        Number of trials without an answer, and of all trials.
+    reasons : str
+        Why answers are missing, for display.
+    max_missing : float
+        Largest fraction of trials without an answer, in [0, 1].
+    what : str, default "trials"
+        What is counted, in the plural.
+    """
+    reasons = reasons or "no answer"
     if n_missing == n:
         fault = f"None of the {n:,} {what} was answered ({reasons}). Check the judge with `youden doctor`."
     else:

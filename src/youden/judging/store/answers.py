@@ -1,17 +1,13 @@
-"""What was paid for, kept: raw answers under the key of the request that was sent, and the books of who paid what for them.
+"""Store raw answers by request hash, with the costs booked for them, in SQLite, PostgreSQL or a plugin's backend.
 
-What a store offers, whatever it is kept in: `known`, `answers` and `failures` read; `add` keeps what came of a call and `pay`
-what it cost, both on disk after the same `flush`; `paid` reads the books; `claims` are who asks what; `remember_judge`, `judges`,
-`remember_served` and `served` say whose answers they are; `close`. Nothing outside this room reads or writes its tables.
+All access goes through `Store`, which holds neither requests nor secrets. Writes are collected: `add` and `pay` keep outcomes and
+costs in memory, and `flush` writes both in one transaction, so that no answer is stored without its cost. A killed process loses
+its calls in flight and fewer than `MAX_PENDING_WRITES` answers, none of them older than `FLUSH_INTERVAL_SECONDS` while the run
+goes on. If several processes answer one request, the first answer is kept.
 
-It holds neither requests nor secrets. Answers are written several at a time: a process that is killed loses fewer than
-`MOST_UNWRITTEN` answers, none of them older than `LINGER` seconds while a run goes on, and the calls in flight. Where several
-processes answer one request, the first answer stands. A payment is written in the transaction that writes what came of the
-calls, so that a process that is killed takes no paid answer's price with it.
-
-A place is named by a path, `sqlite:///path`, `postgresql://…`, or the URL of a kind that another package brings. YOUDEN_STORE
-names it where nobody else does. A password is never shown or kept: a place that is written down without its password gets it
-back from YOUDEN_STORE, where that is the same place, or from where its library looks (PGPASSWORD, ~/.pgpass).
+A store is named by a path, `sqlite:///path`, `postgresql://…`, or the URL of a plugin's backend; by default by the variable
+YOUDEN_STORE. A password is never shown or stored: for a URL that was recorded without its password, it is taken from YOUDEN_STORE
+if that is the same store, or by the database library (from PGPASSWORD or ~/.pgpass).
 """
 
 from __future__ import annotations
@@ -31,19 +27,19 @@ import orjson
 
 from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
-from youden.judging.call.reply import trusted
-from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Place, Row, all_rows
-from youden.judging.store.leases import Claims
+from youden.judging.call.reply import validate_completion
+from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Place, Row, read_all_rows
+from youden.judging.store.leases import Leases
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
-from youden.judging.store.sqlite import explanation
+from youden.judging.store.sqlite import explain_error
 from youden.registry import Registry
-from youden.text.printable import is_file, is_on_network, shown
+from youden.text.printable import is_local_file, is_on_network, redact_location
 from youden.types import Completion
 from youden.types.pool import Json
 
 
-def payment_of(usd: float, completion: Completion | None) -> Payment:
-    """What one try cost; completion: what it brought."""
+def make_payment(usd: float, completion: Completion | None) -> Payment:
+    """Make the payment for one attempt, with the tokens and duration of the completion that it returned, if any."""
     if completion is None:
         return Payment(usd)
     return Payment(usd, completion.tokens_in, completion.tokens_out, completion.seconds)
@@ -65,74 +61,126 @@ _LIBPQ = re.compile(
 )
 
 
-def open_place(place: str | Path, *, read_only: bool) -> Place:
-    """Open it. Raises: ConfigError [store-url], [store-package]; as the kind of place does."""
-    text = _with_password(str(place))
+def open_place(address: str | Path, *, read_only: bool) -> Place:
+    """Open the storage backend at a path or URL.
+
+    Raises: ConfigError [store-url], [store-package], [store-password]; the errors of the backend.
+    """
+    text = _with_password(str(address))
     if _LIBPQ.match(text) and not Path(text).exists():
         raise ConfigError(
-            f"A store's place begins with '{text.partition('=')[0]}=', as a connection string of PostgreSQL does, which would "
-            "become a local file of that name. Give a path, or postgresql://USER@HOST/DATABASE.",
+            f"The address of a store begins with '{text.partition('=')[0]}=', like a connection string of PostgreSQL, and would "
+            "become a local file of that name. Pass a path, or postgresql://USER@HOST/DATABASE.",
             slug="store-url",
         )
     kind = "sqlite" if "://" not in text else text.partition("://")[0]
-    if kind not in STORES or (kind == "sqlite" and not is_file(text)):
+    if kind not in STORES or (kind == "sqlite" and not is_local_file(text)):
         raise ConfigError(
-            f"There is no store for '{kind}://'. Give a path, sqlite:///path, or the URL of one of: {', '.join(STORES)}.",
+            f"There is no kind of store for '{kind}://'. Pass a path, sqlite:///path, or the URL of one of: {', '.join(STORES)}.",
             slug="store-url",
         )
     if is_on_network(text):
         check_password(text)
     try:
-        make = STORES.load(kind)
+        backend = STORES.load(kind)
     except ImportError as error:
         raise ConfigError(
-            f"A store at {shown(text)} needs a package that is not there ({error}). "
-            "Install it: pip install 'youden[postgres]'.",
+            f"The store {redact_location(text)} needs a package that is not installed ({error}). "
+            "Install it with: pip install 'youden[postgres]'.",
             slug="store-package",
         ) from None
-    return make(text, read_only=read_only)
+    return backend(text, read_only=read_only)
 
 
-def _with_password(place: str) -> str:
-    said = os.environ.get(VARIABLE, "")
-    return said if said and not is_file(place) and shown(said) == place else place
+def _with_password(address: str) -> str:
+    """Return the URL in YOUDEN_STORE if it is `address` with a password, else `address`."""
+    default = os.environ.get(VARIABLE, "")
+    return default if default and not is_local_file(address) and redact_location(default) == address else address
 
 
 _FIELDS = {field.name for field in fields(Completion)}
 
-MOST_UNWRITTEN = 64
-LINGER = 0.25
+MAX_PENDING_WRITES = 64
+"""Number of outcomes in memory at which they are written."""
+FLUSH_INTERVAL_SECONDS = 0.25
+"""Time after which outcomes in memory are written."""
 
 
-def open_store(place: str | Path, *, read_only: bool = False) -> Store:
-    """The store at `sqlite:///path`, at a path or at `postgresql://…`; made where there is none, unless `read_only`.
+def open_store(address: str | Path, *, read_only: bool = False) -> Store:
+    """Open a store, which is created if it does not exist.
 
-    Raises: ConfigError [store-url], [store-package], [store-missing], [store-foreign], [store-form],
-    [store-server-old]; JudgeError [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-away].
+    Parameters
+    ----------
+    address : str or Path
+        Path, ``sqlite:///path``, ``postgresql://…``, or the URL of a plugin's backend.
+    read_only : bool, default False
+        Open an existing store for reading.
+
+    Returns
+    -------
+    Store
+        The open store, which is also a context manager.
+
+    Raises
+    ------
+    ConfigError
+        [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is nothing to
+        read; [store-foreign] if the file belongs to another application; [store-form] if it has another version;
+        [store-server-old] if the server is not supported; [store-password] if a password could be sent to an unknown host.
+    JudgeError
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-away] if the backend fails.
     """
-    return Store(open_place(place, read_only=read_only))
+    return Store(open_place(address, read_only=read_only))
 
 
-def open_store_of_folder(place: str | Path) -> Store:
-    """Open, for reading, the store that a folder's config names. Raises: as `check_store_allowed` and `open_store`."""
-    check_store_allowed(place)
-    return open_store(place, read_only=True)
+def open_store_of_folder(address: str | Path) -> Store:
+    """Open, for reading, the store that the config of a folder names.
+
+    Parameters
+    ----------
+    address : str or Path
+        Path or URL of the store.
+
+    Returns
+    -------
+    Store
+        The open store.
+
+    Raises
+    ------
+    ConfigError
+        [store-not-opened] if the store is on a network and the user did not name it; the errors of `open_store`.
+    """
+    check_store_allowed(address)
+    return open_store(address, read_only=True)
 
 
 class Store:
-    """Raw answers by key. Use it as a context manager, or close it. Several threads may use it.
+    """Raw answers and failures by request hash. Use it as a context manager, or close it.
 
-    name: where it is, as it may be shown.
+    All methods may be called from several threads.
+
+    Parameters
+    ----------
+    place : Place
+        The storage backend.
+
+    Attributes
+    ----------
+    place : Place
+        The storage backend.
+    name : str
+        Path or URL for display, without a password.
     """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.name = place.name
-        self._flushing = RLock()
-        self._adding = RLock()
-        self._unwritten = PendingWrites()
-        self._being_written = PendingWrites()
-        self._flushed = time.monotonic()
+        self._flush_lock = RLock()
+        self._pending_lock = RLock()
+        self._pending = PendingWrites()
+        self._in_transaction = PendingWrites()
+        self._last_flush = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -143,163 +191,209 @@ class Store:
         self.close()
 
     def __len__(self) -> int:
-        """How many answers it holds."""
+        """Return the number of answers."""
         self.flush()
         return self.place.count()
 
-    def known(self, keys: Sequence[str]) -> dict[str, Completion | Failure]:
-        """key → what came of it, for those of `keys` that were answered or given up on the last time they were asked. An answer
-        that cannot be trusted is a failure: replies were once kept as they came."""
-        with self._adding:
-            new_failures = self._being_written.failures | self._unwritten.failures
-            new_answers = self._being_written.answers | self._unwritten.answers
+    def get_outcomes(self, keys: Sequence[str]) -> dict[str, Completion | Failure]:
+        """Return the outcomes of requests, including those that are not written yet.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Request hashes.
+
+        Returns
+        -------
+        dict of str to Completion or Failure
+            Requests without an outcome are left out. A stored answer that does not pass today's checks of a reply is a failure.
+        """
+        with self._pending_lock:
+            new_failures = self._in_transaction.failures | self._pending.failures
+            new_answers = self._in_transaction.answers | self._pending.answers
         answers, failures = self.place.known(keys) if keys else ([], [])
+
         texts = dict(answers) | {key: new_answers[key] for key in keys if key in new_answers}
-        read = {text: self._read(text) for text in set(texts.values())}
+        parsed = {text: self._parse(text) for text in set(texts.values())}
         failures += [new_failures[key] for key in keys if key in new_failures]
-        found: dict[str, Completion | Failure] = {
+        outcomes: dict[str, Completion | Failure] = {
             key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in failures
         }
-        return found | {key: read[text] for key, text in texts.items()}
+        return outcomes | {key: parsed[text] for key, text in texts.items()}
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """key → completion for those of `keys` that were answered."""
-        return {key: one for key, one in self.known(keys).items() if isinstance(one, Completion)}
+        """Return the stored answers to requests.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Request hashes.
+
+        Returns
+        -------
+        dict of str to Completion
+            Requests without an answer are left out.
+        """
+        return {key: outcome for key, outcome in self.get_outcomes(keys).items() if isinstance(outcome, Completion)}
 
     def failures(self, keys: Sequence[str]) -> dict[str, Failure]:
-        """key → failure for those of `keys` that have no answer and were given up on."""
-        return {key: one for key, one in self.known(keys).items() if isinstance(one, Failure)}
+        """Return the stored failures of requests that have no answer.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Request hashes.
+
+        Returns
+        -------
+        dict of str to Failure
+            Requests without a failure are left out.
+        """
+        return {key: outcome for key, outcome in self.get_outcomes(keys).items() if isinstance(outcome, Failure)}
 
     def add(self, key: str, outcome: Completion | Failure, *, again: bool = False, waits: bool = True) -> None:
-        """Keep an answer or a failure. It is on disk after the next `flush`, at most `MOST_UNWRITTEN` additions later.
+        """Add an answer or a failure, to be written by the next `flush`.
 
-        again: it was asked again, so that it replaces what is there. waits: whether this call may write what came so far, and
-        so wait for the disk; who says no calls `flush` from another thread.
+        Parameters
+        ----------
+        key : str
+            Request hash.
+        outcome : Completion or Failure
+            Outcome of the request.
+        again : bool, default False
+            Whether the request was repeated, so that the outcome replaces the stored one.
+        waits : bool, default True
+            Whether this call may flush, and so wait for the disk. If False, the caller has to call `flush` from another thread.
         """
-        with self._adding:
+        with self._pending_lock:
             if isinstance(outcome, Completion):
-                self._unwritten.answers[key] = orjson.dumps(outcome).decode()
-                self._unwritten.failures.pop(key, None)
+                self._pending.answers[key] = orjson.dumps(outcome).decode()
+                self._pending.failures.pop(key, None)
             else:
-                self._unwritten.failures[key] = _failure_row(key, outcome)
+                self._pending.failures[key] = _failure_row(key, outcome)
             if again:
-                self._unwritten.again.add(key)
-        if waits and (self.n_unwritten >= MOST_UNWRITTEN or time.monotonic() - self._flushed >= LINGER):
+                self._pending.again.add(key)
+        if not waits:
+            return
+        if self.n_pending >= MAX_PENDING_WRITES or time.monotonic() - self._last_flush >= FLUSH_INTERVAL_SECONDS:
             self.flush()
 
-    def add_all(
-        self,
-        answers: Mapping[str, Completion],
-        failures: Mapping[str, Failure],
-        *,
-        payer: str,
-    ) -> None:
-        """Write many at once, by key: answers that `payer` paid for elsewhere, nobody knows how much. What was added before is
-        written before."""
-        texts = {id(one): orjson.dumps(one).decode() for one in {id(one): one for one in answers.values()}.values()}
-        batch = PendingWrites(
-            {key: texts[id(one)] for key, one in answers.items()},
-            {key: _failure_row(key, one) for key, one in failures.items()},
-            {(payer, key): Payment(math.nan, one.tokens_in, one.tokens_out) for key, one in answers.items()},
+    def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
+        """Write many outcomes of another engine in one transaction, after everything that was added before.
+
+        Parameters
+        ----------
+        answers, failures : mapping of str to Completion, of str to Failure
+            Outcomes by request hash.
+        account : str
+            Account to which the answers are booked, at an unknown cost.
+        """
+        distinct = {id(answer): answer for answer in answers.values()}
+        texts = {number: orjson.dumps(answer).decode() for number, answer in distinct.items()}
+        writes = PendingWrites(
+            {key: texts[id(answer)] for key, answer in answers.items()},
+            {key: _failure_row(key, failure) for key, failure in failures.items()},
+            {(account, key): Payment(math.nan, a.tokens_in, a.tokens_out) for key, a in answers.items()},
         )
-        with self._flushing:
+        with self._flush_lock:
             self.flush()
-            self.place.write(batch)
+            self.place.write(writes)
 
     @property
-    def n_unwritten(self) -> int:
-        """Outcomes that are not on disk yet; for a moment too many, while `flush` takes them over, and never too few."""
-        return len(self._unwritten) + len(self._being_written)
+    def n_pending(self) -> int:
+        """Number of outcomes that are not on disk yet; while `flush` runs it can be too large, but never too small."""
+        return len(self._pending) + len(self._in_transaction)
 
-    def pay(self, payer: str, key: str, payment: Payment) -> None:
-        """Note what a try cost, before `add` keeps what came of it: both are written by the same `flush`."""
-        with self._adding:
-            self._unwritten.pay(payer, key, payment)
+    def pay(self, account: str, key: str, payment: Payment) -> None:
+        """Book the cost of an attempt, before `add` is called for its outcome: the same `flush` writes both."""
+        with self._pending_lock:
+            self._pending.pay(account, key, payment)
 
-    def settle(self, number: str, rest: Row | None) -> None:
-        """Forget the note of a batch, or let `rest` take its place, in the transaction that writes what was added before."""
-        with self._adding:
-            self._unwritten.settled[number] = rest
+    def settle(self, number: str, remainder: Row | None) -> None:
+        """Delete the row of a batch, or replace it by `remainder`, in the transaction of what was added before."""
+        with self._pending_lock:
+            self._pending.settled[number] = remainder
 
-    def paid(self, payer: str) -> dict[str, Payment]:
-        """key → what `payer` paid for that request, in this and all earlier passes."""
+    def paid(self, account: str) -> dict[str, Payment]:
+        """Return the payments of an account by request hash, summed over all invocations."""
         self.flush()
-        return self.place.paid(payer)
+        return self.place.paid(account)
 
     def flush(self) -> None:
-        """Write everything added so far, in one transaction, which also ends the claims on it."""
-        with self._flushing:
-            self._flushed = time.monotonic()
-            with self._adding:
-                if self._unwritten.is_empty:
+        """Write everything that was added, in one transaction, which also releases the leases on it."""
+        with self._flush_lock:
+            self._last_flush = time.monotonic()
+            with self._pending_lock:
+                if self._pending.is_empty:
                     return
-                self._being_written, self._unwritten = self._unwritten, PendingWrites()
+                self._in_transaction, self._pending = self._pending, PendingWrites()
             try:
-                self.place.write(self._being_written)
+                self.place.write(self._in_transaction)
             except BaseException:
-                with self._adding:
-                    self._unwritten = self._being_written.and_then(self._unwritten)
+                with self._pending_lock:
+                    self._pending = self._in_transaction.merge(self._pending)
                 raise
             finally:
-                with self._adding:
-                    self._being_written = PendingWrites()
+                with self._pending_lock:
+                    self._in_transaction = PendingWrites()
 
-    def claims(self) -> Claims:
-        """For one asker: who else asks into this store."""
-        return Claims(self.place)
+    def leases(self) -> Leases:
+        """Return the leases of a new holder on requests of this store."""
+        return Leases(self.place)
 
     def remember_judge(self, config: dict[str, Json]) -> None:
-        """Note whose answers are kept here, so that a replay need not be told."""
-        self.place.put_rows("judges", [(_text(config), time.time())])
+        """Record a judge whose answers are stored here, so that a replay finds its config."""
+        self.place.put_rows("judges", [(_to_text(config), time.time())])
 
     def judges(self) -> list[dict[str, Json]]:
-        """The judges whose answers are kept here, oldest first."""
-        rows = sorted(all_rows(self.place, "judges"), key=lambda row: cast(float, row[1]))
+        """Return the configs of the judges whose answers are stored here, oldest first."""
+        rows = sorted(read_all_rows(self.place, "judges"), key=lambda row: cast(float, row[1]))
         return [orjson.loads(cast(str, text)) for text, _ in rows]
 
     def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
-        """Note under which names a judge was served."""
-        self.place.put_rows("served", [(_text(config), name, time.time()) for name in names])
+        """Record the names of the models that answered a judge's requests."""
+        self.place.put_rows("served", [(_to_text(config), name, time.time()) for name in names])
 
     def served(self, config: dict[str, Json]) -> list[str]:
-        """The names under which earlier runs of a judge were served."""
-        return [cast(str, name) for judge, name, _ in all_rows(self.place, "served") if judge == _text(config)]
+        """Return the recorded names of the models that answered a judge's requests."""
+        rows = read_all_rows(self.place, "served")
+        return [cast(str, name) for judge, name, _ in rows if judge == _to_text(config)]
 
     def close(self) -> None:
-        """Flush and let go of the place."""
+        """Flush, and close the backend."""
         try:
             self.flush()
         finally:
             self.place.close()
 
-    def _read(self, text: str) -> Completion | Failure:
-        """A stored answer; a failure where it cannot be trusted."""
+    def _parse(self, text: str) -> Completion | Failure:
+        """Parse a stored answer; one that does not pass the checks of a reply is a failure."""
         try:
-            return completion_from(orjson.loads(text))
+            return completion_from_fields(orjson.loads(text))
         except CallError as error:
             return Failure(error.kind, error.status, error.reason)
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise explanation(self.name, str(error)) from None
+            raise explain_error(self.name, str(error)) from None
 
 
-def _text(config: dict[str, Json]) -> str:
+def _to_text(config: dict[str, Json]) -> str:
     return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _failure_row(key: str, one: Failure) -> FailureRow:
-    return key, one.kind, one.status, _storable(one.reason)
+def _failure_row(key: str, failure: Failure) -> FailureRow:
+    return key, failure.kind, failure.status, _storable(failure.reason)
 
 
 def _storable(text: str) -> str:
-    """No database takes half a character, nor PostgreSQL a NUL."""
+    """Replace lone surrogates, which no database stores, and NUL, which PostgreSQL does not store."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
-def completion_from(fields: dict[str, Any]) -> Completion:
-    """The completion that was stored as these JSON fields. Raises: CallError where it cannot be trusted, as `trusted`."""
+def completion_from_fields(fields: dict[str, Any]) -> Completion:
+    """Make a completion from its JSON fields, and check it like a reply. Raises: CallError if it is not valid."""
     fields["top_logprobs"] = fields["top_logprobs"] or ()
     if fields.keys() != _FIELDS:
-        return trusted(Completion(**fields))
-    said = object.__new__(Completion)
-    said.__dict__.update(fields)  # as its constructor does, one by one
-    return trusted(said)
+        return validate_completion(Completion(**fields))
+    completion = object.__new__(Completion)
+    completion.__dict__.update(fields)  # what the constructor does, without its cost per field
+    return validate_completion(completion)

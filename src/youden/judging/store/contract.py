@@ -1,8 +1,8 @@
-"""What a place that keeps answers must do, and the tables it keeps them in.
+"""The contract of a storage backend, and the tables that it keeps.
 
-It keeps rows; what they mean is the `Store`'s affair. Every method is one transaction, may be called by any thread, and raises
-JudgeError with a way on where it fails. A place on another machine waits for it a while when it is away. Times are seconds by one
-clock for all who use the place.
+A backend stores rows; their meaning is defined by `Store`. Every method is one transaction, may be called from any thread, and
+raises JudgeError with a remedy if it fails. A backend on another machine retries for a while if the machine cannot be reached.
+Times are seconds on one clock for all processes that use the store.
 """
 
 from __future__ import annotations
@@ -43,35 +43,45 @@ TABLES = {
         *("expires float8", "asks boolean"),
     ),
 }
-"""The tables of a store, whatever keeps them: how many of the first columns make a row's name, and the columns. SQLite reads
-these types as its own."""
+"""Tables of a store: for each, the number of its first columns that form the primary key, and the columns.
 
-Kept = Literal["answers", "failures", "judges", "served", "paid", "batches"]
-KEPT: tuple[Kept, ...] = get_args(Kept)
-"""What can be copied from place to place."""
+The types are PostgreSQL's; SQLite accepts them.
+"""
+
+CopiedTable = Literal["answers", "failures", "judges", "served", "paid", "batches"]
+COPIED_TABLES: tuple[CopiedTable, ...] = get_args(CopiedTable)
+"""Tables that are copied from one store to another."""
 
 
-def names_of(table: str) -> list[str]:
-    """The names of the table's columns.
+def column_names(table: str) -> list[str]:
+    """Return the names of the columns of a table.
 
-    >>> names_of("served")
+    >>> column_names("served")
     ['judge', 'name', 'created']
     """
     return [str(column).split()[0] for column in TABLES[table][1:]]
 
 
-def key_of_row(table: str) -> str:
-    """The columns that make a row's name, as SQL lists them."""
-    return ", ".join(names_of(table)[: int(TABLES[table][0])])
+def primary_key(table: str) -> str:
+    """Return the columns of a table's primary key as SQL.
+
+    >>> primary_key("served")
+    'judge, name'
+    """
+    n_key_columns = int(TABLES[table][0])
+    return ", ".join(column_names(table)[:n_key_columns])
 
 
-def definition(table: str) -> str:
-    """The table's columns and key, as SQL defines them."""
-    return f"({', '.join(map(str, TABLES[table][1:]))}, PRIMARY KEY ({key_of_row(table)}))"
+def table_definition(table: str) -> str:
+    """Return the columns and the primary key of a table as SQL, for CREATE TABLE."""
+    columns = ", ".join(map(str, TABLES[table][1:]))
+    return f"({columns}, PRIMARY KEY ({primary_key(table)}))"
 
 
 Row = tuple[str | int | float | None, ...]
+"""Values of a row, in the order of the table's columns."""
 FailureRow = tuple[str, str, int | None, str]
+"""Key, kind, HTTP status and reason of a failure."""
 
 
 @dataclass(frozen=True)
@@ -112,24 +122,27 @@ class PendingWrites:
     """Name of a row of `batches` whose results these are → the row that replaces it, or None to delete it."""
 
     def __len__(self) -> int:
-        """How many outcomes there are."""
+        """Return the number of outcomes."""
         return len(self.answers) + len(self.failures)
 
     @property
     def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
         return not (self.answers or self.failures or self.payments or self.settled)
 
-    def pay(self, payer: str, key: str, payment: Payment) -> None:
-        before = self.payments.get((payer, key))
-        self.payments[payer, key] = payment if before is None else before + payment
+    def pay(self, account: str, key: str, payment: Payment) -> None:
+        """Add a payment of an account to those for the same request."""
+        previous = self.payments.get((account, key))
+        self.payments[account, key] = payment if previous is None else previous + payment
 
-    def and_then(self, later: PendingWrites) -> Self:
+    def merge(self, later: PendingWrites) -> Self:
+        """Add later writes to these, and return these."""
         self.answers |= later.answers
         self.failures |= later.failures
         self.again |= later.again
         self.settled |= later.settled
-        for whose, payment in later.payments.items():
-            self.pay(*whose, payment)
+        for (account, key), payment in later.payments.items():
+            self.pay(account, key, payment)
         return self
 
 
@@ -140,33 +153,34 @@ class Member:
     name: str
     """Unique name."""
     leads: bool
-    """Whether it writes the run's folder."""
+    """Whether it is the coordinator, which writes the run folder."""
     granted: int
-    """Its part of the run's cap, in picodollars."""
+    """Its share of the run's cost cap, in picodollars."""
     spent: int
     """What it has spent of it, in picodollars."""
     answered: int
     """Number of its answers."""
     expires: float
-    """Time at which it counts as gone unless it is renewed."""
+    """Time at which it counts as dead unless it is renewed."""
     asks: bool = True
-    """Whether it makes calls, and so takes a part of their rate."""
+    """Whether it makes calls, and so uses a share of their rate limit."""
 
 
 Change = Callable[[float, Sequence[Member]], Sequence[Member]]
+"""Function of the current time and the members of a run that returns the new members."""
 
 
-def other_form(name: str, version: int | None) -> ConfigError:
-    """What to say of a store whose tables have another version; it is left as it is."""
+def version_error(name: str, version: int | None) -> ConfigError:
+    """Make the error for a store whose tables have another version; the store is not changed."""
     return ConfigError(
-        f"{name} is a store of another form (version {version}, this youden reads {VERSION}). It stays as it is: use it with the "
-        "youden that made it, or give another place.",
+        f"The store {name} has another version: got {version}, this youden reads {VERSION}. It was not changed. Use the youden "
+        "that created it, or pass another store.",
         slug="store-form",
     )
 
 
 class Place(Protocol):
-    """Keeps the rows of a store, whose tables and columns are `TABLES`.
+    """A storage backend: stores the rows of the tables `TABLES`.
 
     Each method is one transaction, may be called from any thread, and raises JudgeError with a remedy if it fails. Times are
     seconds on one clock for all processes that use the store.
@@ -174,62 +188,186 @@ class Place(Protocol):
     Attributes
     ----------
     name : str
-        What may be shown of the address: never a password.
+        Path or URL for display; it must not contain a password.
     """
 
     name: str
 
     def count(self) -> int:
-        """How many answers there are."""
+        """Return the number of answers."""
 
     def known(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
-        """(key, JSON) of those of `keys` that are answered, and the failures of those that failed."""
+        """Find the outcomes of requests.
 
-    def write(self, batch: PendingWrites) -> None:
-        """Write it and end the claims on its keys. The first outcome of a key stands, an answer before a failure."""
+        Parameters
+        ----------
+        keys : sequence of str
+            Request hashes.
 
-    def paid(self, payer: str) -> dict[str, Payment]:
-        """key → all that `payer` paid for it."""
-
-    def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
-        """Claim `keys` for `owner`. Returns those that are its now: they were free, its own, or of one `gone`."""
-
-    def owners(self) -> dict[str, float]:
-        """Who holds claims, and until when by the place's clock: a number that changes whenever they are renewed."""
-
-    def renew(self, owner: str, *, seconds: float) -> None:
-        """Let all claims of `owner` hold for so long from now."""
-
-    def release(self, owner: str, keys: Collection[str] | None) -> None:
-        """Give up the owner's claims on `keys`, None for all."""
-
-    def members(self, run: str, change: Change) -> Sequence[Member]:
-        """Who asks `run`, replaced by what `change` makes of them and of the time now; one such change at a time.
-
-        `change` may be called again where the first call's outcome was lost. Returns what it made.
+        Returns
+        -------
+        answers : list of (str, str)
+            Key and answer as JSON of each request that is answered.
+        failures : list of FailureRow
+            Rows of the requests that failed.
         """
 
-    def rows(self, kept: Kept, after: Row | None, *, n: int) -> list[Row]:
-        """The next `n` rows in the order of their names, after the one so named; None for the first ones."""
+    def write(self, batch: PendingWrites) -> None:
+        """Write outcomes, payments and rows of `batches`, and release the leases on the keys of the outcomes.
 
-    def put_rows(self, kept: Kept, rows: Iterable[Row]) -> int:
-        """Keep rows whose names are new. Returns how many that were."""
+        The first outcome of a key is kept, except that an answer replaces a failure and a repeated request its old outcome.
+
+        Parameters
+        ----------
+        batch : PendingWrites
+            What to write.
+        """
+
+    def paid(self, account: str) -> dict[str, Payment]:
+        """Return the sum of an account's payments for each request.
+
+        Parameters
+        ----------
+        account : str
+            Name of the account.
+
+        Returns
+        -------
+        dict of str to Payment
+            By request hash.
+        """
+
+    def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
+        """Acquire leases on keys.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Keys to lease.
+        owner : str
+            Name of the holder.
+        seconds : float
+            Duration of the leases.
+        gone : collection of str
+            Names of holders whose leases have expired and may be taken over.
+
+        Returns
+        -------
+        set of str
+            The keys that `owner` now holds: those that were free, held by itself, or held by one of `gone`.
+        """
+
+    def owners(self) -> dict[str, float]:
+        """Return the holders of leases and the latest expiry time of each, which changes whenever the holder renews."""
+
+    def renew(self, owner: str, *, seconds: float) -> None:
+        """Renew all leases of a holder.
+
+        Parameters
+        ----------
+        owner : str
+            Name of the holder.
+        seconds : float
+            Time from now until the leases expire.
+        """
+
+    def release(self, owner: str, keys: Collection[str] | None) -> None:
+        """Release leases of a holder.
+
+        Parameters
+        ----------
+        owner : str
+            Name of the holder.
+        keys : collection of str or None
+            Keys to release; None for all.
+        """
+
+    def members(self, run: str, change: Change) -> Sequence[Member]:
+        """Replace the members of a run; only one such change runs at a time.
+
+        Parameters
+        ----------
+        run : str
+            Name of the run.
+        change : callable
+            Gets the current time and the members, and returns the new members. It may be called again if the connection was lost
+            before its result was confirmed.
+
+        Returns
+        -------
+        sequence of Member
+            The result of `change`.
+        """
+
+    def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
+        """Return the next rows of a table.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+        after : tuple or None
+            Last row of the previous call; None for the first rows.
+        n : int
+            Largest number of rows.
+
+        Returns
+        -------
+        list of tuple
+            Values in the order of the table's columns; rows in the order of their primary key.
+        """
+
+    def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
+        """Insert the rows whose primary key is new.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+        rows : iterable of tuple
+            Values in the order of the table's columns.
+
+        Returns
+        -------
+        int
+            Number of rows inserted.
+        """
 
     def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
-        """Set what the provider calls the row `number` of `batches`. Returns whether it is still there."""
+        """Set the provider's ids in a row of `batches`.
+
+        Parameters
+        ----------
+        number : str
+            Primary key of the row.
+        file, batch : str or None
+            Ids of the file and of the batch; None if the provider has not assigned them yet.
+
+        Returns
+        -------
+        bool
+            Whether the row still exists.
+        """
 
     def forget_batch(self, number: str) -> None:
-        """Take that row out."""
+        """Delete a row of `batches`.
+
+        Parameters
+        ----------
+        number : str
+            Primary key of the row.
+        """
 
     def batches(self) -> list[str]:
-        """The names of the rows of `batches`, in order."""
+        """Return the primary keys of the rows of `batches`, in order."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection."""
 
 
-def all_rows(place: Place, kept: Kept) -> list[Row]:
-    """Every row of a table, in the order of their names."""
+def read_all_rows(place: Place, table: CopiedTable) -> list[Row]:
+    """Return all rows of a table in the order of their primary key."""
     rows: list[Row] = []
-    while more := place.rows(kept, rows[-1] if rows else None, n=100):
-        rows += more
+    while page := place.rows(table, rows[-1] if rows else None, n=100):
+        rows += page
     return rows

@@ -1,6 +1,7 @@
-"""Copy answers from one store into another.
+"""Copy answers from one store to another.
 
-A copy moves everything that was paid for: answers, failures, judges and cost accounts. What the target holds already stays.
+A copy includes everything that was paid for: answers, failures, judges and cost accounts. Rows that the target already has are
+kept.
 """
 
 from __future__ import annotations
@@ -10,34 +11,53 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youden.judging.store.answers import open_store
-from youden.judging.store.contract import KEPT
+from youden.judging.store.contract import COPIED_TABLES
 
-AT_ONCE = 1000
+ROWS_PER_QUERY = 1000
 
 
 @dataclass(frozen=True)
-class Copied:
-    """n_answers: that were read; n_new: of them, that were not there before."""
+class CopyCounts:
+    """Numbers of answers that were copied."""
 
     n_answers: int
+    """Answers in the sources."""
     n_new: int
+    """Answers that were added to the target."""
 
 
-def copy_stores(sources: Sequence[str | Path], target: str | Path) -> Copied:
-    """Put everything of `sources` into `target`, made where there is none. It can be done again at any time, also after it broke
-    off. Of two answers to one request the first stands, of two payments of one payer for one request, too.
+def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts:
+    """Copy all rows of several stores into another store, which is created if it does not exist.
 
-    Raises: as `open_store`.
+    A copy may be repeated, also after it was interrupted. If two stores have an answer to the same request, or a payment of the
+    same account for it, the first is kept.
+
+    Parameters
+    ----------
+    sources : sequence of str or Path
+        Paths or URLs of the stores to read.
+    target : str or Path
+        Path or URL of the store to write.
+
+    Returns
+    -------
+    CopyCounts
+        Numbers of answers that were read and added.
+
+    Raises
+    ------
+    ConfigError, JudgeError
+        The errors of `open_store`.
     """
     n_answers = n_new = 0
-    with open_store(target) as to:
+    with open_store(target) as target_store:
         for source in sources:
-            with open_store(source, read_only=True) as store:
-                for kept in KEPT:
-                    last = None
-                    while rows := store.place.rows(kept, last, n=AT_ONCE):
-                        added = to.place.put_rows(kept, rows)
-                        last = rows[-1]
-                        if kept == "answers":
-                            n_answers, n_new = n_answers + len(rows), n_new + added
-    return Copied(n_answers, n_new)
+            with open_store(source, read_only=True) as source_store:
+                for table in COPIED_TABLES:
+                    last_row = None
+                    while rows := source_store.place.rows(table, last_row, n=ROWS_PER_QUERY):
+                        n_added = target_store.place.put_rows(table, rows)
+                        last_row = rows[-1]
+                        if table == "answers":
+                            n_answers, n_new = n_answers + len(rows), n_new + n_added
+    return CopyCounts(n_answers, n_new)

@@ -1,13 +1,13 @@
-"""Who asks what on one store, and which batches are under way at a provider.
+"""Leases on requests, so that no answer is paid for twice, and the rows of batches that a provider works on.
 
-A key is claimed in the store before its request is sent, so that nobody pays for the same answer twice. A claim is a row with an
-owner and an end. It ends when the answer is written, when its owner gives it up, or in time: an owner that lives renews it, and
-who has seen it unchanged for a whole lease, on a clock that nobody sets, may take it. Who could not reach the store begins to
-watch anew: the others may not have reached it either. The end itself is compared with no clock: clocks of hosts differ and are
-set. The claim of a process of this machine that is gone is free at once.
+A lease is a row with a holder and an expiry time, acquired before the request is sent. It ends when its outcome is written or
+the holder releases it. A process that has seen the expiry time of another holder unchanged for a whole lease may take over its
+leases. It measures that time on its own monotonic clock, because the clocks of hosts differ and can be set. A process that could
+not reach the store restarts the measurement, because the others may not have reached it either. Leases of an ended process of
+this machine are free at once.
 
-Batches that were sent and not yet merged are noted in the store, so that any later process of any host can go on. A note holds no
-requests, answers or secrets: only which keys went into which file of the provider.
+Batches that were sent and not yet merged have a row in the store, so that a later process on any host can resume them. The row
+has no requests, answers or secrets: only which request hashes went into which file of the provider.
 """
 
 from __future__ import annotations
@@ -27,85 +27,109 @@ from typing import Any, cast
 import orjson
 
 from youden.errors import JudgeError
-from youden.judging.store.contract import Place, Row, all_rows
+from youden.judging.store.contract import Place, Row, read_all_rows
 
-LEASE = 30.0
-"""Seconds that a claim holds unless it is renewed."""
-LOOKS_EVERY = 0.25
-"""Seconds between two looks whether owners of this machine are gone."""
+LEASE_SECONDS = 30.0
+"""Time after which a lease expires unless it is renewed."""
+LIVENESS_CHECK_SECONDS = 0.25
+"""Time between two checks whether other holders are dead."""
 
 
-def steady() -> float:
-    """Seconds on a clock that nobody sets; it goes on while the machine sleeps, where there is one that does."""
+def monotonic_seconds() -> float:
+    """Return the seconds of a clock that cannot be set, and that counts the time in which the machine sleeps, if it can."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-def new_owner() -> str:
-    """A name for one who claims: its machine, its process, and nobody else's."""
-    return f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
+def new_holder_name() -> str:
+    """Make a unique name for a holder of leases, from the machine and the process."""
+    return f"{_machine_id()} {os.getpid()} {uuid.uuid4().hex}"
 
 
-class Claims:
-    """The claims of one asker on a place."""
+class Leases:
+    """The leases of one holder on the requests of a store.
 
-    def __init__(self, place: Place, *, now: Callable[[], float] = steady) -> None:
+    Parameters
+    ----------
+    place : Place
+        Storage backend.
+    now : callable, default monotonic_seconds
+        Clock in seconds.
+    """
+
+    def __init__(self, place: Place, *, now: Callable[[], float] = monotonic_seconds) -> None:
         self._place = place
         self._now = now
-        self._owner = new_owner()
-        self._renewed = now()
-        self._looked = -LOOKS_EVERY
-        self._seen: dict[str, tuple[float, float]] = {}
-        self._free: list[str] = []
+        self._holder = new_holder_name()
+        self._last_renewal = now()
+        self._last_check = -LIVENESS_CHECK_SECONDS
+        self._others: dict[str, tuple[float, float]] = {}  # holder → (expiry of its leases, since when it is unchanged)
+        self._dead: list[str] = []
 
     @property
-    def doubtful(self) -> bool:
-        """Whether this process stood still, or could not reach the place, for so long that others may have taken its claims."""
-        return self._now() - self._renewed >= 0.9 * LEASE
+    def maybe_expired(self) -> bool:
+        """Whether the last renewal is so long ago that others may have taken the leases over."""
+        return self._now() - self._last_renewal >= 0.9 * LEASE_SECONDS
 
-    def take(self, keys: Sequence[str]) -> set[str]:
-        """Those of `keys` that are this asker's now; somebody else asks the others."""
+    def acquire(self, keys: Sequence[str]) -> set[str]:
+        """Acquire leases on `keys` and return the keys acquired; the others are leased by another process."""
         now = self._now()
-        if now - self._looked >= LOOKS_EVERY:
-            self._looked, before = now, {} if self.doubtful else self._seen
-            ends = {owner: end for owner, end in self._place.owners().items() if owner != self._owner}
-            unchanged = {owner for owner, end in ends.items() if owner in before and before[owner][0] == end}
-            self._seen = {owner: before[owner] if owner in unchanged else (end, now) for owner, end in ends.items()}
-            self._free = [o for o, (_, since) in self._seen.items() if now - since > LEASE or is_gone(o)]
-        return self._place.take(keys, self._owner, seconds=LEASE, gone=self._free)
+        if now - self._last_check >= LIVENESS_CHECK_SECONDS:
+            self._check_others(now)
+        return self._place.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead)
 
     def renew(self) -> None:
-        """Hold what is held for another lease; call it often, it writes every quarter of one."""
+        """Renew all leases, if a quarter of their duration has passed since the last renewal."""
         now = self._now()
-        if now - self._renewed < LEASE / 4:
+        if now - self._last_renewal < LEASE_SECONDS / 4:
             return
-        if self.doubtful:
-            self._seen = {}
-        self._place.renew(self._owner, seconds=LEASE)
-        self._renewed = now
+        if self.maybe_expired:
+            self._others = {}
+        self._place.renew(self._holder, seconds=LEASE_SECONDS)
+        self._last_renewal = now
 
-    def finish(self, keys: Collection[str] | None = None) -> None:
-        """Give up the claims on `keys`, or on all: they were not asked, or their outcome is in the store."""
-        self._place.release(self._owner, keys)
+    def release(self, keys: Collection[str] | None = None) -> None:
+        """Release the leases on `keys`, by default on all: they were not sent, or their outcome is stored."""
+        self._place.release(self._holder, keys)
+
+    def _check_others(self, now: float) -> None:
+        """Update which other holders are dead: ended on this machine, or not renewed for a whole lease."""
+        self._last_check = now
+        previous = {} if self.maybe_expired else self._others
+        others: dict[str, tuple[float, float]] = {}
+        for holder, expiry in self._place.owners().items():
+            if holder == self._holder:
+                continue
+            entry = previous.get(holder)
+            if entry is None or entry[0] != expiry:
+                entry = expiry, now
+            others[holder] = entry
+
+        self._others = others
+        self._dead = [
+            holder
+            for holder, (_, since) in self._others.items()
+            if now - since > LEASE_SECONDS or is_dead_process(holder)
+        ]
 
 
 @cache
-def _machine() -> str:
-    """This machine since it started, and on Linux the container in it: where a process's number means that process.
+def _machine_id() -> str:
+    """Identify this machine since its start, and on Linux the container: within it, a process number means one process.
 
-    Hosts may share a name, and the first container of every Linux has one number: what tells them apart is the machine's start.
+    Hosts may have the same name, and the first container of every Linux host has the same number: only the machine's start
+    distinguishes them.
     """
-    inside = ""
+    namespace = ""
     with suppress(OSError):
-        inside = (
-            f"{os.readlink('/proc/self/ns/pid')}/{Path('/proc/sys/kernel/random/boot_id').read_text(encoding='ascii')}"
-        )
-    return "/".join(f"{platform.node()}/{inside or uuid.getnode()}".split())
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        namespace = f"{os.readlink('/proc/self/ns/pid')}/{boot_id}"
+    return "/".join(f"{platform.node()}/{namespace or uuid.getnode()}".split())
 
 
-def is_gone(owner: str) -> bool:
-    """Whether the owner was a process of this machine that has ended."""
-    machine, number, _ = owner.split(" ")
-    if machine != _machine() or os.name != "posix":
+def is_dead_process(holder: str) -> bool:
+    """Return whether a holder is a process of this machine that has ended."""
+    machine, number, _ = holder.split(" ")
+    if machine != _machine_id() or os.name != "posix":
         return False
     try:
         os.kill(int(number), 0)
@@ -117,71 +141,86 @@ def is_gone(owner: str) -> bool:
 
 
 def new_id() -> str:
-    """A name for a batch of one's own."""
+    """Make an id for a batch."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
 class Job:
-    """One file of requests under way: a row of `batches`.
-
-    address, model: who is asked. usd: the worst it can cost, NaN where prices are unknown. keys: of the requests, in the order of
-    the file's lines. file, batch: the provider's ids, None until it has given them. created: seconds since 1970.
-    """
+    """One file of requests that a provider works on: a row of `batches`."""
 
     address: str
+    """Address of the provider."""
     model: str
+    """Model that answers the requests."""
     usd: float
+    """The most that it can cost, in USD; NaN if a price is unknown."""
     keys: tuple[str, ...]
+    """Request hashes, in the order of the file's lines."""
     file: str | None = None
+    """The provider's id of the file; None until it has assigned one."""
     batch: str | None = None
+    """The provider's id of the batch; None until it has assigned one."""
     id: str = field(default_factory=new_id)
+    """Primary key of the row."""
     created: float = field(default_factory=time.time)
+    """Seconds since 1970."""
 
     @property
-    def claim(self) -> str:
-        """What is claimed by whoever waits for it."""
+    def lease_key(self) -> str:
+        """Key of the lease of the process that waits for the batch."""
         return f"batch {self.id}"
 
     @property
     def row(self) -> Row:
-        """As the store keeps it."""
+        """The row of the store."""
         usd, keys = None if math.isnan(self.usd) else self.usd, orjson.dumps(self.keys).decode()
         return self.id, self.address, self.model, usd, self.file, self.batch, keys, self.created
 
 
-class UnderWay:
-    """The keys in the batches of all models, for one who asks call by call."""
+class PendingBatchKeys:
+    """Request hashes in the pending batches of all models, for a process that sends single calls."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._known: tuple[list[str], frozenset[str]] = ([], frozenset())
+        self._cached: tuple[list[str], frozenset[str]] = ([], frozenset())
 
     def keys(self) -> frozenset[str]:
-        """All of them now; read again only where a batch was added or forgotten."""
-        of = self._place.batches()
-        known, keys = self._known
-        if of != known:
-            keys = frozenset(key for job in (all_jobs(self._place) if of else ()) for key in job.keys)
-            self._known = of, keys
+        """Return all hashes. The rows are read again only if a batch was added or deleted."""
+        ids = self._place.batches()
+        cached_ids, keys = self._cached
+        if ids != cached_ids:
+            jobs = list_jobs(self._place) if ids else []
+            keys = frozenset(key for job in jobs for key in job.keys)
+            self._cached = ids, keys
         return keys
 
 
-def all_jobs(place: Place) -> list[Job]:
-    """Every batch under way that `place` knows of, oldest first."""
-    jobs = [
-        Job(address, model, math.nan if usd is None else usd, tuple(orjson.loads(keys)), file, batch, number, created)
-        for number, address, model, usd, file, batch, keys, created in cast(
-            list[tuple[Any, ...]], all_rows(place, "batches")
-        )
-    ]
+def list_jobs(place: Place) -> list[Job]:
+    """Return the pending batches in a store.
+
+    Parameters
+    ----------
+    place : Place
+        Storage backend.
+
+    Returns
+    -------
+    list of Job
+        Oldest first.
+    """
+    jobs = []
+    for row in cast(list[tuple[Any, ...]], read_all_rows(place, "batches")):
+        number, address, model, usd, file, batch, keys, created = row
+        max_usd = math.nan if usd is None else usd
+        jobs.append(Job(address, model, max_usd, tuple(orjson.loads(keys)), file, batch, number, created))
     return sorted(jobs, key=lambda job: (job.created, job.id))
 
 
-def lease_lost(place: str) -> JudgeError:
-    """What a process learns that stood still while another took over what it was waiting for."""
+def lease_lost_error(place: str) -> JudgeError:
+    """Make the error for a process that was unresponsive so long that another may have taken its batches over."""
     return JudgeError(
-        f"This process stood still, or could not reach the store {place}, for so long that others may wait for its batches by "
-        "now. What was sent is noted and what was answered is kept; run the same again to go on.",
+        f"This process was suspended, or could not reach the store {place}, for so long that another process may have taken "
+        "over its batches. All batches are recorded, and all answers are stored. Run the same command again to resume.",
         slug="lease-lost",
     )

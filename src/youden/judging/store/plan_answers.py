@@ -1,7 +1,6 @@
-"""What a store holds of a plan: looked up before it is asked, and read into verdicts after.
+"""Find out which trials of a plan the store has answers to, and convert stored answers to verdicts.
 
-Whoever asks only writes answers and failures into the store, and notes in `Costs` what they took; `read_answers` is the one
-place where verdicts come from.
+Engines only write outcomes to the store and costs to `Costs`. Verdicts are made from stored answers alone, by `read_answers`.
 """
 
 from __future__ import annotations
@@ -15,67 +14,120 @@ from itertools import islice
 import numpy as np
 
 from youden.judging.call.failures import Attempts, Failure
-from youden.judging.question.parsing import Reading, no_reading
-from youden.judging.question.questions import Keyed, Questions
+from youden.judging.question.parsing import Reading, make_missing_reading
+from youden.judging.question.questions import Questions, RowKey
 from youden.judging.store.answers import Store
 from youden.judging.store.contract import Payment
 from youden.types import MISSING_REASONS, Completion, Finding, Plan, Request, Verdicts
 from youden.types.pool import Bools, Json
 
 CHUNK = 1000
+"""Number of trials whose answers are looked up in one query of the store."""
 
-_NOT_ASKED, _FAILED = no_reading("not_asked"), no_reading("failed")
+_NOT_ASKED, _FAILED = make_missing_reading("not_asked"), make_missing_reading("failed")
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 
 
 @dataclass(eq=False)
 class Call:
-    """One distinct request, what the store knew of it when it was looked up, and what it went through since.
+    """One distinct request, its stored outcome, and the attempts to send it.
 
-    rows: who waits for the answer. ask: makes the request, by row and key. usd: what its tries have cost so far; last_usd: the
-    last one.
+    Attributes
+    ----------
+    key : str
+        Request hash.
+    rows : list of int
+        Trials that need the answer.
+    cached : Completion, Failure or None
+        Outcome in the store when the call was looked up; None if there is none.
+    make_request : callable
+        Makes the request from a row and its key.
+    usd : float
+        USD booked for all attempts so far.
+    last_usd : float
+        USD booked for the last attempt.
+    attempts : Attempts
+        Failed attempts.
     """
 
     key: str
     rows: list[int]
-    known: Completion | Failure | None
-    ask: Callable[[int, str], Request]
+    cached: Completion | Failure | None
+    make_request: Callable[[int, str], Request]
     usd: float = 0.0
     last_usd: float = 0.0
     attempts: Attempts = field(default_factory=Attempts)
 
     @cached_property
     def request(self) -> Request:
-        """Made when it is looked at: what is answered needs none."""
-        return self.ask(self.rows[0], self.key)
+        """The request, made when it is first needed: a cached answer needs none."""
+        return self.make_request(self.rows[0], self.key)
 
-    def settled(
+    def final_outcome(
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
     ) -> Completion | Failure | None:
-        """What stands without a call: a stored answer, or a rejection; under `retry_failed` only what `is_answer`."""
-        found = self.known
-        if isinstance(found, Completion):
-            return found if not retry_failed or is_answer(found) else None
-        return found if found is not None and found.kind == "rejected" and not retry_failed else None
+        """Return the cached outcome if it makes a call unnecessary.
+
+        Parameters
+        ----------
+        is_answer : callable
+            Returns whether a completion can be parsed as an answer.
+        retry_failed : bool, default False
+            Accept only completions that are answers. By default every completion and every rejection is final.
+
+        Returns
+        -------
+        Completion, Failure or None
+            None if the request has to be sent.
+        """
+        cached = self.cached
+        if isinstance(cached, Completion):
+            return cached if not retry_failed or is_answer(cached) else None
+        is_rejected = cached is not None and cached.kind == "rejected"
+        return cached if is_rejected and not retry_failed else None
 
 
 def look_up(
-    keys: Iterable[Keyed], store: Store, *, ask: Callable[[int, str], Request], size: int = CHUNK
+    keys: Iterable[RowKey], store: Store, *, make_request: Callable[[int, str], Request], size: int = CHUNK
 ) -> Iterator[list[Call]]:
-    """(row, key) in order, in chunks of `size` rows, identical requests of a chunk together. ask: as `Call` has it."""
-    rest = iter(keys)
-    while chunk := list(islice(rest, size)):
-        rows: dict[str, list[int]] = {}
+    """Find the stored outcomes of trials, in chunks.
+
+    Parameters
+    ----------
+    keys : iterable of (int, str)
+        Row and request hash of each trial.
+    store : Store
+        Store of the answers.
+    make_request : callable
+        Makes the request from a row and its key.
+    size : int, default CHUNK
+        Number of trials per chunk.
+
+    Yields
+    ------
+    list of Call
+        The distinct requests of a chunk, in the order of the trials.
+    """
+    remaining = iter(keys)
+    while chunk := list(islice(remaining, size)):
+        rows_by_key: dict[str, list[int]] = {}
         for row, key in chunk:
-            rows.setdefault(key, []).append(row)
-        found = store.known(list(rows))
-        yield [Call(key, at, found.get(key), ask) for key, at in rows.items()]
+            rows_by_key.setdefault(key, []).append(row)
+        outcomes = store.get_outcomes(list(rows_by_key))
+        yield [Call(key, rows, outcomes.get(key), make_request) for key, rows in rows_by_key.items()]
 
 
 class Costs:
-    """What calls took, by row: each call in the row that asked it first, and 0 in all others.
+    """Costs of calls by trial: those of a call are in the first trial that needed it, and 0 in all others.
 
-    fresh: bool[N], whose answers came in this pass.
+    Attributes
+    ----------
+    usd, seconds : float array, shape (n_trials,)
+        Cost in USD, NaN if unknown, and duration of the calls.
+    tokens_in, tokens_out : int array, shape (n_trials,)
+        Tokens of the requests and of the answers.
+    is_new : bool array, shape (n_trials,)
+        Whether the answer was received in this invocation.
     """
 
     def __init__(self, n_trials: int) -> None:
@@ -83,38 +135,56 @@ class Costs:
         self.seconds = np.zeros(n_trials)
         self.tokens_in = np.zeros(n_trials, dtype=np.int32)
         self.tokens_out = np.zeros(n_trials, dtype=np.int32)
-        self.fresh = np.zeros(n_trials, dtype=np.bool_)
+        self.is_new = np.zeros(n_trials, dtype=np.bool_)
 
     def add(self, rows: Sequence[int], payment: Payment) -> None:
-        """A call that was made for `rows` in this pass."""
-        self.fresh[list(rows)] = True
-        self._put(rows[0], payment)
+        """Add a call that was made for the trials `rows` in this invocation."""
+        self.is_new[list(rows)] = True
+        self._set(rows[0], payment)
 
-    def by_account(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return what an account paid for the requests under `key`, S64[N], in all invocations."""
+    def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
+        """Return the costs of all invocations, as booked in an account.
+
+        Parameters
+        ----------
+        key : bytes array S64, shape (n_trials,)
+            Request hash of each trial.
+        paid : mapping of str to Payment
+            Payments of the account by request hash.
+
+        Returns
+        -------
+        Costs
+            With the booked costs, and `is_new` of these costs.
+        """
         booked = Costs(len(key))
-        booked.fresh = self.fresh
-        for name, row in zip(*(one.tolist() for one in np.unique(key, return_index=True)), strict=True):
+        booked.is_new = self.is_new
+        distinct, first_rows = np.unique(key, return_index=True)
+        for name, row in zip(distinct.tolist(), first_rows.tolist(), strict=True):
             if (payment := paid.get(name.decode())) is not None:
-                booked._put(row, payment)
+                booked._set(row, payment)
         return booked
 
-    def _put(self, row: int, payment: Payment) -> None:
+    def _set(self, row: int, payment: Payment) -> None:
         self.usd[row], self.seconds[row] = payment.usd, payment.seconds
         self.tokens_in[row], self.tokens_out[row] = payment.tokens_in, payment.tokens_out
 
 
 class PlanAnswers:
-    """The answers to the trials of `plan`, as `read_answers` finds them.
+    """The answers to the trials of a plan, collected chunk by chunk.
 
-    key: S64[N]. n_done: trials that were answered, failed or cannot be asked; n_missing: of them, those without an answer.
-    served: how many were answered by which model and build.
+    Attributes
+    ----------
+    key : bytes array S64, shape (n_trials,)
+        Request hash of each trial; empty if its answer was not found.
+    served : ServedModels
+        Number of answers by model and fingerprint.
     """
 
     def __init__(self, plan: Plan) -> None:
         n = len(plan)
         self.key = np.zeros(n, dtype="S64")
-        self.served = Served()
+        self.served = ServedModels()
         self._plan = plan
         self._counts: Counter[str] = Counter()
         self._answer = np.full(n, np.nan)
@@ -125,24 +195,39 @@ class PlanAnswers:
 
     @property
     def n_done(self) -> int:
+        """Number of trials that were answered, failed or cannot be sent."""
         return self._counts.total()
 
     @property
     def n_missing(self) -> int:
+        """Number of those trials that have no answer."""
         return self._counts.total() - self._counts["answered"]
 
-    def put(self, rows: Sequence[int], keys: Sequence[str], read: Sequence[tuple[Reading, Completion | None]]) -> None:
-        """What was read of some trials, many at once: their rows, keys, and readings with the answers that they are of."""
-        at, readings = np.array(rows, dtype=np.int64), [reading for reading, _ in read]
-        models = [one.model if one is not None else "" for _, one in read]
-        self.key[at] = np.array(keys, dtype="S64")
-        self._answer[at] = [reading.answer for reading in readings]
-        self._hard[at] = [reading.hard for reading in readings]
-        self._missing[at] = [_CODES[reading.missing] for reading in readings]
-        self._served[at] = [self._models.setdefault(model, len(self._models)) if model else -1 for model in models]
-        self._counts.update(reading.missing for reading in readings)
+    def put(
+        self, rows: Sequence[int], keys: Sequence[str], readings: Sequence[tuple[Reading, Completion | None]]
+    ) -> None:
+        """Set the answers of trials.
 
-    def verdicts(
+        Parameters
+        ----------
+        rows, keys : sequence of int, of str
+            Positions of the trials in the plan, and their request hashes.
+        readings : sequence of (Reading, Completion or None)
+            The parsed answer of each trial, and the completion that it was parsed from.
+        """
+        positions = np.array(rows, dtype=np.int64)
+        parsed = [reading for reading, _ in readings]
+        models = ["" if completion is None else completion.model for _, completion in readings]
+        model_codes = [self._models.setdefault(model, len(self._models)) if model else -1 for model in models]
+
+        self.key[positions] = np.array(keys, dtype="S64")
+        self._answer[positions] = [reading.answer for reading in parsed]
+        self._hard[positions] = [reading.hard for reading in parsed]
+        self._missing[positions] = [_CODES[reading.missing] for reading in parsed]
+        self._served[positions] = model_codes
+        self._counts.update(reading.missing for reading in parsed)
+
+    def to_verdicts(
         self,
         judge: Mapping[str, Json],
         costs: Costs | None = None,
@@ -150,15 +235,32 @@ class PlanAnswers:
         usd_tried: float = 0.0,
         warnings: tuple[Finding, ...] = (),
     ) -> Verdicts:
-        """As verdicts. Who served the answers is added to `judge`, a change of it to `warnings`. costs: None where nothing was
-        asked. usd_tried: what the judge's trial paid for these answers."""
+        """Convert the answers to verdicts.
+
+        Parameters
+        ----------
+        judge : mapping
+            Description of the judge, to which the names of the served models are added.
+        costs : Costs, optional
+            Costs of the calls. Default: none, because nothing was sent.
+        usd_tried : float, default 0
+            USD that the judge's calibration paid for these answers.
+        warnings : tuple of Finding, default ()
+            Findings to which those on changed models and missing answers are added.
+
+        Returns
+        -------
+        Verdicts
+            One row per trial, in plan order.
+        """
         costs = costs or Costs(len(self._plan))
         warnings = (*warnings, *self.served.warnings())
         served: list[Json] = [*self.served.names()]
         if self.n_missing:
-            n, of = self.n_missing, len(self._plan)
-            said = f"{n} of {of} trials {'has' if n == 1 else 'have'} no answer ({in_words(self._counts)}): missing, not a no."
-            warnings = (*warnings, Finding("missing", said, facts={"n": n, "of": of}))
+            n, n_trials = self.n_missing, len(self._plan)
+            reasons, verb = format_missing_reasons(self._counts), "has" if n == 1 else "have"
+            message = f"{n} of {n_trials} trials {verb} no answer ({reasons}). Missing answers do not count as no."
+            warnings = (*warnings, Finding("missing", message, facts={"n": n, "of": n_trials}))
         return Verdicts(
             plan=self._plan,
             answer=self._answer,
@@ -181,93 +283,121 @@ def read_answers(
     questions: Questions,
     plan: Plan,
     store: Store,
-    keys: Iterable[Keyed],
+    keys: Iterable[RowKey],
     *,
-    fresh: Bools | None = None,
-    advance: Callable[..., None] = lambda n, *, missing, stored: None,
-    missed: Callable[[str, int], None] = lambda key, row: None,
+    is_new: Bools | None = None,
+    on_read: Callable[..., None] = lambda n, *, missing, stored: None,
+    on_not_stored: Callable[[str, int], None] = lambda key, row: None,
 ) -> PlanAnswers:
-    """What `store` holds of every trial, by their `keys`.
+    """Read the answers to all trials of a plan from a store and parse them.
 
-    fresh: bool[N], whose answers came in this pass; None for nobody's. advance: told how many more trials were read, why they
-    have no answer (`missing`), and whether that was there before (`stored`). missed: told the key and the row of each trial that
-    the store knows nothing of, though it can be asked.
+    Parameters
+    ----------
+    questions : Questions
+        Prompt and parser of the judge.
+    plan : Plan
+        The plan.
+    store : Store
+        Store of the answers.
+    keys : iterable of (int, str)
+        Row and request hash of each trial.
+    is_new : bool array, shape (n_trials,), optional
+        Whether an answer was received in this invocation. Default: none was.
+    on_read : callable, optional
+        Called as ``on_read(n, missing=reason, stored=bool)`` with the number of trials read, the reason why they have no answer
+        ("answered" if they have one), and whether the outcome was stored before this invocation.
+    on_not_stored : callable, optional
+        Called with the key and the row of each trial that could be sent but has no outcome in the store.
+
+    Returns
+    -------
+    PlanAnswers
+        Without the trials that `on_not_stored` was called for.
     """
-    rest, found = iter(keys), PlanAnswers(plan)
-    fresh = np.zeros(len(plan), dtype=np.bool_) if fresh is None else fresh
-    while chunk := list(islice(rest, CHUNK)):
-        known = store.known(sorted({key for _, key in chunk}))
+    remaining, plan_answers = iter(keys), PlanAnswers(plan)
+    is_new = np.zeros(len(plan), dtype=np.bool_) if is_new is None else is_new
+    while chunk := list(islice(remaining, CHUNK)):
+        outcomes = store.get_outcomes(sorted({key for _, key in chunk}))
         rows: list[int] = []
-        keys_: list[str] = []
-        read: list[tuple[Reading, Completion | None]] = []
+        row_keys: list[str] = []
+        readings: list[tuple[Reading, Completion | None]] = []
         for row, key in chunk:
-            outcome = known.get(key)
+            outcome = outcomes.get(key)
             if outcome is None and questions.fits(questions.request(plan, row)):
-                missed(key, row)
+                on_not_stored(key, row)
                 continue
             rows.append(row)
-            keys_.append(key)
+            row_keys.append(key)
             if isinstance(outcome, Completion):
-                read.append((questions.read(outcome), outcome))
+                readings.append((questions.read(outcome), outcome))
             else:
-                read.append((_NOT_ASKED if outcome is None else _FAILED, None))
-        new = fresh[rows].tolist()
-        found.put(rows, keys_, read)
-        found.served.count((one, was) for (_, one), was in zip(read, new, strict=True) if one is not None)
-        for (missing, was), n in Counter((one.missing, was) for (one, _), was in zip(read, new, strict=True)).items():
-            advance(n, missing=missing, stored=not was)
-    return found
+                readings.append((_NOT_ASKED if outcome is None else _FAILED, None))
+
+        new = is_new[rows].tolist()
+        plan_answers.put(rows, row_keys, readings)
+        completions = [completion for _, completion in readings]
+        plan_answers.served.count((c, was_new) for c, was_new in zip(completions, new, strict=True) if c is not None)
+        reasons = [reading.missing for reading, _ in readings]
+        for (missing, was_new), n in Counter(zip(reasons, new, strict=True)).items():
+            on_read(n, missing=missing, stored=not was_new)
+    return plan_answers
 
 
-def in_words(counts: Mapping[str, int]) -> str:
-    """So many without an answer for each reason, in words.
+def format_missing_reasons(counts: Mapping[str, int]) -> str:
+    """Format the number of missing answers by reason.
 
-    >>> in_words({"answered": 5, "refused": 2, "failed": 1})
+    >>> format_missing_reasons({"answered": 5, "refused": 2, "failed": 1})
     '1 failed, 2 refused'
     """
     return ", ".join(f"{n} {reason}" for reason, n in sorted(counts.items()) if reason != "answered")
 
 
-class Served:
-    """Counts answers by the model and fingerprint that gave them, those of this run apart from those found in the store."""
+class ServedModels:
+    """Counts answers by model and fingerprint, separately for this invocation and earlier ones."""
 
     def __init__(self) -> None:
-        self._n: Counter[tuple[str, str | None, bool]] = Counter()
+        self._counts: Counter[tuple[str, str | None, bool]] = Counter()
 
     def count(self, answers: Iterable[tuple[Completion, bool]]) -> None:
-        """Each answered one trial, in this run or before."""
-        self._n.update((one.model, one.fingerprint, fresh) for one, fresh in answers if one.model)
+        """Count pairs of an answer and whether it was received in this invocation."""
+        self._counts.update((answer.model, answer.fingerprint, new) for answer, new in answers if answer.model)
 
     def names(self) -> list[str]:
-        """Every model, with its fingerprint where it has one, in order of the alphabet: part of the signature."""
-        return sorted({_name(model, fingerprint) for model, fingerprint, _ in self._n})
+        """Return the names of all models, with their fingerprint if known, sorted. They are part of the signature."""
+        return sorted({_model_name(model, fingerprint) for model, fingerprint, _ in self._counts})
 
-    def fresh(self) -> list[str]:
-        """The names of those that answered in this run."""
-        return sorted({_name(model, fingerprint) for model, fingerprint, fresh in self._n if fresh})
+    def new_names(self) -> list[str]:
+        """Return the names of the models that answered in this invocation, sorted."""
+        return sorted({_model_name(model, fingerprint) for model, fingerprint, new in self._counts if new})
 
     def warnings(self) -> tuple[Finding, ...]:
-        """What to say where not all answers come from the same model and build."""
+        """Return a finding if the answers come from several models or builds, else an empty tuple."""
         if len(self.names()) < 2:
             return ()
-        counts: Counter[str] = Counter()
-        for (model, fingerprint, _), n in self._n.items():
-            counts[_name(model, fingerprint)] += n
-        who = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(counts.items()))
-        said = f"The served model changed between answers: {who}. They may not mean the same; judge again to have one."
-        return (Finding("served", said, facts={"served": sorted(counts)}),)
+        n_answers: Counter[str] = Counter()
+        for (model, fingerprint, _), n in self._counts.items():
+            n_answers[_model_name(model, fingerprint)] += n
+        models = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(n_answers.items()))
+        message = (
+            f"The served model changed between answers: {models}. Answers of different models may not be comparable. Judge the "
+            "plan again to have answers of one model."
+        )
+        return (Finding("served", message, facts={"served": sorted(n_answers)}),)
 
-    def since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
-        """What to say where this run was served by another than those of `earlier` runs of the same judge."""
-        new = sorted(set(self.fresh()) - set(earlier))
+    def changes_since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
+        """Return a finding if a model answered in this invocation that is not in `earlier`, else an empty tuple.
+
+        earlier: names of the models that answered the judge before; empty for a judge that was not used before.
+        """
+        new = sorted(set(self.new_names()) - set(earlier))
         if not earlier or not new:
             return ()
-        said = (
-            f"The served model changed since the store was last added to: {', '.join(sorted(earlier))} then, "
-            f"{', '.join(new)} now. Answers of the two may not mean the same."
+        message = (
+            f"The served model changed since the last answers in the store: {', '.join(sorted(earlier))} then, "
+            f"{', '.join(new)} now. Answers of the two may not be comparable."
         )
-        return (Finding("served", said, facts={"then": [*sorted(earlier)], "now": [*new]}),)
+        return (Finding("served", message, facts={"then": [*sorted(earlier)], "now": [*new]}),)
 
 
-def _name(model: str, fingerprint: str | None) -> str:
+def _model_name(model: str, fingerprint: str | None) -> str:
     return model if fingerprint is None else f"{model} ({fingerprint})"

@@ -1,4 +1,7 @@
-"""Answers in an SQLite file, for the processes of one machine."""
+"""Store answers in an SQLite file, for the processes of one machine.
+
+The file is opened by the same name in all processes, because SQLite's log and locks belong to a name.
+"""
 
 from __future__ import annotations
 
@@ -17,54 +20,71 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 
 from youden.data.atomic import make_directory
 from youden.errors import ConfigError, JudgeError
-from youden.judging.store.contract import TABLES, VERSION, definition, other_form
-from youden.judging.store.statements import How, Session, SqlPlace, T
+from youden.judging.store.contract import TABLES, VERSION, table_definition, version_error
+from youden.judging.store.statements import Access, Session, SqlPlace, T
 from youden.project_store import hide_from_git
-from youden.text.printable import path_of
+from youden.text.printable import to_path
 
 _APPLICATION_ID = 0x796F7564
-_BY_KEY = {"claims", "paid"}
+_CLUSTERED_TABLES = {"claims", "paid"}
+_CREATE_TABLES = "".join(
+    f"CREATE TABLE IF NOT EXISTS {name} {table_definition(name)}{' WITHOUT ROWID' * (name in _CLUSTERED_TABLES)};"
+    for name in TABLES
+)
 _SCHEMA = f"""
-{"".join(f"CREATE TABLE IF NOT EXISTS {name} {definition(name)}{' WITHOUT ROWID' * (name in _BY_KEY)};" for name in TABLES)}
+{_CREATE_TABLES}
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
 
-_WORDS = {"@": "", "EACH": "json_each(?)", "NOW": "seconds_now()", "LOCK": ""}
+_DIALECT = {"@": "", "EACH": "json_each(?)", "NOW": "seconds_now()", "LOCK": ""}
 
-_UNTIL_FREE = Retrying(
+_RETRY_WHILE_LOCKED = Retrying(
     retry=retry_if_exception_message(match=".*locked"), wait=wait_fixed(0.05), stop=stop_after_delay(30), reraise=True
 )
-"""Making a store is the one moment at which SQLite does not wait for another process by itself."""
+"""Creating a store is the only step in which SQLite does not itself wait for other processes."""
 
 
 class SqlitePlace(SqlPlace):
-    """The file of `sqlite:///path` or of a path; made where there is none, unless `read_only`.
+    """The storage backend of an SQLite file.
 
-    Raises: ConfigError [store-missing], [store-foreign], [store-form]; JudgeError [store-corrupt], [store-read-only],
-    [store-full], [store-busy], [store-failed], [store-gone].
+    Parameters
+    ----------
+    address : str
+        Path, or ``sqlite:///path``.
+    read_only : bool, default False
+        Open an existing store for reading. By default the file is created if it does not exist.
+
+    Raises
+    ------
+    ConfigError
+        [store-missing] if there is nothing to read; [store-foreign] if the file belongs to another application; [store-form] if
+        it has another version.
+    JudgeError
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], by what SQLite reports; [store-gone] if
+        the file was deleted or moved.
     """
 
-    def __init__(self, place: str, *, read_only: bool = False) -> None:
-        self.path = path = path_of(place)
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
+        self.path = path = to_path(address)
         self.name = str(path)
         self._lock = RLock()
         if read_only and not path.is_file():
             raise ConfigError(
-                f"There is no store at {path}. Judge the plan first, or give its path.", slug="store-missing"
+                f"There is no store at {path}. Judge the plan first, or pass the path of a store.", slug="store-missing"
             )
-        with self._explained():
+        with self._judge_errors():
             if not read_only:
                 make_directory(path.parent)
                 hide_from_git(path.parent)
-            file = _one_name(path, read_only=read_only)
+            file = _common_name(path, read_only=read_only)
             if read_only and _is_foreign(file):
-                raise _foreign(path)
+                raise _foreign_error(path)
             self._connection = _connect(file, read_only=read_only)
         try:
-            with self._explained():
+            with self._judge_errors():
                 self._connection.create_function("seconds_now", 0, time.time)
-                _UNTIL_FREE(_prepare, self._connection, path, read_only=read_only)
+                _RETRY_WHILE_LOCKED(_prepare, self._connection, path, read_only=read_only)
                 self._file = os.stat(path)
         except BaseException:
             self._connection.close()
@@ -74,37 +94,38 @@ class SqlitePlace(SqlPlace):
         with self._lock:
             self._connection.close()
 
-    def _do(self, how: How, work: Callable[[Session], T]) -> T:
-        """A transaction begins as a writer: one that read first could not become one while others write."""
-        with self._lock, self._explained():
-            session = Session(self._connection, _WORDS)
-            if how == "read":
+    def _do(self, access: Access, work: Callable[[Session], T]) -> T:
+        """Run `work`. A transaction locks the file before it reads: a reader cannot become a writer while others write."""
+        with self._lock, self._judge_errors():
+            session = Session(self._connection, _DIALECT)
+            if access == "read":
                 return work(session)
             if not (self.path.exists() and os.path.samestat(self._file, os.stat(self.path))):
                 raise JudgeError(
-                    f"The store {self.name} was deleted or moved while this process wrote to it: what comes now would be lost. "
-                    "Put it back, answers are in it; else run the same again, which asks and pays once more.",
+                    f"The store {self.name} was deleted or moved while this process wrote to it, so that further answers would "
+                    "be lost. Move it back, because it contains answers, or run the same command again, which pays for them "
+                    "again.",
                     slug="store-gone",
                 )
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                done = work(session)
+                result = work(session)
             except BaseException:
                 self._connection.rollback()
                 raise
             self._connection.commit()
-            return done
+            return result
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """What SQLite says, as an error that names a way on."""
+    def _judge_errors(self) -> Iterator[None]:
+        """Convert errors of SQLite and of the file system inside the block to JudgeError."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise explanation(self.name, str(error)) from None
+            raise explain_error(self.name, str(error)) from None
 
 
-def _one_name(path: Path, *, read_only: bool) -> Path:
+def _common_name(path: Path, *, read_only: bool) -> Path:
     """Return the name by which processes of this user open the file, which may be another hard link to it.
 
     SQLite keeps its log and its locks next to the name that it is given. Processes that use two names would miss each other's
@@ -157,7 +178,7 @@ def _is_foreign(path: Path) -> bool:
     return header[:16] == b"SQLite format 3\0" and header[68:72] != _APPLICATION_ID.to_bytes(4, "big")
 
 
-def _foreign(path: Path) -> ConfigError:
+def _foreign_error(path: Path) -> ConfigError:
     return ConfigError(
         f"{path} is a database of another application: it has tables that are not a store's. Pass another path.",
         slug="store-foreign",
@@ -169,13 +190,13 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if tables and application != _APPLICATION_ID:
-        raise _foreign(path)
+        raise _foreign_error(path)
     if tables and version != VERSION:
-        raise other_form(str(path), version)
+        raise version_error(str(path), version)
     if read_only:
         if not tables:
             raise ConfigError(
-                f"The store {path} is empty. Judge the plan first, or give its path.", slug="store-missing"
+                f"The store {path} is empty. Judge the plan first, or pass another store.", slug="store-missing"
             )
         return
     connection.execute("PRAGMA journal_mode = WAL")
@@ -185,30 +206,38 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 
 
-def explanation(path: str, said: str) -> JudgeError:
-    """What SQLite said of the store at `path`, with a way on."""
-    if "readonly" in said or "read-only" in said.casefold() or "unable to open" in said or "Permission" in said:
+def explain_error(path: str, message: str) -> JudgeError:
+    """Make the error for a message of SQLite about the store at `path`, with a remedy."""
+    if (
+        "readonly" in message
+        or "read-only" in message.casefold()
+        or "unable to open" in message
+        or "Permission" in message
+    ):
         return JudgeError(
-            f"The store {path} cannot be opened or written ({said}). "
-            "Check the folder and its permissions, or give another path; a replay can read a read-only store.",
+            f"The store {path} cannot be opened or written ({message}). "
+            "Check the folder and its permissions, or pass another path. A replay can read a read-only store.",
             slug="store-read-only",
         )
-    if "full" in said:
+    if "full" in message:
         return JudgeError(
-            f"The disk of the store {path} is full ({said}). All answers written so far are kept: make room and run the same.",
+            f"The disk of the store {path} is full ({message}). All answers written so far are stored. Free disk space, then "
+            "run the same command again.",
             slug="store-full",
         )
-    if "locked" in said:
+    if "locked" in message:
         return JudgeError(
-            f"The store {path} is held by another process ({said}). Wait for it, or end it, and run the same again.",
+            f"The store {path} is locked by another process ({message}). Wait for that process or stop it, then run the "
+            "same command again.",
             slug="store-busy",
         )
-    if "disk I/O" in said:
+    if "disk I/O" in message:
         return JudgeError(
-            f"The disk of the store {path} fails ({said}). Copy it elsewhere, go on there.", slug="store-failed"
+            f"The disk of the store {path} fails ({message}). Copy the store to another disk and use the copy.",
+            slug="store-failed",
         )
     return JudgeError(
-        f"The store {path} is damaged, or no SQLite database at all ({said}). "
-        f"Recover what can be read with `sqlite3 {path} .recover`, as the page 'Reliability' of the book describes.",
+        f"The store {path} is damaged, or is not an SQLite database ({message}). "
+        f"Recover what can be read with `sqlite3 {path} .recover`, as described on the page 'Reliability' of the documentation.",
         slug="store-corrupt",
     )

@@ -1,8 +1,8 @@
-"""The statements of a store that is kept in SQL, each written once: SQLite and PostgreSQL differ in a few words.
+"""SQL statements of a store, each written once for SQLite and PostgreSQL, which differ in a few expressions.
 
-In a text `@` stands before a table, `?` for a value, NOW for the seconds by the store's clock, EACH for a table whose column
-`value` has what a JSON array holds, and LOCK for what makes others wait for the rows that are read. A database has its own
-words for them. What it says of a failure and how it begins a transaction is its own too.
+In a statement, `@` is the prefix of a table, `?` is a value, NOW is the current time of the store in seconds, EACH is a
+table whose column `value` has the elements of a JSON array, and LOCK is a clause that makes other transactions wait for the
+selected rows. Each database supplies its own text for them, its transactions and its error messages.
 """
 
 from __future__ import annotations
@@ -20,136 +20,161 @@ import orjson
 
 from youden.judging.store.contract import (
     Change,
+    CopiedTable,
     FailureRow,
-    Kept,
     Member,
     Payment,
     PendingWrites,
     Row,
-    key_of_row,
-    names_of,
+    column_names,
+    primary_key,
 )
 
 T = TypeVar("T")
-How = Literal["read", "write", "transaction"]
-"""What is done to a database: it is read, or one statement or several write to it, which count together or not at all."""
+Access = Literal["read", "write", "transaction"]
+"""What a function does to a database: it reads, writes with one statement, or writes with several in one transaction."""
 
-_KNOWN = """
+_SELECT_OUTCOMES = """
 SELECT key, completion, NULL, NULL FROM @answers WHERE key IN (SELECT value FROM EACH)
 UNION ALL SELECT key, kind, status, reason FROM @failures WHERE key IN (SELECT value FROM EACH)
 """
-_FAIL = """
+_UPSERT_FAILURE = """
 INSERT INTO @failures VALUES (?, ?, ?, ?, NOW) ON CONFLICT (key) DO UPDATE SET kind = excluded.kind,
   status = excluded.status, reason = excluded.reason, created = excluded.created
 """
-_PAY = """
+_ADD_PAYMENT = """
 INSERT INTO @paid VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (payer, key) DO UPDATE SET usd = paid.usd + excluded.usd,
   tokens_in = paid.tokens_in + excluded.tokens_in, tokens_out = paid.tokens_out + excluded.tokens_out,
   seconds = paid.seconds + excluded.seconds
 """
-_TAKE = """
+_ACQUIRE_LEASES = """
 INSERT INTO @claims SELECT value, ?, NOW + ? FROM EACH WHERE true ORDER BY value
 ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
 WHERE claims.owner = excluded.owner OR claims.owner IN (SELECT value FROM EACH)
 RETURNING key
 """
-_FREE = "DELETE FROM @claims WHERE key IN (SELECT key FROM @claims WHERE {} ORDER BY key LOCK)"
+_RELEASE_LEASES = "DELETE FROM @claims WHERE key IN (SELECT key FROM @claims WHERE {} ORDER BY key LOCK)"
 
 
-_ROWS = 500
-"""Rows a statement, so that their values stay below what a statement may have."""
+_ROWS_PER_STATEMENT = 500
+"""Rows that are inserted by one statement: databases limit the number of values of a statement."""
 
 
 class Session:
-    """One connection, in the words of its database."""
+    """Runs statements on one connection.
 
-    def __init__(self, connection: Any, words: Mapping[str, str]) -> None:
+    Parameters
+    ----------
+    connection : object
+        DB-API connection with an `execute` method.
+    dialect : mapping of str to str
+        Text that replaces each placeholder of a statement.
+    """
+
+    def __init__(self, connection: Any, dialect: Mapping[str, str]) -> None:
         self._connection = connection
-        self._words = words
+        self._dialect = dialect
 
     def rows(self, text: str, *values: object) -> list[tuple[Any, ...]]:
-        """What a statement brings."""
-        return list(self._connection.execute(self._said(text), values).fetchall())
+        """Run a query and return its rows."""
+        return list(self._connection.execute(self._translate(text), values).fetchall())
 
     def run(self, text: str, *values: object) -> int:
-        """How many rows a statement changed."""
-        return int(self._connection.execute(self._said(text), values).rowcount)
+        """Run a statement and return the number of rows that it changed."""
+        return int(self._connection.execute(self._translate(text), values).rowcount)
 
     def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
-        """How many rows were changed by an INSERT of `rows`, which differ in what they are found by; text: for one of them.
+        """Insert many rows.
 
-        Each statement takes many rows. Were they sent one after the other without waiting, a server that the rest does not reach
-        would hold their locks without end: none of its limits of time ends it before it has heard the last.
+        Each statement inserts many rows. If one statement per row were sent without waiting for its result, a server that
+        loses the connection in between would keep its locks: none of its time limits applies before it has got the last one.
+
+        Parameters
+        ----------
+        text : str
+            INSERT statement for one row.
+        rows : iterable of sequence
+            Values of the rows, which differ in their primary keys.
+
+        Returns
+        -------
+        int
+            Number of rows inserted or changed.
         """
-        rows, changed = list(rows), 0
+        rows, n_changed = list(rows), 0
         head, values, tail = re.split(r"VALUES (\([^)]*\))", text)
-        for start in range(0, len(rows), _ROWS):
-            some = rows[start : start + _ROWS]
-            said = f"{head}VALUES {', '.join([values] * len(some))}{tail}"
-            changed += self.run(said, *chain.from_iterable(some))
-        return changed
+        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+            chunk = rows[start : start + _ROWS_PER_STATEMENT]
+            statement = f"{head}VALUES {', '.join([values] * len(chunk))}{tail}"
+            n_changed += self.run(statement, *chain.from_iterable(chunk))
+        return n_changed
 
-    def _said(self, text: str) -> str:
-        for word, own in self._words.items():
-            text = text.replace(word, own)
+    def _translate(self, text: str) -> str:
+        for placeholder, replacement in self._dialect.items():
+            text = text.replace(placeholder, replacement)
         return text
 
 
 class SqlPlace:
-    """What both databases do alike; see `contract.Place` for what each method means."""
+    """Base class of the storage backends in SQL. The methods of the contract are described in `contract.Place`."""
 
     @abstractmethod
-    def _do(self, how: How, work: Callable[[Session], T]) -> T:
-        """What `work` brings, which may be called again where its first outcome was lost."""
+    def _do(self, access: Access, work: Callable[[Session], T]) -> T:
+        """Run `work` and return its result. It may be run again if the connection is lost before its result is known."""
 
     def _is_new(self, _: Session) -> bool:
-        """Whether what this transaction writes was not written by one whose outcome was lost."""
+        """Return whether the writes of this transaction were not committed before, by an attempt whose result was lost."""
         return True
 
-    def _only_one(self, _: Session, __: str) -> None:
-        """Let nobody else change what has this name before this transaction ends."""
+    def _lock_name(self, _: Session, __: str) -> None:
+        """Make other transactions that lock this name wait for the end of this one."""
 
     def count(self) -> int:
         return int(self._rows("SELECT count(*) FROM @answers")[0][0])
 
     def known(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
-        rows = self._rows(_KNOWN, _json(keys), _json(keys))
+        rows = self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys))
         answers = [(key, text) for key, text, _, reason in rows if reason is None]
         return answers, [(key, kind, status, reason) for key, kind, status, reason in rows if reason is not None]
 
     def write(self, batch: PendingWrites) -> None:
         answers, failures = sorted(batch.answers.items()), sorted(batch.failures.values())
         payments = [
-            (*whose, None if math.isnan(one.usd) else one.usd, one.tokens_in, one.tokens_out, one.seconds)
-            for whose, one in sorted(batch.payments.items(), key=itemgetter(0))
+            _payment_row(*names, payment) for names, payment in sorted(batch.payments.items(), key=itemgetter(0))
         ]
 
         def write(db: Session) -> None:
             if not self._is_new(db):
                 return
-            again = _json(batch.again & batch.answers.keys())
-            db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", again)
+
+            repeated = _to_json(batch.again & batch.answers.keys())
+            db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated)
             insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
             db.many(insert, answers)
-            db.run("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _json(batch.answers))
+
+            # an answer replaces a failure; a failure replaces an answer only if the request was repeated
+            db.run("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
             if failures:
-                among = _json(batch.failures.keys() - batch.again)
-                held = set(db.rows("SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)", among))
-                db.many(_FAIL, [row for row in failures if (row[0],) not in held])
-            db.run(_FREE.format("key IN (SELECT value FROM EACH)"), _json([*batch.answers, *batch.failures]))
-            db.many(_PAY, payments)
-            db.run("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _json(batch.settled))
-            db.many(_insert("batches"), [row for row in batch.settled.values() if row])
+                not_repeated = _to_json(batch.failures.keys() - batch.again)
+                query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
+                answered = set(db.rows(query, not_repeated))
+                db.many(_UPSERT_FAILURE, [row for row in failures if (row[0],) not in answered])
+
+            outcome_keys = _to_json([*batch.answers, *batch.failures])
+            db.run(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
+            db.many(_ADD_PAYMENT, payments)
+            db.run("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
+            db.many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
 
         self._do("transaction", write)
 
-    def paid(self, payer: str) -> dict[str, Payment]:
-        rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @paid WHERE payer = ?", payer)
-        return {key: Payment(math.nan if usd is None else usd, *used) for key, usd, *used in rows}
+    def paid(self, account: str) -> dict[str, Payment]:
+        rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @paid WHERE payer = ?", account)
+        return {key: Payment(math.nan if usd is None else usd, *usage) for key, usd, *usage in rows}
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
-        values = owner, seconds, _json(sorted(set(keys))), _json(gone)
-        return {key for (key,) in self._do("write", lambda db: db.rows(_TAKE, *values))}
+        values = owner, seconds, _to_json(sorted(set(keys))), _to_json(gone)
+        return {key for (key,) in self._do("write", lambda db: db.rows(_ACQUIRE_LEASES, *values))}
 
     def owners(self) -> dict[str, float]:
         return dict(self._rows("SELECT owner, max(expires) FROM @claims GROUP BY owner"))
@@ -159,32 +184,33 @@ class SqlPlace:
 
     def release(self, owner: str, keys: Collection[str] | None) -> None:
         if keys is None:
-            self._run(_FREE.format("owner = ?"), owner)
+            self._run(_RELEASE_LEASES.format("owner = ?"), owner)
         else:
-            self._run(_FREE.format("owner = ? AND key IN (SELECT value FROM EACH)"), owner, _json(keys))
+            where = "owner = ? AND key IN (SELECT value FROM EACH)"
+            self._run(_RELEASE_LEASES.format(where), owner, _to_json(keys))
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
-        def changed(db: Session) -> Sequence[Member]:
-            self._only_one(db, run)
-            found = db.rows("SELECT * FROM @members WHERE run = ?", run)
-            made = change(db.rows("SELECT NOW")[0][0], [Member(*rest) for _, *rest in found])
+        def replace_members(db: Session) -> Sequence[Member]:
+            self._lock_name(db, run)
+            rows = db.rows("SELECT * FROM @members WHERE run = ?", run)
+            now = db.rows("SELECT NOW")[0][0]
+            members = change(now, [Member(*values) for _, *values in rows])
             db.run("DELETE FROM @members WHERE run = ?", run)
-            db.many(_insert("members"), [(run, *astuple(one)) for one in made])
-            return made
+            db.many(_insert_statement("members"), [(run, *astuple(member)) for member in members])
+            return members
 
-        return self._do("transaction", changed)
+        return self._do("transaction", replace_members)
 
-    def rows(self, kept: Kept, after: Row | None, *, n: int) -> list[Row]:
-        name = key_of_row(kept)
-        values = (after or ())[: name.count(",") + 1]
-        where = f"WHERE ({name}) > ({', '.join('?' * len(values))})" if values else ""
-        return self._rows(
-            f"SELECT {', '.join(names_of(kept))} FROM @{kept} {where} ORDER BY {name} LIMIT ?", *values, n
-        )
+    def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
+        key = primary_key(table)
+        values = (after or ())[: key.count(",") + 1]
+        where = f"WHERE ({key}) > ({', '.join('?' * len(values))})" if values else ""
+        query = f"SELECT {', '.join(column_names(table))} FROM @{table} {where} ORDER BY {key} LIMIT ?"
+        return self._rows(query, *values, n)
 
-    def put_rows(self, kept: Kept, rows: Iterable[Row]) -> int:
+    def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
         new = list(rows)
-        return self._do("transaction", lambda db: db.many(_insert(kept), new))
+        return self._do("transaction", lambda db: db.many(_insert_statement(table), new))
 
     def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
         return self._run("UPDATE @batches SET file = ?, batch = ? WHERE id = ?", file, batch, number) > 0
@@ -202,10 +228,16 @@ class SqlPlace:
         return self._do("write", lambda db: db.run(text, *values))
 
 
-def _insert(table: str) -> str:
-    names = names_of(table)
+def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:
+    """Return the values of a row of `paid`, where an unknown cost is NULL."""
+    usd = None if math.isnan(payment.usd) else payment.usd
+    return account, key, usd, payment.tokens_in, payment.tokens_out, payment.seconds
+
+
+def _insert_statement(table: str) -> str:
+    names = column_names(table)
     return f"INSERT INTO @{table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING"
 
 
-def _json(values: Collection[str]) -> str:
+def _to_json(values: Collection[str]) -> str:
     return orjson.dumps(list(values)).decode()

@@ -1,7 +1,8 @@
-"""How long a database that gives no sign is waited for, and that this is said.
+"""Limit how long an unresponsive database is waited for, and warn about it.
 
-A statement without any sign of the server ends after `DEADLINE`. A server that was there may be away for `AWAY`. Once the process
-is told to end (`ending`), what waits ends after a `DEADLINE`, and nothing is waited for after it.
+A statement ends `DEADLINE_SECONDS` after the server's last sign of life. A server that was reachable may be unreachable for
+`MAX_OUTAGE_SECONDS`. Once the process is asked to stop (`shutdown_started`), a pending statement still ends by its deadline, and
+nothing else is waited for.
 """
 
 from __future__ import annotations
@@ -15,59 +16,68 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-SAID_AFTER = 5.0
-DEADLINE = 20.0
-AWAY = 60.0
-LAST_LOOK = 2.0
-"""Seconds that a process which is to end waits for a server that is away."""
+WARN_AFTER_SECONDS = 5.0
+"""Time without a reply after which a warning is logged."""
+DEADLINE_SECONDS = 20.0
+"""Time without a sign of the server after which a statement ends."""
+MAX_OUTAGE_SECONDS = 60.0
+"""Time for which a server that was reachable is waited for."""
+MAX_WAIT_AT_SHUTDOWN_SECONDS = 2.0
+"""The same for a process that was asked to stop."""
 
 _LOG = logging.getLogger(__name__)
-ending = threading.Event()
-"""Set once the process is told to end."""
+shutdown_started = threading.Event()
+"""Set once the process is asked to stop."""
 
 
-class NoSignError(Exception):
-    """The server gave no sign for `DEADLINE` seconds."""
+class UnresponsiveError(Exception):
+    """The server gave no sign of life for `DEADLINE_SECONDS`."""
 
 
 def max_wait() -> float:
-    """Seconds that a server which was there may be away."""
-    return LAST_LOOK if ending.is_set() else AWAY
+    """Return for how many seconds a server that was reachable may be unreachable."""
+    return MAX_WAIT_AT_SHUTDOWN_SECONDS if shutdown_started.is_set() else MAX_OUTAGE_SECONDS
 
 
-class Silence:
-    """Whether the place called `name` answers. It is said once when it does not, and when it does again."""
+class Watchdog:
+    """Warns once when a store stops answering, and once when it answers again.
+
+    Parameters
+    ----------
+    name : str
+        Name of the store for display.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._since = 0.0
-        self._said = False
+        self._start = 0.0
+        self._has_warned = False
 
     def begin(self) -> None:
-        """Something is asked now."""
-        self._since = time.monotonic()
+        """Start to measure the time of a statement."""
+        self._start = time.monotonic()
 
-    def over(self) -> None:
-        """It was answered."""
-        if self._said:
-            self._said = False
+    def end(self) -> None:
+        """Record that the store answered."""
+        if self._has_warned:
+            self._has_warned = False
             _LOG.warning("The store %s answers again.", self._name)
 
-    def look(self) -> None:
-        """Say it, where it is time to."""
-        if not self._said and time.monotonic() - self._since >= SAID_AFTER:
-            self._said = True
+    def warn_if_late(self) -> None:
+        """Log a warning if the statement has taken `WARN_AFTER_SECONDS` and none was logged yet."""
+        if not self._has_warned and time.monotonic() - self._start >= WARN_AFTER_SECONDS:
+            self._has_warned = True
             _LOG.warning(
-                "The store %s has not answered for %g s; it is waited for, for up to %g s. A second Ctrl-C ends at once.",
+                "The store %s has not answered for %g s. The run waits for it for up to %g s. A second Ctrl-C stops at once.",
                 self._name,
-                SAID_AFTER,
-                DEADLINE + AWAY,
+                WARN_AFTER_SECONDS,
+                DEADLINE_SECONDS + MAX_OUTAGE_SECONDS,
             )
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Around what waits without looking."""
-        timer = threading.Timer(SAID_AFTER, self.look)
+    def warn_during(self) -> Iterator[None]:
+        """Log the warning from a timer while the block waits, which cannot call `warn_if_late` itself."""
+        timer = threading.Timer(WARN_AFTER_SECONDS, self.warn_if_late)
         timer.daemon = True
         timer.start()
         try:
@@ -75,20 +85,23 @@ class Silence:
         finally:
             timer.cancel()
 
-    def bounded(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """`steps`, which is sent what came of the server and nothing (0) now and then. Raises: NoSignError."""
-        heard = time.monotonic()
+    def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Run psycopg's generator `steps`, which is sent the state of the connection, and 0 at intervals if there is none.
+
+        Raises: UnresponsiveError if only 0 is sent for `DEADLINE_SECONDS`.
+        """
+        last_sign = time.monotonic()
         try:
-            wanted = next(steps)
+            request = next(steps)
             while True:
-                came = yield wanted
-                if came:
-                    heard = time.monotonic()
-                    wanted = steps.send(came)
-                elif time.monotonic() - heard >= DEADLINE:
-                    raise NoSignError
+                state = yield request
+                if state:
+                    last_sign = time.monotonic()
+                    request = steps.send(state)
+                elif time.monotonic() - last_sign >= DEADLINE_SECONDS:
+                    raise UnresponsiveError
                 else:
-                    self.look()
-        except StopIteration as ended:
-            said: T = ended.value
-            return said
+                    self.warn_if_late()
+        except StopIteration as stop:
+            result: T = stop.value
+            return result

@@ -1,8 +1,8 @@
-"""Who asks one run: one of them may lead, and what one spends, all know. Rows in the store, so that any host can join.
+"""Coordinate the processes that send requests for one run, and divide the run's cost cap among them.
 
-One process at a time leads a run, by a row that a killed process lets go. A member that stops renewing its row has ended. What it
-may have spent by then counts as spent; what it had set aside beyond that is free for the others again. The cap holds over all of
-them: before anything is sent, its worst case is set aside in the store.
+The members are rows in the store, so that any host can join. At most one process is the coordinator, which writes the run folder.
+A member that stops renewing its row has ended: what it may have spent counts as spent, and the rest of its grant is free again.
+The cap holds for all members together, because the worst-case cost of each request is reserved in the store before it is sent.
 """
 
 from __future__ import annotations
@@ -18,170 +18,222 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from youden.errors import JudgeError, YoudenError
-from youden.judging.call.budget import PARTS, Budget, OutOfMoneyError
+from youden.judging.call.budget import PICODOLLARS_PER_USD, Budget, OutOfMoneyError
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.contract import Member
-from youden.judging.store.leases import LEASE, is_gone, new_owner
+from youden.judging.store.leases import LEASE_SECONDS, is_dead_process, new_holder_name
 
-BEAT = 1.0
-"""Seconds between two reports of a member that spends nothing; one that spends reports before it spends more."""
+HEARTBEAT_SECONDS = 1.0
+"""Time between two reports of a member that spends nothing; one that spends reports before it spends more."""
 
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-"""Any number of its multiples, without their whole parts, are well spread over 0 to 1."""
+"""Golden ratio: the fractional parts of its multiples are spread evenly over [0, 1)."""
 
 
-class Money(NamedTuple):
-    """Of one member, in whole parts of a USD (`PARTS`). least: what was spent and what calls under way can cost; most: what it
-    would like to have been granted."""
+class BudgetReport(NamedTuple):
+    """Amounts of one member, in picodollars (`PARTS` per USD)."""
 
     spent: int
-    least: int
-    most: int
+    """What it has spent."""
+    minimum: int
+    """What it has spent, plus the most that its calls in flight can cost."""
+    requested: int
+    """What it asks to be granted, in total."""
 
-    def beyond(self, counted: int) -> Money:
-        """Without what is counted elsewhere."""
-        return Money(*(max(0, parts - counted) for parts in self))
+    def beyond(self, counted: int) -> BudgetReport:
+        """Return the amounts minus `counted`, at least 0."""
+        return BudgetReport(*(max(0, amount - counted) for amount in self))
 
 
 @dataclass(frozen=True)
 class OtherMembers:
-    """The other members. n: those who live; n_asking: of them, those who make calls. spent: by all but this one, in parts of a
-    USD, with what the dead may have spent. at_risk: what the living have set aside and not spent. answered: calls of this pass
-    that were answered."""
+    """Totals over the other members of a group. Amounts are in picodollars."""
 
     n: int = 0
+    """Number of members that are alive."""
     n_asking: int = 0
+    """Number of those that send requests."""
     spent: int = 0
-    at_risk: int = 0
+    """What all other members spent, including what ended ones may have spent."""
+    reserved: int = 0
+    """What living members were granted and have not spent."""
     answered: int = 0
+    """Number of answers that other members received since the coordinator started."""
 
 
-class Team:
-    """This process's place among those who ask `run`. Use it as a context manager. leads: as the one that there can be.
+class WorkerGroup:
+    """Membership of this process among the processes that send requests for a run. Use it as a context manager.
 
-    asks: whether calls are made here; who leads others that do says no. answered: calls that were answered here; to be counted
-    by whoever asks. lost: why this member has to stop, None while it need
-    not. limited: whether it was granted less than it wanted the last time. part: how much
-    of the plan it leaves to others at first. Only a leader that finds nobody alive begins a new pass, with the whole cap.
+    Parameters
+    ----------
+    store : Store
+        Store that the members share.
+    run : str
+        Name of the run.
+    is_coordinator : bool
+        Whether this process is the coordinator. A coordinator that finds no living member starts with the whole cap.
+    heartbeat : float, default HEARTBEAT_SECONDS
+        Seconds between reports.
 
-    Raises: JudgeError [run-busy] where somebody else leads.
+    Attributes
+    ----------
+    asks : bool
+        Whether this process sends requests; False for a coordinator that only starts workers.
+    answered : int
+        Number of answers received here, counted by the caller.
+    others : OtherMembers
+        Totals over the other members, as of the last report.
+    lost : YoudenError or None
+        Error for which this member has to stop; None if there is none.
+    start_fraction : float
+        Where in the plan this member starts, as a fraction in [0, 1), so that members start at different trials.
+    is_limited : bool
+        Whether it was granted less than it requested in the last report.
+
+    Raises
+    ------
+    JudgeError
+        [run-busy] if another process is the coordinator.
     """
 
-    def __init__(self, store: Store, run: str, *, leads: bool, beat: float = BEAT) -> None:
+    def __init__(self, store: Store, run: str, *, is_coordinator: bool, heartbeat: float = HEARTBEAT_SECONDS) -> None:
         self.asks = True
         self.answered = 0
         self.others = OtherMembers()
         self.lost: YoudenError | None = None
-        self.part = 0.0
-        self.limited = False
+        self.start_fraction = 0.0
+        self.is_limited = False
         self._store = store
         self._run = run
-        self._leads = leads
+        self._is_coordinator = is_coordinator
         self._budget: SharedBudget | None = None
-        self._beat = beat
-        self._name = new_owner()
+        self._heartbeat = heartbeat
+        self._name = new_holder_name()
         self._joined = False
         self._counted = 0
-        self._granted = self._taken_for_dead = 0
-        self._one_at_a_time = threading.Lock()
-        self._over = threading.Event()
-        self._beating = threading.Thread(target=self._go_on, name="youden team", daemon=True)
+        self._granted = self._presumed_spent = 0
+        self._report_lock = threading.Lock()
+        self._left = threading.Event()
+        self._reporter = threading.Thread(target=self._send_heartbeats, name="youden workers", daemon=True)
 
     def __enter__(self) -> Self:
         self.sync()
-        self.part = 0.0 if self._leads else self.others.n_asking * _GOLDEN % 1
-        self._beating.start()
+        self.start_fraction = 0.0 if self._is_coordinator else self.others.n_asking * _GOLDEN % 1
+        self._reporter.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        self._beating.join()
+        self._left.set()
+        self._reporter.join()
         with suppress(YoudenError):
-            self._report(0, ends=True)
+            self._report(0, leaves=True)
 
     def spend_from(self, budget: SharedBudget) -> None:
-        """From now on it is `budget` that is reported."""
+        """Report the amounts of `budget` from now on."""
         self._budget = budget
         self.sync()
 
     def sync(self, wanted: int = 0) -> None:
-        """Report, and ask for `wanted` parts of a USD to spend. Raises: JudgeError [run-busy], [lease-lost]; as the store."""
-        self._report(wanted, ends=False)
+        """Report this member's amounts, update those of the others, and request more of the cap.
 
-    def _report(self, wanted: int, *, ends: bool) -> None:
-        with self._one_at_a_time:
-            money = Money(0, 0, 0) if self._budget is None else self._budget.wants(wanted)
-            seen: list[Sequence[Member]] = []
+        Parameters
+        ----------
+        wanted : int, default 0
+            Picodollars that this member needs beyond what it has reserved.
+
+        Raises
+        ------
+        JudgeError
+            [run-busy] or [lease-lost] if another process is the coordinator; the errors of the store.
+        """
+        self._report(wanted, leaves=False)
+
+    def _report(self, wanted: int, *, leaves: bool) -> None:
+        with self._report_lock:
+            report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(wanted)
+            previous: list[Sequence[Member]] = []
 
             def change(now: float, rows: Sequence[Member]) -> Sequence[Member]:
-                seen[:] = [rows]
-                return self._changed(now, rows, money.beyond(self._base(rows, money)), ends=ends)
+                previous[:] = [rows]
+                remainder = report.beyond(self._counted_elsewhere(rows, report))
+                return self._update_rows(now, rows, remainder, leaves=leaves)
 
-            made = self._store.place.members(self._run, change)
-            if self._is_forgotten(seen[0]):
-                self._taken_for_dead += min(self._granted, sum(one.spent for one in seen[0] if not one.name))
-            self._counted = self._base(seen[0], money)
+            rows = self._store.place.members(self._run, change)
+            if self._was_removed(previous[0]):
+                ended = sum(row.spent for row in previous[0] if not row.name)
+                self._presumed_spent += min(self._granted, ended)
+            self._counted = self._counted_elsewhere(previous[0], report)
             self._joined = True
-            mine, living = made[-1], [one for one in made[:-1] if one.expires]
-            self._granted = mine.granted
+
+            *other_rows, self_row = rows
+            living = [row for row in other_rows if row.expires]
+            self._granted = self_row.granted
             self.others = OtherMembers(
-                len(living),
-                sum(one.asks for one in living),
-                max(0, sum(one.spent for one in made[:-1]) - self._taken_for_dead),
-                sum(one.granted - one.spent for one in living),
-                sum(one.answered for one in made[:-1]),
+                n=len(living),
+                n_asking=sum(row.asks for row in living),
+                spent=max(0, sum(row.spent for row in other_rows) - self._presumed_spent),
+                reserved=sum(row.granted - row.spent for row in living),
+                answered=sum(row.answered for row in other_rows),
             )
-            self.limited = mine.granted < money.beyond(self._counted).most
+            self.is_limited = self_row.granted < report.beyond(self._counted).requested
             if self._budget is not None:
-                self._budget.granted(mine.granted + self._counted)
+                self._budget.set_granted(self_row.granted + self._counted)
 
-    def _base(self, rows: Sequence[Member], money: Money) -> int:
-        """What of this member's money is not in its row: all it could spend before it was taken for dead was counted."""
-        return money.least if self._is_forgotten(rows) else self._counted
+    def _counted_elsewhere(self, rows: Sequence[Member], report: BudgetReport) -> int:
+        """Return the part of this member's amounts that is not in its own row.
 
-    def _is_forgotten(self, rows: Sequence[Member]) -> bool:
-        """Whether others took this member for dead, and count all that it was granted as spent."""
-        return self._joined and all(one.name != self._name for one in rows)
+        If others removed this member as dead, all that it could have spent until then is in the row of ended members.
+        """
+        return report.minimum if self._was_removed(rows) else self._counted
 
-    def _changed(self, now: float, rows: Sequence[Member], money: Money, *, ends: bool) -> Sequence[Member]:
-        """The rows as they are to be: those who live, one for all who have ended, and this one's last."""
-        # a store from somebody else could hold a negative amount, which would lift the cap
-        others = [replace(one, granted=max(0, one.granted)) for one in rows if one.name != self._name]
-        living = [one for one in others if one.name and one.expires >= now and not is_gone(one.name)]
-        if self._leads and any(one.leads for one in living):
-            raise self._busy()
-        ended = [one for one in others if one not in living]
-        if self._leads and not self._joined and not living:
+    def _was_removed(self, rows: Sequence[Member]) -> bool:
+        """Return whether others presumed this member dead, and count all that it was granted as spent."""
+        return self._joined and all(row.name != self._name for row in rows)
+
+    def _update_rows(
+        self, now: float, rows: Sequence[Member], report: BudgetReport, *, leaves: bool
+    ) -> Sequence[Member]:
+        """Return the new rows: the living members, one row for all ended ones, and this member's row last."""
+        # a store that someone else wrote could contain a negative amount, which would raise the cap
+        others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
+        living = [row for row in others if row.name and row.expires >= now and not is_dead_process(row.name)]
+        if self._is_coordinator and any(row.leads for row in living):
+            raise self._busy_error()
+
+        ended = [row for row in others if row not in living]
+        if self._is_coordinator and not self._joined and not living:
             ended = []
-        past = sum(one.granted for one in ended)
-        memory = [Member("", False, past, past, sum(one.answered for one in ended), 0.0)] if ended else []
-        granted = money.least if ends else money.most
-        if self._budget is not None and self._budget.cap < math.inf:
-            left = int(self._budget.cap * PARTS) - past - sum(one.granted for one in living)
-            granted = max(money.least, min(granted, left))
-        expires = 0.0 if ends else now + LEASE
-        mine = Member(self._name, self._leads, granted, money.spent, self.answered, expires, self.asks)
-        return [*living, *memory, mine]
+        past = sum(row.granted for row in ended)
+        ended_rows = [Member("", False, past, past, sum(row.answered for row in ended), 0.0)] if ended else []
 
-    def _busy(self) -> JudgeError:
+        # granted = min(requested, cap − granted to others), but never less than what can be spent already
+        granted = report.minimum if leaves else report.requested
+        if self._budget is not None and self._budget.cap < math.inf:
+            remaining = int(self._budget.cap * PICODOLLARS_PER_USD) - past - sum(row.granted for row in living)
+            granted = max(report.minimum, min(granted, remaining))
+        expires = 0.0 if leaves else now + LEASE_SECONDS
+        self_row = Member(self._name, self._is_coordinator, granted, report.spent, self.answered, expires, self.asks)
+        return [*living, *ended_rows, self_row]
+
+    def _busy_error(self) -> JudgeError:
         if self._joined:
             return JudgeError(
-                f"This process stood still, or could not reach the store, for more than {LEASE:g} s, and another "
-                f"one leads the run '{self._run}' now. What was answered is kept; let that one go on.",
+                f"This process was suspended, or could not reach the store, for more than {LEASE_SECONDS:g} s, and another "
+                f"process coordinates the run '{self._run}' now. All answers are stored. Wait for the other process.",
                 slug="lease-lost",
             )
         return JudgeError(
             f"The run '{self._run}' is being judged by another process, and both would pay for the same answers. Wait until "
-            f"that one has ended ({LEASE:g} s where its machine is gone), or stop it; then the same command goes on. "
-            "With --worker this one helps it. If it is another's run that is called alike, give yours a --out of another name.",
+            f"the other process has ended (if its machine is down, for {LEASE_SECONDS:g} s), or stop it, then run the same "
+            "command again. Add --worker to help it. If it is another run of the same name, pass another --out.",
             slug="run-busy",
         )
 
-    def _go_on(self) -> None:
-        while not self._over.wait(self._beat):
+    def _send_heartbeats(self) -> None:
+        while not self._left.wait(self._heartbeat):
             try:
                 self.sync()
             except YoudenError as error:
@@ -190,106 +242,154 @@ class Team:
 
 
 @contextmanager
-def lead_run(store: str | Path, *, run: str) -> Iterator[Team]:
-    """Lead `run` in `store`; other runs may use the store meanwhile, and workers help.
+def coordinate_run(store: str | Path, *, run: str) -> Iterator[WorkerGroup]:
+    """Be the coordinator of a run for the duration of the block.
 
-    Raises: JudgeError [run-busy] where another process leads it.
+    Other runs may use the store at the same time, and workers may join this run.
+
+    Parameters
+    ----------
+    store : str or Path
+        Path or URL of the store.
+    run : str
+        Name of the run.
+
+    Yields
+    ------
+    WorkerGroup
+        Membership of this process.
+
+    Raises
+    ------
+    JudgeError
+        [run-busy] if another process is the coordinator.
     """
-    with open_store(store) as opened, Team(opened, run, leads=True) as team:
-        yield team
+    with open_store(store) as opened, WorkerGroup(opened, run, is_coordinator=True) as workers:
+        yield workers
 
 
 @contextmanager
-def help_run(store: str | Path, *, run: str) -> Iterator[Team]:
-    """Help whoever asks `run` into `store`, now or later."""
-    with open_store(store) as opened, Team(opened, run, leads=False) as team:
-        yield team
+def join_as_worker(store: str | Path, *, run: str) -> Iterator[WorkerGroup]:
+    """Join a run as a worker for the duration of the block; the coordinator may start later.
+
+    Parameters
+    ----------
+    store : str or Path
+        Path or URL of the store.
+    run : str
+        Name of the run.
+
+    Yields
+    ------
+    WorkerGroup
+        Membership of this process.
+    """
+    with open_store(store) as opened, WorkerGroup(opened, run, is_coordinator=False) as workers:
+        yield workers
 
 
-LOOKS_EVERY = 0.05
-"""Seconds between two looks whether what others set aside has come free."""
+BUDGET_CHECK_SECONDS = 0.05
+"""Time between two checks whether reservations of other members have been released."""
 
 
 class SharedBudget(Budget):
-    """This member's part of the cap of a team: what it was granted, it may spend without asking.
+    """This member's share of the cap of a group. What it was granted it spends without another report.
 
-    As much again as is in flight is asked for, so that one report covers many calls, and no more is at risk when it dies.
+    It requests twice what it needs, plus as much as is in flight. So one report covers many calls, and no more is lost to the
+    others if it dies.
+
+    Parameters
+    ----------
+    cap : float
+        USD that all members may spend together.
+    workers : WorkerGroup
+        Membership of this process.
     """
 
-    def __init__(self, cap: float, team: Team) -> None:
+    def __init__(self, cap: float, workers: WorkerGroup) -> None:
         super().__init__(cap)
-        self._team = team
+        self._workers = workers
         self._granted = 0
         self._wanted = 0
         self._report: asyncio.Future[None] | None = None
-        self._counting = threading.RLock()
-        team.spend_from(self)
+        self._amounts_lock = threading.RLock()
+        workers.spend_from(self)
 
     @property
     def spent_by_all(self) -> float:
-        return self.spent + self._team.others.spent / PARTS
+        """USD spent by all members."""
+        return self.spent + self._workers.others.spent / PICODOLLARS_PER_USD
 
-    def fits(self, usd: float) -> bool:
-        need = math.ceil(usd * PARTS)
-        if self._free() < need:
-            self._team.sync(need)
-        return self._free() >= need
+    def can_reserve(self, usd: float) -> bool:
+        """Return whether `usd` can be reserved now, after requesting more of the cap if necessary."""
+        need = math.ceil(usd * PICODOLLARS_PER_USD)
+        if self._available() < need:
+            self._workers.sync(need)
+        return self._available() >= need
 
     async def reserve(self, usd: float) -> None:
-        need = math.ceil(usd * PARTS)
+        """Reserve `usd`, waiting while reservations of this or another member may be released.
+
+        Raises: OutOfMoneyError if nothing is reserved anywhere that could be released; JudgeError of a report.
+        """
+        need = math.ceil(usd * PICODOLLARS_PER_USD)
         self._wanted += need
         try:
-            while not self._taken(need):
-                await self._synced()
-                if self._free() < need and self._team.limited:
-                    if not self._reserved and not self._team.others.at_risk:
+            while not self._try_reserve(need):
+                await self._sync_once()
+                if self._available() < need and self._workers.is_limited:
+                    if not self._reserved and not self._workers.others.reserved:
                         raise OutOfMoneyError
-                    await asyncio.sleep(LOOKS_EVERY)
+                    await asyncio.sleep(BUDGET_CHECK_SECONDS)
         finally:
             self._wanted -= need
 
-    async def _synced(self) -> None:
-        """One report for all who wait. Raises: JudgeError."""
+    async def _sync_once(self) -> None:
+        """Report once for all tasks that wait. Raises: JudgeError."""
         if self._report is None or self._report.done():
-            self._report = asyncio.ensure_future(asyncio.to_thread(self._team.sync, self._wanted))
+            self._report = asyncio.ensure_future(asyncio.to_thread(self._workers.sync, self._wanted))
         report = self._report
         await asyncio.wait({report})
         report.result()
 
-    def take(self, usd: float) -> None:
-        with self._counting:
-            self._reserved += math.ceil(usd * PARTS)
+    def reserve_unconditionally(self, usd: float) -> None:
+        """Reserve `usd`, whether or not it fits."""
+        with self._amounts_lock:
+            self._reserved += math.ceil(usd * PICODOLLARS_PER_USD)
 
     def settle(self, reserved: float, spent: float) -> None:
-        with self._counting:
+        """Release a reservation and book what was spent, both in USD."""
+        with self._amounts_lock:
             self.spent += spent
-            self._reserved -= math.ceil(reserved * PARTS)
+            self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
-    def wants(self, wanted: int) -> Money:
-        """What this member spent and would like to have been granted, `wanted` parts beyond what it set aside; no more than that
-        is used until `granted` says how much there is."""
-        with self._counting:
+    def make_report(self, wanted: int) -> BudgetReport:
+        """Report what was spent and reserved, and request `wanted` picodollars more.
+
+        Until `set_granted` is called, no more than the requested amount is available.
+        """
+        with self._amounts_lock:
             spent = self._spent_parts()
-            least = spent + self._reserved
-            money = Money(spent, least, least + self._reserved + 2 * wanted)
-            self._granted = min(self._granted, money.most)
-            return money
+            minimum = spent + self._reserved
+            report = BudgetReport(spent, minimum, minimum + self._reserved + 2 * wanted)
+            self._granted = min(self._granted, report.requested)
+            return report
 
-    def granted(self, parts: int) -> None:
-        """So much of the cap is this member's."""
-        with self._counting:
-            self._granted = parts
+    def set_granted(self, amount: int) -> None:
+        """Set this member's share of the cap, in picodollars."""
+        with self._amounts_lock:
+            self._granted = amount
 
     def _spent_parts(self) -> int:
-        return math.ceil(self.spent * PARTS)
+        return math.ceil(self.spent * PICODOLLARS_PER_USD)
 
-    def _free(self) -> int:
-        with self._counting:
+    def _available(self) -> int:
+        with self._amounts_lock:
             return self._granted - self._spent_parts() - self._reserved
 
-    def _taken(self, need: int) -> bool:
-        with self._counting:
-            if self._free() < need:
+    def _try_reserve(self, need: int) -> bool:
+        with self._amounts_lock:
+            if self._available() < need:
                 return False
             self._reserved += need
             return True

@@ -1,6 +1,6 @@
-"""Checks whether a pool can be ranked at all, before money is spent, and says what judging it would take.
+"""Check whether a pool can be ranked before money is spent, and estimate the cost of judging it.
 
-The pool is only looked at. Plans of a large pool are not drawn: what they cost is estimated, or said to be unknown.
+A check never changes the pool. Plans of a large pool are not drawn: their cost is estimated, or reported as unknown.
 """
 
 from __future__ import annotations
@@ -15,38 +15,59 @@ from numpy.typing import NDArray
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_config import RunConfig
 from youden.errors import ConfigError, PlanError, YoudenError
-from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_of_run, price
+from youden.judging.config.judge_files import JudgeConfig, call_cost, list_judges, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.pipeline.planned_run import draw_run_plan
-from youden.pools.checks.checked import Checked, Counts, DesignCost, SampledTexts
-from youden.pools.checks.copied import find_addressing, find_borrowing, find_copies
-from youden.pools.checks.items_alike import MOST_ITEMS, find_items_alike
+from youden.pools.checks.checked import Counts, DesignCost, PoolCheck, SampledTexts
+from youden.pools.checks.copied import find_judge_addressing, find_source_copying, find_text_reuse
+from youden.pools.checks.items_alike import MAX_ITEMS, find_items_alike
 from youden.pools.checks.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
-from youden.pools.checks.plain_facts import Languages, find_languages, find_word_lists, lengths, plain_findings
+from youden.pools.checks.plain_facts import (
+    Languages,
+    find_languages,
+    find_response_problems,
+    find_word_lists,
+    response_lengths,
+)
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import Width
 from youden.protocol.plan import PlanSize, make_plan
-from youden.stats.forecast import mean_parts, slots_for
+from youden.stats.forecast import find_min_blocks, mean_prior_components
 from youden.types import Finding, Pool
 from youden.types.pool import Positions, or_none
 
-DRAWN_UP_TO = 400_000
-"""Up to so many dense calls plans are drawn; above, what they cost is estimated."""
+MAX_DENSE_CALLS_TO_DRAW = 400_000
+"""Number of dense calls above which plans are not drawn, and their cost is estimated."""
 
-POOLED = 100
+N_POOLED = 100
+"""Number of pooled independent trials that estimates assume."""
 
-PAPER = ("gpt-4o-mini", "llama3-70b")
-"""The paper's judges, whose costs are always shown."""
-
-
-USUAL = ("cyclic",)
-"""The design that a run takes where its config names none."""
+PAPER_JUDGES = ("gpt-4o-mini", "llama3-70b")
+"""Judges of the paper, whose costs are always estimated."""
 
 
-def cost_of_run(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
-    """Estimate the cost of a run's plan with its judge. unwritten: the pool that the config names, if it is not on disk yet.
+DEFAULT_DESIGNS = ("cyclic",)
+"""Design of a run whose config sets none."""
 
-    Raises: PoolError, PlanError, ConfigError.
+
+def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
+    """Estimate the cost of a run's plan with its judge.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    unwritten : Pool, optional
+        The pool that the config names, if it has not been written yet.
+
+    Returns
+    -------
+    DesignCost
+
+    Raises
+    ------
+    PoolError, PlanError, ConfigError
+        If the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
     """
     judge = load_judge_of_run(config)
     plan = draw_run_plan(config, unwritten)
@@ -54,9 +75,9 @@ def cost_of_run(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
     return DesignCost(plan.design, judge.name, cost.calls, cost.tokens_in, cost.tokens_out, cost.usd)
 
 
-def _may_be_asked(judge: JudgeConfig) -> bool:
-    """Whether it needs no key, its key is there, or it is one of the paper's two."""
-    if judge.name in PAPER or judge.key_found(os.environ)[0]:
+def _is_available(judge: JudgeConfig) -> bool:
+    """Return whether the judge needs no key, its key is set, or it is one of the paper's."""
+    if judge.name in PAPER_JUDGES or judge.find_key(os.environ)[0]:
         return True
     return judge.key_variable is None and judge.backend != "litellm"
 
@@ -64,159 +85,220 @@ def _may_be_asked(judge: JudgeConfig) -> bool:
 def estimate_costs(
     pool: Pool, length: NDArray[np.int64], designs: Sequence[str] | None = None
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
-    """Costs of each design at its own budget with each judge, and what could not be estimated.
+    """Estimate the cost of designs with each available judge.
 
-    length: int[K, J], characters, −1 where there is no response. Tokens are characters / 4. designs: None for all.
+    Parameters
+    ----------
+    pool : Pool
+    length : int array (n_agents, n_items)
+        Characters of each response, −1 without a response; four count as one token.
+    designs : sequence of str, optional
+        Names of the designs, each with its default budget. Default: all.
+
+    Returns
+    -------
+    costs : tuple of DesignCost
+    notes : tuple of str
+        Reasons why the cost of a design could not be estimated.
     """
-    judges = [judge for judge in known_judges() if judge.makes_calls and _may_be_asked(judge)]
+    judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     costs: list[DesignCost] = []
     notes: list[str] = []
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     for name in DESIGNS if designs is None else designs:
         try:
-            drawn = _drawn(pool, name) if n_dense <= DRAWN_UP_TO and name != Width.name else None
-            calls, characters = drawn or _estimated(pool, name, length)
+            size = _draw_size(pool, name) if n_dense <= MAX_DENSE_CALLS_TO_DRAW and name != Width.name else None
+            n_calls, n_characters = size or _estimate_size(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
-        costs += [_cost(name, judge, calls, characters) for judge in judges]
+        costs += [_to_cost(name, judge, n_calls, n_characters) for judge in judges]
     if any(cost.design == Width.name for cost in costs):
         notes.append(
-            f"The calls of 'width' are for ± {Width.width:g}, were answers to vary as in four judged domains; `youden plan` says "
-            "what other widths take, as in `youden plan CONFIG --width 0.03`."
+            f"The calls of 'width' are for a half-width of {Width.width:g}, if answers vary as in four reference data sets. Run "
+            "`youden plan CONFIG --width 0.03` to estimate the calls for another one."
         )
     return tuple(costs), tuple(notes)
 
 
-def _drawn(pool: Pool, design: str) -> tuple[int, int] | None:
-    """Calls and characters of the plan; None for a design that plans on as answers come."""
+def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
+    """Draw a plan, and return its numbers of calls and characters; None for a design that adds trials as answers arrive."""
     plan = make_plan(pool, design=design)
     return None if plan.rounds is not None else (len(plan), plan.characters)
 
 
-def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    make = DESIGNS.load(design)
-    here = (length >= 0).sum(axis=0).astype(np.int64)
-    calls = int(2 * (here * (here - 1)).sum())
+def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
+    """Estimate the numbers of calls and characters of a plan; raise PlanError [cost-unknown] if that is not possible."""
+    design_class = DESIGNS.load(design)
+    n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)
+    n_calls = int(2 * (n_agents_of_item * (n_agents_of_item - 1)).sum())
     if design == Width.name:
-        n_slots = slots_for(
-            mean_parts(), Width.width, share=1.0, n_items=pool.n_items, most=calls // 2 // pool.n_agents
+        max_slots = n_calls // 2 // pool.n_agents
+        n_slots = find_min_blocks(
+            mean_prior_components(), Width.width, fraction=1.0, n_items=pool.n_items, max_blocks=max_slots
         )
         if n_slots is None:
             raise PlanError(
-                f"± {Width.width:g} cannot be had on {pool.n_items:,} items, were answers like those of four judged domains.",
+                f"A half-width of {Width.width:g} is not attainable on {pool.n_items:,} items, if answers vary as in four "
+                "reference data sets.",
                 slug="cost-unknown",
             )
-        calls = n_slots * pool.n_agents + POOLED
-    elif make.default_trials_per_agent is not None:
-        size = PlanSize(pool.n_agents, pool.n_items, False, POOLED)
-        calls = min(calls, size.default_calls(make.default_trials_per_agent))
-    elif not make.judges_holdout:
+        n_calls = n_slots * pool.n_agents + N_POOLED
+    elif design_class.default_trials_per_agent is not None:
+        size = PlanSize(pool.n_agents, pool.n_items, False, N_POOLED)
+        n_calls = min(n_calls, size.default_calls(design_class.default_trials_per_agent))
+    elif not design_class.judges_holdout:
         raise PlanError(
-            f"The pool is too large to draw '{design}' here. Name a budget and ask `youden plan`.", slug="cost-unknown"
+            f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
         )
-    return calls, round(2 * calls * float(length[length >= 0].mean()))
+    mean_length = float(length[length >= 0].mean())
+    return n_calls, round(2 * n_calls * mean_length)
 
 
-def _cost(design: str, judge: JudgeConfig, calls: int, characters: int) -> DesignCost:
-    tokens_in = -(-(characters + judge.overhead_characters * calls) // 4)
-    tokens_out = judge.answer_tokens * calls
-    usd = or_none(price(judge, tokens_in, tokens_out))
-    return DesignCost(design, judge.name, calls, tokens_in, tokens_out, usd)
+def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -> DesignCost:
+    tokens_in = -(-(n_characters + judge.overhead_characters * n_calls) // 4)
+    tokens_out = judge.answer_tokens * n_calls
+    usd = or_none(call_cost(judge, tokens_in, tokens_out))
+    return DesignCost(design, judge.name, n_calls, tokens_in, tokens_out, usd)
 
 
-def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> Checked:
-    """The check of a run's pool, with what its own plan takes before the costs of `designs`. Raises: PoolError."""
+def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
+    """Check the pool of a run.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    seed : int, default 0
+        Seed of the sample of items that slow checks use.
+    designs : sequence of str, optional
+        Designs whose cost is estimated. Default: all.
+
+    Returns
+    -------
+    PoolCheck
+        The first cost is that of the run's own plan.
+
+    Raises
+    ------
+    PoolError
+        If the pool cannot be read.
+    """
     checked = check_pool(read_run_pool(config), seed=seed, designs=designs)
     try:
-        return replace(checked, costs=(cost_of_run(config), *checked.costs))
+        return replace(checked, costs=(estimate_run_cost(config), *checked.costs))
     except YoudenError as error:
-        return replace(checked, notes=(*checked.notes, f"What this run would take: {error}"))
+        return replace(checked, notes=(*checked.notes, f"The cost of this run is unknown: {error}"))
 
 
-def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> Checked:
-    """Counts, findings and costs of a pool. Counts are of all texts; other measures look at random items of a large pool.
+def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
+    """Check a pool.
 
-    designs: whose costs are wanted; None for all.
+    Parameters
+    ----------
+    pool : Pool
+        Sizes are those of all responses; slow checks use random items of a large pool.
+    seed : int, default 0
+        Seed of the sample.
+    designs : sequence of str, optional
+        Designs whose cost is estimated. Default: all.
+
+    Returns
+    -------
+    PoolCheck
     """
-    length = lengths(pool)
-    looked = SampledTexts.of(pool, seed=seed)
+    length = response_lengths(pool)
+    sample = SampledTexts.from_pool(pool, seed=seed)
     notes = []
-    if len(looked.items) < pool.n_items:
+    if len(sample.items) < pool.n_items:
         notes.append(
-            "Clones, copies, templates, word lists, rings, families and languages were looked for on "
-            f"{len(looked.items):,} random items of {pool.n_items:,}."
+            "Clones, copies, templates, word lists, rings, families and languages were searched for on "
+            f"{len(sample.items):,} random items of {pool.n_items:,}."
         )
-    if pool.n_items > MOST_ITEMS:
-        notes.append(f"Items with similar responses were searched for among {MOST_ITEMS:,} random items.")
+    if pool.n_items > MAX_ITEMS:
+        notes.append(f"Items with similar responses were searched for among {MAX_ITEMS:,} random items.")
     n_prompts = sum(bool(item.prompt) for item in pool.items)
-    if n_bare := pool.n_items - n_prompts:
-        have = "has" if n_bare == 1 else "have"
+    if n_without := pool.n_items - n_prompts:
+        have = "has" if n_without == 1 else "have"
         notes.append(
-            f"{n_bare:,} of {pool.n_items:,} items {have} no prompt: who copies them or lists their words was "
-            "not looked at, and what answers share because the prompt says it cannot be told from what they take from each other."
+            f"{n_without:,} of {pool.n_items:,} items {have} no prompt. On these items, copies of prompts and lists of their "
+            "words are not detected, and words that responses take from the prompt count as shared by the agents."
         )
-    about_agents = agent_findings(looked, length)
+    findings_of_agents = find_agent_problems(sample, length)
     try:
-        languages = find_languages(looked, seed=seed)
+        languages = find_languages(sample, seed=seed)
     except ConfigError as error:
         languages = Languages({}, ())
-        notes.append(f"Languages were not looked at. {error.message}")
-    findings = [*about_agents, *find_items_alike(pool, seed=seed), *languages.findings]
-    costs, uncosted = estimate_costs(pool, length, designs)
-    n_words = looked.n_words[: len(looked)]
-    means = [n_words[looked.agent_of == k] for k in range(pool.n_agents)]
-    there = length[length >= 0]
-    return Checked(
+        notes.append(f"Languages were not checked. {error.message}")
+    findings = [*findings_of_agents, *find_items_alike(pool, seed=seed), *languages.findings]
+    costs, cost_notes = estimate_costs(pool, length, designs)
+    n_words = sample.n_words[: len(sample)]
+    agent_words = {}
+    for k, agent in enumerate(pool.agents):
+        n_agent_words = n_words[sample.agent_of == k]
+        agent_words[agent.id] = float(n_agent_words.mean()) if len(n_agent_words) else None
+    valid_lengths = length[length >= 0]
+    return PoolCheck(
         name=pool.name,
         counts=Counts(
             n_agents=pool.n_agents,
             n_items=pool.n_items,
-            n_responses=len(there),
+            n_responses=len(valid_lengths),
             n_missing=pool.n_missing,
             n_blank=sum(text is not None and not text.strip() for row in pool.texts for text in row),
             n_prompts=n_prompts,
-            shortest=int(there.min(initial=there.max(initial=0))),
-            median=int(np.median(there)) if len(there) else 0,
-            longest=int(there.max(initial=0)),
-            total=int(there.sum()),
+            shortest=int(valid_lengths.min(initial=valid_lengths.max(initial=0))),
+            median=int(np.median(valid_lengths)) if len(valid_lengths) else 0,
+            longest=int(valid_lengths.max(initial=0)),
+            total=int(valid_lengths.sum()),
             mean_words=float(n_words.mean()) if len(n_words) else None,
         ),
-        agent_words={
-            agent.id: float(own.mean()) if len(own) else None for agent, own in zip(pool.agents, means, strict=True)
-        },
+        agent_words=agent_words,
         languages=languages.languages,
         findings=tuple(findings),
         costs=costs,
-        notes=(*notes, *uncosted),
+        notes=(*notes, *cost_notes),
     )
 
 
-def agent_findings(looked: SampledTexts, length: Positions) -> list[Finding]:
-    """What a check says of agents: gaps and lengths, then who copies, forms rings, lists words, addresses a judge or is family.
+def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding]:
+    """Find problems of agents that distort a ranking.
 
-    length: int64[K, J], characters of each response, −1 where there is none.
+    These are gaps and lengths, clones, text reuse, duplicates, rings, templates, copied prompts, and families.
+
+    Parameters
+    ----------
+    sample : SampledTexts
+        Texts of the pool.
+    length : int array (n_agents, n_items)
+        Characters of each response, −1 without a response.
+
+    Returns
+    -------
+    list of Finding
+        An agent whose responses a more specific finding explains is not reported for text reuse or duplicates.
     """
-    pool = looked.pool
-    plain = plain_findings(pool, length)
-    clones = [*find_clones(looked)]
-    alone = [
-        *find_templates(looked),
-        *find_copies(looked),
-        *find_word_lists(looked),
-        *find_addressing(pool),
+    pool = sample.pool
+    plain = find_response_problems(pool, length)
+    clones = [*find_clones(sample)]
+    single = [
+        *find_templates(sample),
+        *find_source_copying(sample),
+        *find_word_lists(sample),
+        *find_judge_addressing(pool),
     ]
-    rings = [*find_rings(looked, cloned=_agents(clones))]
-    known = _agents([*alone, *rings, *(one for one in plain if one.slug in ("long-winded", "curt"))])
-    borrowing = [*find_borrowing(looked, cloned=_agents(clones), known=known)]
+    rings = [*find_rings(sample, clones=_agents(clones))]
+    unusual_lengths = [finding for finding in plain if finding.slug in ("long-winded", "curt")]
+    excluded = _agents([*single, *rings, *unusual_lengths])
+    reuse = [*find_text_reuse(sample, clones=_agents(clones), excluded=excluded)]
     return [
         *plain,
         *clones,
-        *borrowing,
-        *find_duplicates(pool, named=known | _agents([*clones, *borrowing])),
+        *reuse,
+        *find_duplicates(pool, excluded=excluded | _agents([*clones, *reuse])),
         *rings,
-        *alone,
-        *find_families(looked),
+        *single,
+        *find_families(sample),
     ]
 
 

@@ -1,6 +1,6 @@
-"""What a check of a pool says, as data, and the part of the pool that it looks at.
+"""Define the result of a pool check, and the sample of texts that slow checks use.
 
-Slow measures look at all of a small pool, else at random items with all their responses.
+Slow checks use all items of a small pool, and random items with all their responses of a large one.
 """
 
 from __future__ import annotations
@@ -14,16 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from youden.streams import own_stream
-from youden.text.similarity import groups_holding, idf, word_matrix
-from youden.text.words import Segmented, segment
+from youden.streams import standalone_stream
+from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
+from youden.text.words import SegmentedTexts, segment_texts
 from youden.types import Finding, Pool
 from youden.types.pool import Floats, Json
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How much there is. Lengths are characters of responses that are there; words are estimated on the texts looked at."""
+    """Sizes of a pool.
+
+    Attributes
+    ----------
+    n_agents, n_items : int
+    n_responses : int
+        Number of responses, without repeats.
+    n_missing : int
+        Number of cells without a response.
+    n_blank : int
+        Number of responses that are empty or white space.
+    n_prompts : int
+        Number of items with a prompt.
+    shortest, median, longest, total : int
+        Length of responses in characters.
+    mean_words : float or None
+        Mean number of words per response of the sampled items; None without responses.
+    """
 
     n_agents: int
     n_items: int
@@ -40,7 +57,17 @@ class Counts:
 
 @dataclass(frozen=True)
 class DesignCost:
-    """What judging the pool by one design with one judge takes, at the design's own budget. usd: None, the price is unknown."""
+    """Cost of judging a pool by one design, at its default budget, with one judge.
+
+    Attributes
+    ----------
+    design, judge : str
+        Names of the design and the judge.
+    calls, tokens_in, tokens_out : int
+        Number of calls, and of tokens sent and received.
+    usd : float or None
+        Cost in USD; None if the price is unknown.
+    """
 
     design: str
     judge: str
@@ -51,8 +78,26 @@ class DesignCost:
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A pool's check. agent_words: agent id → mean words of the responses looked at. notes: what was not looked at, and why."""
+class PoolCheck:
+    """Result of a pool check.
+
+    Attributes
+    ----------
+    name : str
+        Name of the pool.
+    counts : Counts
+        Sizes of the pool.
+    agent_words : dict
+        Id of an agent → mean number of words in its responses to the sampled items; None without responses.
+    languages : dict
+        Code of a language (ISO 639-1) → number of agents that mostly respond in it.
+    findings : tuple of Finding
+        Problems that distort a ranking.
+    costs : tuple of DesignCost
+        Estimated costs of designs.
+    notes : tuple of str
+        What was not checked or estimated, and why.
+    """
 
     name: str
     counts: Counts
@@ -63,53 +108,83 @@ class Checked:
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
-        """The same as one JSON object."""
+        """Convert the result to a JSON object.
+
+        Returns
+        -------
+        dict
+        """
         data: dict[str, Json] = asdict(self)
         return data
 
 
-def listed(names: tuple[str, ...], *, most: int = 5) -> str:
-    """Names in quotes, cut after a few.
+def format_names(names: tuple[str, ...], *, limit: int = 5) -> str:
+    """Format names in quotes; of more than `limit` names, only the number of the others is given.
 
-    >>> listed(("a", "b", "c"), most=2)
+    >>> format_names(("a", "b", "c"), limit=2)
     "'a', 'b' and 1 more"
     """
-    shown = ", ".join(f"'{name}'" for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+    listing = ", ".join(f"'{name}'" for name in names[:limit])
+    return listing if len(names) <= limit else f"{listing} and {len(names) - limit:,} more"
 
 
 Index = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
-MOST_TEXTS = 60_000
-LEAST_ITEMS = 20
-_ODD = np.uint64(0x5851F42D4C957F2D)
+MAX_TEXTS = 60_000
+MIN_ITEMS = 20
+_MULTIPLIER = np.uint64(0x5851F42D4C957F2D)
+"""Odd multiplier of the polynomial hash of n-grams."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampledTexts:
-    """Texts of some items as words, item by item.
+    """Responses to sampled items as words, ordered by item.
 
-    items: int[M], ascending. item_of (position in `items`), agent_of: int[R], of each text. prompts: the M prompts, cut too.
+    Attributes
+    ----------
+    pool : Pool
+        The pool.
+    items : int array (n_sampled_items,)
+        Positions of the sampled items in the pool, ascending.
+    item_of : int array (n_texts,)
+        Position in `items` of each text's item.
+    agent_of : int array (n_texts,)
+        Position in the pool of each text's agent.
+    texts : Segmented
+        Words of the n_texts responses, followed by those of the n_sampled_items prompts.
     """
 
     pool: Pool
     items: Index
     item_of: Index
     agent_of: Index
-    texts: Segmented
+    texts: SegmentedTexts
 
     @classmethod
-    def of(cls, pool: Pool, *, seed: int = 0, most: int = MOST_TEXTS) -> SampledTexts:
-        """All items, or as many random ones as have about `most` responses together (20 at least)."""
-        n = max(LEAST_ITEMS, most // max(1, pool.n_agents))
-        if n < pool.n_items:
-            items = np.sort(own_stream(seed).choice(pool.n_items, size=n, replace=False))
+    def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
+        """Sample items of a pool.
+
+        Parameters
+        ----------
+        pool : Pool
+        seed : int, default 0
+            Seed of the sample.
+        max_texts : int, default 60,000
+            Approximate maximum number of responses. All items are taken if they have fewer, and at least 20 items.
+
+        Returns
+        -------
+        SampledTexts
+        """
+        n_items = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
+        if n_items < pool.n_items:
+            items = np.sort(standalone_stream(seed).choice(pool.n_items, size=n_items, replace=False))
         else:
             items = np.arange(pool.n_items)
         item_of, agent_of = np.nonzero(pool.present[:, items].T)
         responses = pool.texts[agent_of, items[item_of]]
-        texts = segment([*responses, *(pool.items[j].prompt or "" for j in items)])
+        texts = segment_texts([*responses, *(pool.items[j].prompt or "" for j in items)])
         return cls(pool, items, item_of, agent_of, texts)
 
     def __len__(self) -> int:
@@ -117,74 +192,85 @@ class SampledTexts:
 
     @cached_property
     def bounds(self) -> Index:
-        """int[M + 1]: the texts of item number m are bounds[m] … bounds[m + 1]."""
+        """int (n_sampled_items + 1,); the texts of the m-th sampled item are bounds[m] to bounds[m + 1] (excluded)."""
         return np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
 
     @property
-    def spans(self) -> Iterator[tuple[int, int]]:
-        """From which text to which (excluded) each item's stand."""
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """First text and end (excluded) of the texts of each sampled item."""
         return pairwise(self.bounds.tolist())
 
     @cached_property
     def n_words(self) -> Index:
-        """int[R + M]: words of each text, then of each prompt."""
+        """int (n_texts + n_sampled_items,), number of words of each text, then of each prompt."""
         return np.diff(self.texts.start)
 
     @cached_property
-    def holds(self) -> csr_array[np.int8]:
-        """int8[R, W]: whether the text holds the word."""
-        return word_matrix(self.texts)[: len(self)]
+    def has_word(self) -> csr_array[np.int8]:
+        """int8 (n_texts, n_distinct_words), 1 if the text contains the word."""
+        return build_word_matrix(self.texts)[: len(self)]
 
     @cached_property
-    def prompt_holds(self) -> csr_array[np.int8]:
-        """int8[M, W]: whether the item's prompt holds the word."""
-        return word_matrix(self.texts)[len(self) :]
+    def prompt_has_word(self) -> csr_array[np.int8]:
+        """int8 (n_sampled_items, n_distinct_words), 1 if the prompt of the item contains the word."""
+        return build_word_matrix(self.texts)[len(self) :]
 
     @cached_property
     def idf(self) -> Floats:
-        """float[W]: log(items / items whose responses hold the word)."""
-        held = groups_holding(self.holds, self.item_of, n_groups=len(self.items))
-        return idf(np.asarray(held.sum(axis=0), dtype=np.float64), len(self.items))
+        """float (n_distinct_words,), inverse document frequency: log(items / items with a response that contains the word)."""
+        item_has_word = build_group_word_matrix(self.has_word, self.item_of, n_groups=len(self.items))
+        return idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), len(self.items))
 
-    def runs(self, size: int) -> tuple[Hashes, Index]:
-        """uint64[N]: each run of `size` words, in texts and then in prompts, as one number; int[N]: where it stands."""
-        ids, n = self.texts.ids.astype(np.uint64), max(0, len(self.texts.ids) - size + 1)
-        text_of = np.repeat(np.arange(len(self.texts)), self.n_words)
-        whole = text_of[size - 1 :] == text_of[:n]
-        number = np.zeros(n, dtype=np.uint64)
+    def hash_ngrams(self, size: int) -> tuple[Hashes, Index]:
+        """Hash all n-grams of `size` words.
+
+        Returns their hashes, uint64 (n_ngrams,), and the position of the text that contains each, int (n_ngrams,), which is
+        n_texts + m for the prompt of the m-th sampled item.
+        """
+        ids = self.texts.ids.astype(np.uint64)
+        n = max(0, len(ids) - size + 1)
+        text_of_word = np.repeat(np.arange(len(self.texts)), self.n_words)
+        is_in_one_text = text_of_word[size - 1 :] == text_of_word[:n]
+        hashes = np.zeros(n, dtype=np.uint64)
         for k in range(size):
-            number = (number + ids[k : n + k] + np.uint64(1)) * _ODD
-        return number[whole], text_of[:n][whole]
+            hashes = (hashes + ids[k : n + k] + np.uint64(1)) * _MULTIPLIER
+        return hashes[is_in_one_text], text_of_word[:n][is_in_one_text]
 
-    def alike(self) -> Iterator[tuple[Index, Floats]]:
-        """For each item, the rows of its texts and float[n, n]: the share of all their words that two of them share (Jaccard)."""
-        for low, high in self.spans:
-            holds = self.holds[low:high].astype(np.float32)
-            shared = (holds @ holds.T).toarray()
-            size = np.diag(shared)
-            either = size[:, None] + size[None, :] - shared
-            yield np.arange(low, high), shared / np.maximum(1, either)
+    def iter_similarities(self) -> Iterator[tuple[Index, Floats]]:
+        """Yield, for each sampled item, its n texts, int (n,), and their pairwise Jaccard similarity of words, float (n, n)."""
+        for start, end in self.ranges:
+            has_word = self.has_word[start:end].astype(np.float32)
+            n_shared = (has_word @ has_word.T).toarray()
+            n_words = np.diag(n_shared)
+            n_union = n_words[:, None] + n_words[None, :] - n_shared
+            yield np.arange(start, end), n_shared / np.maximum(1, n_union)
 
-    def mean_alike(self) -> Floats:
-        """float[K, K]: the mean of that share over the items that two agents both answered; NaN without one."""
-        K = self.pool.n_agents
-        total, n = np.zeros((K, K)), np.zeros((K, K))
-        for rows, alike in self.alike():
+    def mean_similarity(self) -> Floats:
+        """Return the mean Jaccard similarity of two agents over their common items, float (n_agents, n_agents).
+
+        NaN for agents without a common item.
+        """
+        n_agents = self.pool.n_agents
+        total, n = np.zeros((n_agents, n_agents)), np.zeros((n_agents, n_agents))
+        for rows, similarity in self.iter_similarities():
             agents = np.ix_(self.agent_of[rows], self.agent_of[rows])
-            total[agents] += alike
+            total[agents] += similarity
             n[agents] += 1
-        mean = np.full((K, K), np.nan)
+        mean = np.full((n_agents, n_agents), np.nan)
         np.divide(total, n, out=mean, where=n > 0)
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """float[K]: the median over an agent's texts of values (float[R], NaN is left out); NaN without any."""
-        result = np.full(self.pool.n_agents, np.nan)
+        """Return the median of each agent's texts, float (n_agents,); NaN values are ignored.
+
+        values : float array (n_texts,).
+        """
+        medians = np.full(self.pool.n_agents, np.nan)
         order = np.argsort(self.agent_of, kind="stable")
         bounds = np.searchsorted(self.agent_of[order], np.arange(self.pool.n_agents + 1))
-        for k in range(self.pool.n_agents):
-            own = values[order[bounds[k] : bounds[k + 1]]]
-            own = own[~np.isnan(own)]
-            if len(own):
-                result[k] = np.median(own)
-        return result
+        for k, (start, end) in enumerate(pairwise(bounds)):
+            agent_values = values[order[start:end]]
+            valid = agent_values[~np.isnan(agent_values)]
+            if len(valid):
+                medians[k] = np.median(valid)
+        return medians

@@ -1,6 +1,6 @@
-"""Items that a judge could not tell apart: independent pairs across them would look paired.
+"""Find near-duplicate items, whose independent trials a judge would take for paired ones.
 
-Words of prompts and of responses are compared; two items of one meaning in other words are not found.
+Only words of prompts and of responses are compared, so two items with the same meaning in different words are not found.
 """
 
 from __future__ import annotations
@@ -11,129 +11,150 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from youden.pools.checks.checked import listed
-from youden.streams import own_stream
-from youden.text.similarity import groups_holding, idf, word_matrix
-from youden.text.words import segment
+from youden.pools.checks.checked import format_names
+from youden.streams import standalone_stream
+from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
+from youden.text.words import segment_texts
 from youden.types import Finding, Pool
 from youden.types.pool import Floats, Positions
 
-MOST_AGENTS = 30
-MOST_TEXTS = 200_000
-MOST_ITEMS = 10_000
-"""Maximum number of items, drawn at random, whose responses are compared; prompts are compared for all items."""
-BLOCK = 512
-_PAIRS_AT_ONCE = 1_000_000
-_ROUNDING = 1e-9
+MAX_AGENTS = 30
+MAX_TEXTS = 200_000
+MAX_ITEMS = 10_000
+"""Maximum number of items, sampled at random, whose responses are compared; prompts are compared for all items."""
+_CHUNK_ROWS = 512
+_CHUNK_PAIRS = 1_000_000
+_ROUNDING_ERROR = 1e-9
 
-ALIKE = 0.7
-"""Likeness of two items' responses, as a share of the likeness within the items, from which they count as too alike."""
+MIN_RESPONSE_SIMILARITY = 0.7
+"""Minimum similarity of the responses to two items, as a fraction of the similarity within the items, of near-duplicates."""
 
-SAME_PROMPT = 0.9
-"""Share of the weight of two prompts' words that they have in common (cosine), from which they count as the same."""
+MIN_PROMPT_SIMILARITY = 0.9
+"""Minimum cosine similarity of two prompts' idf-weighted words, of near-duplicates."""
 
 
 def find_items_alike(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
-    """One finding for each cluster of items whose prompts, or whose responses, are as alike as those of one item.
+    """Yield one finding per cluster of near-duplicate items, judged by their prompts or by their responses.
 
-    Responses: cosine of idf-weighted word counts between one half of the agents on item j and the other half on item k, against
-    the same within j and within k.
+    The similarity of responses to items j and k is the cosine of idf-weighted word counts between one half of the agents on j and
+    the other half on k; it is compared with the same within j and within k.
     """
     if pool.n_items < 2:
         return
-    linked = _prompts_alike(pool) + _responses_alike(pool, own_stream(seed))
-    n, label = connected_components(linked, directed=False)
-    sizes = np.bincount(label, minlength=n)
+    is_similar = _find_similar_prompts(pool) + _find_similar_responses(pool, standalone_stream(seed))
+    n_clusters, labels = connected_components(is_similar, directed=False)
+    sizes = np.bincount(labels, minlength=n_clusters)
     for cluster in np.flatnonzero(sizes > 1):
-        ids = tuple(pool.items[j].id for j in np.flatnonzero(label == cluster))
+        ids = tuple(pool.items[j].id for j in np.flatnonzero(labels == cluster))
         yield Finding(
             "items-alike",
-            f"{len(ids)} items can hardly be told apart by their words: {listed(ids)}.",
-            "An independent pair across them looks paired, which raises every agent's false-positive rate and lowers all "
-            "scores, most of those whose independent calls fall on these items.",
-            "Keep one of them, or make the items more specific.",
+            f"{len(ids)} items can hardly be distinguished by their words: {format_names(ids)}.",
+            "An independent trial with two of these items looks paired, which raises false-positive rates and lowers scores, "
+            "most of all for agents with many independent trials on these items.",
+            "Remove all but one of them, or make the items more specific.",
             items=ids,
         )
 
 
-def _prompts_alike(pool: Pool) -> csr_array[np.float64]:
+def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
+    """Return a matrix (n_items, n_items) that is 1 for items with similar prompts."""
     prompts = [item.prompt or "" for item in pool.items]
-    profiles = _normed(word_matrix(segment(prompts)).astype(np.float64))
-    return _pairs(profiles, profiles, np.full(pool.n_items, SAME_PROMPT))
+    profiles = _normalize(build_word_matrix(segment_texts(prompts)).astype(np.float64))
+    return _find_similar_pairs(profiles, profiles, np.full(pool.n_items, MIN_PROMPT_SIMILARITY))
 
 
-def _responses_alike(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
+def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
+    """Return a matrix (n_items, n_items) that is 1 for items with similar responses."""
     items = np.arange(pool.n_items)
-    if pool.n_items > MOST_ITEMS:
-        items = np.sort(rng.choice(pool.n_items, MOST_ITEMS, replace=False))
-    J = len(items)
-    n = int(np.clip(MOST_TEXTS // J, 2, MOST_AGENTS))
-    agents = rng.permutation(pool.n_agents)[:n]
-    holds = word_matrix(segment(text or "" for k in agents for text in pool.texts[k, items]))
-    item_of = np.tile(np.arange(J), len(agents))
-    half_of = np.repeat(np.arange(len(agents)) % 2, J)
-    both = _normed(
-        csr_array(
-            csr_array(
-                (np.ones(len(item_of)), (item_of + half_of * J, np.arange(len(item_of)))),
-                shape=(2 * J, len(item_of)),
-            )
-            @ holds
-        ),
-        n_groups=2,
+    if pool.n_items > MAX_ITEMS:
+        items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
+    n_items = len(items)
+    n_agents = int(np.clip(MAX_TEXTS // n_items, 2, MAX_AGENTS))
+    agents = rng.permutation(pool.n_agents)[:n_agents]
+    has_word = build_word_matrix(segment_texts(text or "" for k in agents for text in pool.texts[k, items]))
+
+    # word counts of each item in one half of the agents (rows 0 to n_items - 1), then in the other half
+    item_of = np.tile(np.arange(n_items), len(agents))
+    half_of = np.repeat(np.arange(len(agents)) % 2, n_items)
+    n_texts = len(item_of)
+    membership = csr_array(
+        (np.ones(n_texts), (item_of + half_of * n_items, np.arange(n_texts))), shape=(2 * n_items, n_texts)
     )
-    one, two = both[:J], both[J:]
-    within = np.asarray(one.multiply(two).sum(axis=1), dtype=np.float64)
-    usual = float(np.median(within[within > 0])) if (within > 0).any() else np.inf
-    linked = _pairs(one, two, ALIKE * np.maximum(within, usual)).tocoo()
-    return csr_array((linked.data, (items[linked.row], items[linked.col])), shape=(pool.n_items, pool.n_items))
+    profiles = _normalize(csr_array(membership @ has_word), n_groups=2)
+    first_half, second_half = profiles[:n_items], profiles[n_items:]
+
+    within_items = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
+    is_positive = within_items > 0
+    median = float(np.median(within_items[is_positive])) if is_positive.any() else np.inf
+    threshold = MIN_RESPONSE_SIMILARITY * np.maximum(within_items, median)
+    pairs = _find_similar_pairs(first_half, second_half, threshold).tocoo()
+    return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
 
 
-def _normed(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
-    """Rows weighted by idf over items, of length 1 (or 0). Items stand there `n_groups` times, one after the other."""
-    J = counts.shape[0] // n_groups
-    held = groups_holding(counts.astype(np.int8), np.tile(np.arange(J), n_groups), n_groups=J)
-    weighted = csr_array(counts.multiply(idf(np.asarray(held.sum(axis=0), dtype=np.float64), J)))
-    length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1), dtype=np.float64))
-    scale = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
+def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
+    """Weight the rows of word counts by idf over items, and scale them to norm 1 (or 0).
+
+    counts : (n_groups · n_items, n_distinct_words), all items of the first group, then of the second one, …
+    """
+    n_items = counts.shape[0] // n_groups
+    item_of = np.tile(np.arange(n_items), n_groups)
+    item_has_word = build_group_word_matrix(counts.astype(np.int8), item_of, n_groups=n_items)
+    weights = idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), n_items)
+    weighted = csr_array(counts.multiply(weights))
+    norm = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1), dtype=np.float64))
+    scale = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
     return csr_array(weighted.multiply(scale[:, None]))
 
 
-def _pairs(one: csr_array[np.float64], two: csr_array[np.float64], least: Floats) -> csr_array[np.float64]:
-    """Return a matrix [J, J]: 1 where the similarity of items j and k reaches `least` of both, 0 elsewhere and on the diagonal.
+def _find_similar_pairs(
+    profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], threshold: Floats
+) -> csr_array[np.float64]:
+    """Return a matrix (n_items, n_items) that is 1 where the product of profiles reaches the threshold of both items.
 
-    Only pairs that share a word of both prefixes (see `_prefixes`) are compared.
+    Off the diagonal only; 0 elsewhere. Only pairs that share a word of both prefixes are compared.
+
+    profiles_a, profiles_b : (n_items, n_distinct_words), rows of norm 1 or 0; threshold : (n_items,).
     """
-    J = one.shape[0]
-    order = np.argsort(np.bincount(np.concatenate([one.indices, two.indices]), minlength=one.shape[1]), kind="stable")
+    n_items = profiles_a.shape[0]
+    frequency = np.bincount(np.concatenate([profiles_a.indices, profiles_b.indices]), minlength=profiles_a.shape[1])
+    order = np.argsort(frequency, kind="stable")
     rarity = np.empty_like(order)
     rarity[order] = np.arange(len(order))
-    rare, rare_columns = _prefixes(one, least, rarity), csr_array(_prefixes(two, least, rarity).T)
+
+    prefixes_a = _select_prefixes(profiles_a, threshold, rarity)
+    prefixes_b = csr_array(_select_prefixes(profiles_b, threshold, rarity).T)
     rows, columns = [], []
-    for low in range(0, J, BLOCK):
-        candidates = (rare[low : low + BLOCK] @ rare_columns).tocoo()
-        for start in range(0, candidates.nnz, _PAIRS_AT_ONCE):
-            j = candidates.row[start : start + _PAIRS_AT_ONCE] + low
-            k = candidates.col[start : start + _PAIRS_AT_ONCE]
-            alike = np.asarray(one[j].multiply(two[k]).sum(axis=1), dtype=np.float64)
-            enough = (alike >= np.maximum(least[j], least[k])) & (j != k)
-            rows.append(j[enough])
-            columns.append(k[enough])
-    j, k = (np.concatenate([np.empty(0, dtype=np.int64), *each]) for each in (rows, columns))
-    return csr_array((np.ones(len(j)), (j, k)), shape=(J, J))
+    for first_row in range(0, n_items, _CHUNK_ROWS):
+        candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ prefixes_b).tocoo()
+        for start in range(0, candidates.nnz, _CHUNK_PAIRS):
+            j = candidates.row[start : start + _CHUNK_PAIRS] + first_row
+            k = candidates.col[start : start + _CHUNK_PAIRS]
+            similarity = np.asarray(profiles_a[j].multiply(profiles_b[k]).sum(axis=1), dtype=np.float64)
+            is_similar = (similarity >= np.maximum(threshold[j], threshold[k])) & (j != k)
+            rows.append(j[is_similar])
+            columns.append(k[is_similar])
+    empty = np.empty(0, dtype=np.int64)
+    j, k = np.concatenate([empty, *rows]), np.concatenate([empty, *columns])
+    return csr_array((np.ones(len(j)), (j, k)), shape=(n_items, n_items))
 
 
-def _prefixes(profiles: csr_array[np.float64], least: Floats, rarity: Positions) -> csr_array[np.float64]:
-    """Keep the rarest words of each row, so many that the norm of the dropped words is below the row's `least`.
+def _select_prefixes(profiles: csr_array[np.float64], threshold: Floats, rarity: Positions) -> csr_array[np.float64]:
+    """Keep the rarest words of each row, so many that the norm of the dropped words is below the row's threshold.
 
-    Two rows of norm 1 whose product reaches `least` of both share a word that both keep. Otherwise one of them would have dropped
-    the rarest word that they share, and with it all others that they share, so that the product is below `least` of that row.
+    Two rows of norm 1 whose product reaches the threshold of both share a word that both keep. Otherwise one of them would have
+    dropped the rarest word that they share, and with it all others that they share, so that the product is below the threshold of
+    that row.
 
-    References: Bayardo, Ma & Srikant 2007, Scaling up all pairs similarity search.
+    profiles : (n_items, n_distinct_words); threshold : (n_items,); rarity : (n_distinct_words,), 0 for the rarest word.
+
+    References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """
     row = np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr))
     commonest_first = np.lexsort((-rarity[profiles.indices], row))
-    squares = np.cumsum(profiles.data[commonest_first] ** 2)
-    before = np.concatenate([[0.0], squares])[profiles.indptr[:-1]]
-    kept = commonest_first[squares - before[row] >= least[row] ** 2 - _ROUNDING]
-    return csr_array((profiles.data[kept], (row[kept], profiles.indices[kept])), shape=profiles.shape)
+
+    # squared norm of a word and all more common words of its row
+    cumulative = np.cumsum(profiles.data[commonest_first] ** 2)
+    before_row = np.concatenate([[0.0], cumulative])[profiles.indptr[:-1]]
+    is_kept = cumulative - before_row[row] >= threshold[row] ** 2 - _ROUNDING_ERROR
+    selected = commonest_first[is_kept]
+    return csr_array((profiles.data[selected], (row[selected], profiles.indices[selected])), shape=profiles.shape)

@@ -1,8 +1,8 @@
-"""Agents that are too alike: clones, duplicates, rings, families, templates.
+"""Find agents that are too similar: clones, duplicates, rings, families and templates.
 
-Two responses on an item are compared as sets of words. A ring shares words that nobody else uses and no prompt holds, other ones
-on each item. A family is what `meta.family` says; naming one accuses nobody. A template repeats runs of words, or says little of
-its items; one in ever new words passes where nothing is known of the sources.
+Two responses to an item are compared as sets of words. A ring shares words that no other agent uses and no prompt contains,
+different ones on each item. A family is the value of `meta.family`; a finding about one is not an accusation. A template repeats
+n-grams of words, or has little to do with its items; one that always uses new words is not found if items have no prompts.
 """
 
 from __future__ import annotations
@@ -15,298 +15,344 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-from youden.pools.checks.checked import SampledTexts, listed
+from youden.pools.checks.checked import SampledTexts, format_names
 from youden.types import Finding, Pool
 from youden.types.pool import Floats
 
-NEAR = 0.65
-"""Share of all their words that two responses have in common (Jaccard), from which they count as the same.
+MIN_CLONE_SIMILARITY = 0.65
+"""Minimum Jaccard similarity of words of two responses that count as the same.
 
-Honest agents who know the same source stay under it: at most .46 in the median of any pair on SAMSum, .37 on AlpacaEval.
+Honest agents with the same source stay below it: the median of any pair is at most .46 on SAMSum, .37 on AlpacaEval.
 """
 
-BEYOND = 0.5
-"""How much of the way from the usual pair's share on the item to 1 they have to go besides: translations of one sentence share
-most of their words, honestly."""
+MIN_EXCESS_SIMILARITY = 0.5
+"""Such responses must also be above the median similarity m of the item by this fraction of 1 − m, because honest translations of
+one sentence share most of their words.
+"""
 
-MOSTLY = 0.5
-"""Share of common items with the same response, from which two agents count as clones."""
+MIN_CLONE_SHARE = 0.5
+"""Minimum share of common items with the same response, of agents that count as clones."""
 
-OFTEN = 0.05
-"""Share of an agent's responses that are word for word another's, from which it is named."""
+MIN_DUPLICATE_SHARE = 0.05
+"""Minimum share of an agent's responses that are identical to another's, of a reported agent."""
 
-LEAST_COPIED = 8
-"""Pieces between white space from which a response that is another's counts: shorter ones coincide."""
+MIN_DUPLICATE_WORDS = 8
+"""Minimum number of words (separated by white space) of a response that counts as a duplicate; shorter ones coincide."""
 
-LEAST_WORDS = 3
-LEAST_COMMON = 3
-
-
-def clones_of(pool: Pool) -> tuple[tuple[str, ...], ...]:
-    """Ids of agents whose texts show them to be one, a cluster each, from some 3,000 responses (20 items at least)."""
-    return tuple(finding.agents for finding in find_clones(SampledTexts.of(pool, most=3_000)))
+MIN_CLONE_WORDS = 3
+MIN_COMMON_ITEMS = 3
 
 
-def find_clones(looked: SampledTexts) -> Iterator[Finding]:
-    """One finding for each cluster of agents of whom any two give the same responses on half of their common items or more."""
-    K = looked.pool.n_agents
-    same = np.zeros((K, K), dtype=np.int32)
-    common = np.zeros((K, K), dtype=np.int32)
-    for rows, all_alike in looked.alike():
-        long_enough = looked.n_words[rows] >= LEAST_WORDS
-        agents, alike = looked.agent_of[rows[long_enough]], all_alike[np.ix_(long_enough, long_enough)]
-        usual = float(np.median(alike[~np.eye(len(alike), dtype=np.bool_)])) if len(alike) > 1 else 0.0
-        common[np.ix_(agents, agents)] += 1
-        same[np.ix_(agents, agents)] += alike >= max(NEAR, usual + BEYOND * (1 - usual))
-    np.fill_diagonal(same, 0)
-    linked = (same >= MOSTLY * common) & (common >= min(LEAST_COMMON, len(looked.items))) & (same > 0)
-    if not linked.any():
+def find_clone_clusters(pool: Pool) -> tuple[tuple[str, ...], ...]:
+    """Find clusters of agents whose responses are the same.
+
+    Parameters
+    ----------
+    pool : Pool
+        Some 3,000 responses to random items, at least 20 items, are compared.
+
+    Returns
+    -------
+    tuple of tuple of str
+        Ids of the agents of each cluster.
+    """
+    return tuple(finding.agents for finding in find_clones(SampledTexts.from_pool(pool, max_texts=3_000)))
+
+
+def find_clones(sample: SampledTexts) -> Iterator[Finding]:
+    """Yield one finding per cluster of agents of which any two give the same response to at least half of their common items."""
+    n_agents = sample.pool.n_agents
+    n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
+    n_common = np.zeros((n_agents, n_agents), dtype=np.int32)
+    for rows, all_similarities in sample.iter_similarities():
+        is_long_enough = sample.n_words[rows] >= MIN_CLONE_WORDS
+        agents = sample.agent_of[rows[is_long_enough]]
+        similarity = all_similarities[np.ix_(is_long_enough, is_long_enough)]
+        off_diagonal = ~np.eye(len(similarity), dtype=np.bool_)
+        median = float(np.median(similarity[off_diagonal])) if len(similarity) > 1 else 0.0
+        threshold = max(MIN_CLONE_SIMILARITY, median + MIN_EXCESS_SIMILARITY * (1 - median))
+        n_common[np.ix_(agents, agents)] += 1
+        n_same[np.ix_(agents, agents)] += similarity >= threshold
+    np.fill_diagonal(n_same, 0)
+
+    min_common = min(MIN_COMMON_ITEMS, len(sample.items))
+    is_clone_pair = (n_same >= MIN_CLONE_SHARE * n_common) & (n_common >= min_common) & (n_same > 0)
+    if not is_clone_pair.any():
         return
-    # Complete linkage: all pairs of a cluster are linked, so that a chain of likenesses is no cluster.
-    label = fcluster(linkage(squareform(~linked, checks=False).astype(np.float64), "complete"), 0.5, "distance") - 1
-    sizes = np.bincount(label)
+    # complete linkage: all pairs of a cluster are clones, so that a chain of similar agents is not one cluster
+    distances = squareform(~is_clone_pair, checks=False).astype(np.float64)
+    labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
+    sizes = np.bincount(labels)
     for cluster in np.flatnonzero(sizes > 1):
-        members = np.flatnonzero(label == cluster)
-        share = float(same[np.ix_(members, members)].sum() / max(1, common[np.ix_(members, members)].sum()))
-        share *= len(members) / (len(members) - 1)
-        ids = tuple(looked.pool.agents[k].id for k in members)
+        members = np.flatnonzero(labels == cluster)
+        pairs = np.ix_(members, members)
+        share = float(n_same[pairs].sum() / max(1, n_common[pairs].sum()))
+        share *= len(members) / (len(members) - 1)  # the diagonal has common items but no same responses
+        ids = tuple(sample.pool.agents[k].id for k in members)
         yield Finding(
             "clones",
-            f"{len(ids)} agents give the same responses, up to a third of the words, on {min(share, 1):.0%} of their items: "
-            f"{listed(ids)}.",
-            "Clones inflate each other's mutual information: each is paired with the others as a perfect partner, so all of "
-            "them rise by about their share of the partners, whatever they say.",
-            "Keep one of them, unless the clone is what you want to study.",
+            f"{len(ids)} agents give the same responses, except for up to a third of the words, on {min(share, 1):.0%} of their "
+            f"items: {format_names(ids)}.",
+            "Clones inflate each other's scores: each is a perfect partner of the others, so the scores of all rise by about "
+            "their share of the partners, whatever their responses are.",
+            "Remove all but one of them, unless you want to study clones.",
             agents=ids,
             facts={"share": min(share, 1.0)},
         )
 
 
-def find_duplicates(pool: Pool, *, named: frozenset[str]) -> Iterator[Finding]:
-    """Agents with responses of some length that are another's word for word on the same item, where that is not usual.
+def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:
+    """Yield one finding for agents with long responses that are identical to another agent's response to the item.
 
-    named: agents that are named for something already, who count no more.
+    Nothing is reported if most agents have such responses. `excluded` are ids of agents that have another finding; they are
+    ignored.
     """
-    copies: Counter[int] = Counter()
-    kept = [k for k, agent in enumerate(pool.agents) if agent.id not in named]
+    included = [k for k, agent in enumerate(pool.agents) if agent.id not in excluded]
+    n_duplicates: Counter[int] = Counter()
     for column in pool.texts.T:
-        first: dict[str, int] = {}
-        shared: set[int] = set()
-        for k in kept:
+        first_agent: dict[str, int] = {}
+        duplicated: set[int] = set()
+        for k in included:
             text = column[k]
-            if text is not None and len(text.split()) >= LEAST_COPIED and first.setdefault(text, k) != k:
-                shared |= {k, first[text]}
-        copies.update(shared)
-    n_own = pool.present.sum(axis=1)
-    copying = [k for k in sorted(copies) if copies[k] >= max(2, OFTEN * n_own[k])]
-    if not copying or 2 * len(copying) > len(kept):
+            if text is None or len(text.split()) < MIN_DUPLICATE_WORDS:
+                continue
+            if first_agent.setdefault(text, k) != k:
+                duplicated |= {k, first_agent[text]}
+        n_duplicates.update(duplicated)
+    n_responses = pool.present.sum(axis=1)
+    reported = [k for k in sorted(n_duplicates) if n_duplicates[k] >= max(2, MIN_DUPLICATE_SHARE * n_responses[k])]
+    if not reported or 2 * len(reported) > len(included):
         return
-    ids = tuple(pool.agents[k].id for k in copying)
-    worst = max(copies[k] / n_own[k] for k in copying)
+    ids = tuple(pool.agents[k].id for k in reported)
+    max_share = max(n_duplicates[k] / n_responses[k] for k in reported)
     yield Finding(
         "duplicates",
-        f"Responses of {listed(ids)} are another agent's word for word, at worst {worst:.0%} of an agent's.",
-        "On these items the agents are each other's perfect partner, which lifts both.",
-        "See whether a file was imported twice, or whether short answers coincide; then drop the copies.",
+        f"Responses of {format_names(ids)} are identical to responses of other agents, up to {max_share:.0%} of an agent's.",
+        "On these items the agents are perfect partners, which raises the scores of both.",
+        "Check whether a file was imported twice, or whether short responses coincide, and remove the copies.",
         agents=ids,
-        facts={"share": float(worst)},
+        facts={"share": float(max_share)},
     )
 
 
-RING = 0.5
-"""Share of the items on which the same three or more agents, and nobody else, have a word that stands on this item only.
+MIN_RING_SHARE = 0.5
+"""Minimum share of items on which the same agents, and no others, have a word that occurs on this item only.
 
-No set of honest agents of SAMSum, AlpacaEval or MT-Bench reaches it. A ring with a made-up word an item: 1.
+No set of honest agents of SAMSum, AlpacaEval or MT-Bench reaches it. A ring with one made-up word per item reaches 1.
 """
 
-LEAST_RING = 3
-LEAST_ITEMS = 8
+MIN_RING_SIZE = 3
+MIN_RING_ITEMS = 8
 
-LARGE = 0.4
-"""Share of the agents from which a family counts as large."""
+LARGE_FAMILY_SHARE = 0.4
+"""Minimum share of the agents of a family that counts as large."""
 
-CLOSER = 1.25
-"""How many times as many words pairs within a family share as pairs with others, from which the family is named."""
+MIN_FAMILY_RATIO = 1.25
+"""Minimum ratio of the words shared within a family to those shared with other agents, of a reported family."""
 
 
-def find_rings(looked: SampledTexts, *, cloned: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """One finding for each set of three or more agents that share private words on half of the items or more.
+def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Yield one finding per set of three or more agents that share private words on at least half of the items.
 
-    cloned: agents that are named as clones already; a set of which they are half shares all its words, not a token.
+    `clones` are ids of agents that have a finding as clones. A set of which they are at least half is skipped, because clones
+    share all their words.
     """
-    if len(looked.items) < LEAST_ITEMS:
+    if len(sample.items) < MIN_RING_ITEMS:
         return
-    times: Counter[tuple[int, ...]] = Counter()
-    once = looked.idf >= np.log(len(looked.items)) - 1e-9
-    for m, (low, high) in enumerate(looked.spans):
-        holds = looked.holds[low:high].tocsc()
-        n = np.diff(holds.indptr)
-        private = once & (n >= LEAST_RING) & (2 * n <= max(2 * LEAST_RING, looked.pool.n_agents))
-        private[looked.prompt_holds[[m]].indices] = False
-        agents = looked.agent_of[low:high]
-        times.update(
-            {
-                tuple(sorted(agents[holds.indices[holds.indptr[w] : holds.indptr[w + 1]]].tolist()))
-                for w in np.flatnonzero(private)
-            }
-        )
-    for ring, n_times in times.most_common():
-        share = n_times / len(looked.items)
-        if share < RING:
+    n_items_by_ring: Counter[tuple[int, ...]] = Counter()
+    is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
+    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
+    for m, (start, end) in enumerate(sample.ranges):
+        has_word = sample.has_word[start:end].tocsc()
+        n_users = np.diff(has_word.indptr)
+        is_private = is_on_one_item & (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size)
+        is_private[sample.prompt_has_word[[m]].indices] = False
+        agents = sample.agent_of[start:end]
+        rings = set()
+        for word in np.flatnonzero(is_private):
+            users = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
+            rings.add(tuple(sorted(agents[users].tolist())))
+        n_items_by_ring.update(rings)
+
+    for ring, n_items in n_items_by_ring.most_common():
+        share = n_items / len(sample.items)
+        if share < MIN_RING_SHARE:
             break
-        ids = tuple(looked.pool.agents[k].id for k in ring)
-        if 2 * len(cloned.intersection(ids)) >= len(ids):
+        ids = tuple(sample.pool.agents[k].id for k in ring)
+        if 2 * len(clones.intersection(ids)) >= len(ids):
             continue
         yield Finding(
             "ring",
-            f"{listed(ids, most=20)} share words that nobody else uses, on {share:.0%} of the items, other words on each.",
-            "A token that only some agents know tells a judge which of their answers belong together, so they rise together "
-            "whatever else they say.",
-            "Read their answers to a few items; leave the ring out, or keep one of it.",
+            f"{format_names(ids, limit=20)} share words that no other agent uses, on {share:.0%} of the items, different words "
+            "on each.",
+            "A token that only some agents know shows a judge which of their responses belong together, so their scores rise "
+            "whatever else they contain.",
+            "Read their responses to a few items, and remove the ring or all but one of its agents.",
             agents=ids,
             facts={"share": share},
         )
 
 
-def find_families(looked: SampledTexts) -> Iterator[Finding]:
-    """One finding for each family (`meta.family`) that is a large part of the pool or whose agents share more words."""
-    agents = looked.pool.agents
-    family = [agent.meta.get("family") for agent in agents]
-    named = sorted({name for name in family if isinstance(name, str)})
-    if len(named) < 1:
+def find_families(sample: SampledTexts) -> Iterator[Finding]:
+    """Yield one finding per family (`meta.family`) that is a large part of the pool, or whose agents share more words."""
+    agents = sample.pool.agents
+    family_of = [agent.meta.get("family") for agent in agents]
+    families = sorted({name for name in family_of if isinstance(name, str)})
+    if not families:
         return
-    alike = looked.mean_alike()
-    for name in named:
-        members = np.array([one == name for one in family])
-        n = int(members.sum())
-        if n < 2:
+    similarity = sample.mean_similarity()
+    for name in families:
+        is_member = np.array([family == name for family in family_of])
+        n_members = int(is_member.sum())
+        if n_members < 2:
             continue
-        within = alike[np.ix_(members, members)][~np.eye(n, dtype=np.bool_)]
-        across = alike[np.ix_(members, ~members)]
-        if np.isnan(within).all() or np.isnan(across).all():
-            closer = 1.0
-        else:
-            closer = float(np.nanmean(within) / max(1e-9, np.nanmean(across)))
-        share = n / len(agents)
-        if closer < CLOSER and (n < 3 or share < LARGE):
+        within_family = similarity[np.ix_(is_member, is_member)][~np.eye(n_members, dtype=np.bool_)]
+        across_families = similarity[np.ix_(is_member, ~is_member)]
+        ratio = 1.0
+        if not (np.isnan(within_family).all() or np.isnan(across_families).all()):
+            ratio = float(np.nanmean(within_family) / max(1e-9, np.nanmean(across_families)))
+        share = n_members / len(agents)
+        if ratio < MIN_FAMILY_RATIO and (n_members < 3 or share < LARGE_FAMILY_SHARE):
             continue
-        ids = tuple(agents[k].id for k in np.flatnonzero(members))
+        ids = tuple(agents[k].id for k in np.flatnonzero(is_member))
         yield Finding(
             "family",
-            f"{n} of {len(agents)} agents are of the family '{name}': {listed(ids)}. Two of them share {closer:.2f} times as "
-            "many words as one of them and another agent.",
-            "Agents of one family agree for reasons that need not be right, and each is a partner of the others: a large or "
-            "close family can lift all its agents.",
-            "Read their places with care; see whether they hold when only agents of other families are their partners.",
+            f"{n_members} of {len(agents)} agents belong to the family '{name}': {format_names(ids)}. Two of them share "
+            f"{ratio:.2f} times as many words as one of them and another agent.",
+            "Agents of one family may agree although they are wrong, and each is a partner of the others: a large or similar "
+            "family can raise the scores of all its agents.",
+            "Interpret their ranks with care, and check whether they change if only agents of other families are partners.",
             agents=ids,
             facts={"share": share},
         )
 
 
-RUN = 3
-RECURS = 0.1
-"""A run of three words recurs if it stands in this share of an agent's responses, or in more."""
+_NGRAM_SIZE = 3
 
-FIXED = 0.3
-"""An agent is a template if this share of the runs in its median response recur, or more."""
+RECURRENCE_SHARE = 0.1
+"""Minimum share of an agent's responses that contain an n-gram, of one that recurs."""
 
-GENERIC = 0.3
-"""An agent's words have little to do with the item if its specificity is below this share of the median agent's."""
+MIN_RECURRING_SHARE = 0.3
+"""Minimum share of recurring n-grams in the median response of an agent that is a template."""
 
-LIKE_OTHERS = 0.75
-"""From this share of the median agent's overlap with other responses, an agent is no template, as a human reference that keeps
-its distance from the prompt's words. The templates of SAMSum reach .33 to .69."""
+MAX_RELATIVE_SPECIFICITY = 0.3
+"""An agent is a template if its specificity is below this fraction of the median agent's."""
 
-LEAST_ITEMS_OF_TEMPLATES = 8
-LEAST_AGENTS = 4
+NORMAL_RELATIVE_OVERLAP = 0.75
+"""From this fraction of the median agent's overlap with other responses on, an agent is not a template: a human reference may
+keep its distance from the words of the prompt. The templates of SAMSum reach .33 to .69.
+"""
+
+MIN_TEMPLATE_ITEMS = 8
+MIN_TEMPLATE_AGENTS = 4
 
 
-def find_templates(looked: SampledTexts) -> Iterator[Finding]:
-    """One finding for each agent with a fixed form, or with words that hardly depend on the item."""
-    if len(looked.items) < LEAST_ITEMS_OF_TEMPLATES:
+def find_templates(sample: SampledTexts) -> Iterator[Finding]:
+    """Yield one finding per agent whose responses have a fixed form, or hardly depend on the item."""
+    if len(sample.items) < MIN_TEMPLATE_ITEMS:
         return
-    fixed = looked.agent_medians(recurring(looked))
-    specific = _specific(looked)
-    for k, agent in enumerate(looked.pool.agents):
-        if fixed[k] >= FIXED:
-            what = (
-                f"Agent '{agent.id}' repeats itself: in its median response {fixed[k]:.0%} of the three-word runs stand in a "
-                "tenth or more of its other responses."
+    recurring = sample.agent_medians(recurring_shares(sample))
+    specificity = _relative_specificity(sample)
+    for k, agent in enumerate(sample.pool.agents):
+        if recurring[k] >= MIN_RECURRING_SHARE:
+            message = (
+                f"Agent '{agent.id}' repeats itself: {recurring[k]:.0%} of the three-word runs of its median response occur in "
+                "at least a tenth of its responses."
             )
-            measure = float(fixed[k])
-        elif specific[k] < GENERIC:
-            what = (
-                f"Agent '{agent.id}' says little of its items: its words have {specific[k]:.0%} as much to do with the "
-                "item as the median agent's."
+            share = float(recurring[k])
+        elif specificity[k] < MAX_RELATIVE_SPECIFICITY:
+            message = (
+                f"The responses of agent '{agent.id}' hardly depend on the item: they are {specificity[k]:.0%} as specific to "
+                "it as those of the median agent."
             )
-            measure = float(specific[k])
+            share = float(specificity[k])
         else:
             continue
         yield Finding(
             "template",
-            what,
-            "Its independent pairs look paired or its paired ones independent, so its score falls to near 0 and it ranks "
-            "low. That is right if it says nothing of the item, and wrong if the import cut its responses.",
-            "Read a few of its responses; if they are whole, leave it in as a low-effort agent.",
+            message,
+            "Its independent trials look paired, or its paired ones independent, so its score is near 0 and it ranks low. That "
+            "is correct if its responses are unspecific, and wrong if the import cut them.",
+            "Read a few of its responses. If they are complete, keep it as a low-effort agent.",
             agents=(agent.id,),
-            facts={"share": measure},
+            facts={"share": share},
         )
 
 
-def _specific(looked: SampledTexts) -> Floats:
-    """float[K]: an agent's specificity as a share of the median agent's, by prompts where all items have one; NaN where unknown.
+def _relative_specificity(sample: SampledTexts) -> Floats:
+    """Return the specificity of each agent relative to the median agent, float (n_agents,); NaN if unknown.
 
-    1 for an agent that says as much of what the others say of the item as most do, in whatever words the prompt has it.
+    It is measured by the prompts if all items have one, except for agents that overlap with other responses as most agents do: 1.
     """
-    by_others = _of_usual(looked, by_prompt=False)
-    if not all(looked.pool.items[j].prompt for j in looked.items):
-        return by_others
-    return np.where(by_others >= LIKE_OTHERS, 1.0, _of_usual(looked, by_prompt=True))
+    by_responses = _relative_to_median(sample, specificity_to_responses(sample))
+    if not all(sample.pool.items[j].prompt for j in sample.items):
+        return by_responses
+    by_prompt = _relative_to_median(sample, specificity_to_prompts(sample))
+    return np.where(by_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, by_prompt)
 
 
-def _of_usual(looked: SampledTexts, *, by_prompt: bool) -> Floats:
-    specific = looked.agent_medians(specificity(looked, by_prompt=by_prompt))
-    known = specific[~np.isnan(specific)]
-    if len(known) < LEAST_AGENTS or np.median(known) == 0:
-        return np.full(len(specific), np.nan)
-    return np.asarray(specific / np.median(known))
+def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
+    """Divide the median of each agent's texts by that of the median agent, float (n_agents,); NaN for fewer than four agents.
 
-
-def recurring(looked: SampledTexts) -> Floats:
-    """float[R]: the share of a text's runs of three words that stand in a tenth or more of its agent's texts; NaN for none."""
-    runs, text_of = looked.runs(RUN)
-    runs, text_of = runs[text_of < len(looked)], text_of[text_of < len(looked)]
-    agent = looked.agent_of[text_of]
-    n_texts = np.bincount(looked.agent_of, minlength=looked.pool.n_agents)
-    _, run = np.unique(np.stack([agent.astype(np.uint64), runs]), axis=1, return_inverse=True)
-    pair = np.unique(np.stack([run.astype(np.int64), text_of]), axis=1)
-    n_holding = np.bincount(pair[0], minlength=int(run.max(initial=-1)) + 1)
-    comes_back = n_holding[run] >= np.maximum(2, RECURS * n_texts[agent])
-    total = np.bincount(text_of, minlength=len(looked)).astype(np.float64)
-    hits = np.bincount(text_of, weights=comes_back.astype(np.float64), minlength=len(looked)).astype(np.float64)
-    return _shares(hits, total)
-
-
-def specificity(looked: SampledTexts, *, by_prompt: bool) -> Floats:
-    """float[R]: the share of a text's words, weighted by idf, that are about its item, in [0, 1]; NaN where none has weight.
-
-    by_prompt: Σ idf over the words that the prompt holds / Σ idf over all words of the text. Else each word counts as far as
-    the item's other responses hold it.
+    values : float array (n_texts,).
     """
-    weights = csr_array(looked.holds.multiply(looked.idf))
-    mass = np.asarray(weights.sum(axis=1), dtype=np.float64)
-    if by_prompt:
-        shared = np.asarray(weights.multiply(looked.prompt_holds[looked.item_of]).sum(axis=1), dtype=np.float64)
-        return _shares(shared, mass)
-    shared = np.zeros(len(looked))
-    for low, high in looked.spans:
-        others = np.asarray(looked.holds[low:high].sum(axis=0), dtype=np.float64)
-        own = weights[low:high]
-        shared[low:high] = (own @ others - np.asarray(own.sum(axis=1))) / max(1, high - low - 1)
-    return _shares(shared, mass)
+    agent_medians = sample.agent_medians(values)
+    valid = agent_medians[~np.isnan(agent_medians)]
+    if len(valid) < MIN_TEMPLATE_AGENTS or np.median(valid) == 0:
+        return np.full(len(agent_medians), np.nan)
+    return np.asarray(agent_medians / np.median(valid))
 
 
-def _shares(part: Floats, whole: Floats) -> Floats:
-    shares = np.full(len(whole), np.nan)
-    np.divide(part, whole, out=shares, where=whole > 0)
-    return shares
+def recurring_shares(sample: SampledTexts) -> Floats:
+    """Return the share of each text's n-grams that recur in at least a tenth of its agent's texts, float (n_texts,).
+
+    NaN for a text without n-grams.
+    """
+    ngrams, text_of = sample.hash_ngrams(_NGRAM_SIZE)
+    is_response = text_of < len(sample)
+    ngrams, text_of = ngrams[is_response], text_of[is_response]
+    agent_of = sample.agent_of[text_of]
+    n_texts = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
+
+    # number of an agent's texts that contain each of its n-grams
+    _, agent_ngram = np.unique(np.stack([agent_of.astype(np.uint64), ngrams]), axis=1, return_inverse=True)
+    occurrences = np.unique(np.stack([agent_ngram.astype(np.int64), text_of]), axis=1)
+    n_containing = np.bincount(occurrences[0], minlength=int(agent_ngram.max(initial=-1)) + 1)
+
+    is_recurring = n_containing[agent_ngram] >= np.maximum(2, RECURRENCE_SHARE * n_texts[agent_of])
+    n_ngrams = np.bincount(text_of, minlength=len(sample)).astype(np.float64)
+    n_recurring = np.bincount(text_of, weights=is_recurring.astype(np.float64), minlength=len(sample))
+    return _divide(n_recurring.astype(np.float64), n_ngrams)
+
+
+def specificity_to_prompts(sample: SampledTexts) -> Floats:
+    """Return the share of each text's idf-weighted words that its prompt contains, float (n_texts,); NaN without weight.
+
+    Σ idf over the words that the prompt contains / Σ idf over all words of the text.
+    """
+    weights = csr_array(sample.has_word.multiply(sample.idf))
+    in_prompt = weights.multiply(sample.prompt_has_word[sample.item_of])
+    shared_weight = np.asarray(in_prompt.sum(axis=1), dtype=np.float64)
+    return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
+
+
+def specificity_to_responses(sample: SampledTexts) -> Floats:
+    """Return the share of each text's idf-weighted words that other responses contain, float (n_texts,); NaN without weight.
+
+    Each word counts in proportion to the item's other responses that contain it.
+    """
+    weights = csr_array(sample.has_word.multiply(sample.idf))
+    shared_weight = np.zeros(len(sample))
+    for start, end in sample.ranges:
+        n_containing = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)
+        item_weights = weights[start:end]
+        own_weight = np.asarray(item_weights.sum(axis=1))
+        shared_weight[start:end] = (item_weights @ n_containing - own_weight) / max(1, end - start - 1)
+    return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
+
+
+def _divide(numerator: Floats, denominator: Floats) -> Floats:
+    """Divide elementwise; NaN where the denominator is 0."""
+    quotient = np.full(len(denominator), np.nan)
+    np.divide(numerator, denominator, out=quotient, where=denominator > 0)
+    return quotient

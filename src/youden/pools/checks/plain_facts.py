@@ -1,7 +1,7 @@
-"""Plain facts of responses: whether they are there, their lengths, languages, and agents that answer in lists of words.
+"""Find problems of single responses: gaps, lengths, languages, damaged characters, and lists of words.
 
-Languages are told by `py3langid` from a few responses an agent. Function words are those that come back in an agent's own
-answers, whatever its language; where scripts or tasks leave few of them to the usual agent, nothing is said of keywords.
+Languages are detected by `py3langid` from a few responses per agent. Function words are those that recur in an agent's own
+responses, whatever its language; if the median agent has few of them, because of its script or task, keywords are not reported.
 """
 
 from __future__ import annotations
@@ -16,379 +16,432 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError
-from youden.pools.checks.checked import SampledTexts, listed
-from youden.pools.checks.repeated import repeat_findings
-from youden.streams import own_stream
-from youden.text.sentences import counted
+from youden.pools.checks.checked import SampledTexts, format_names
+from youden.pools.checks.repeated import find_unusual_repeats
+from youden.streams import standalone_stream
+from youden.text.sentences import format_count
 from youden.types import Finding, Pool
 from youden.types.pool import Floats
 
-STANDS_IN = re.compile(
+PLACEHOLDER = re.compile(
     r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!)|nan|null|none|undefined|\[object Object\])\s*",
     re.IGNORECASE,
 )
-"""What a spreadsheet shows where a formula failed, and what programs print for nothing."""
-AN_AGENT = 12
-MOST = 6_000
-LEAST_CHARACTERS = 40
-LEAST_TEXTS = 3
-CHARACTERS = 600
+"""Text that a spreadsheet shows if a formula failed, or that a program prints for a missing value."""
+MAX_TEXTS_PER_AGENT = 12
+MAX_CLASSIFIED_TEXTS = 6_000
+MIN_CLASSIFIED_CHARACTERS = 40
+MIN_CLASSIFIED_TEXTS = 3
+MAX_CLASSIFIED_CHARACTERS = 600
 
 
 @dataclass(frozen=True)
 class Languages:
-    """languages: code (ISO 639-1) → agents that mostly answer in it, most first."""
+    """Languages of a pool.
+
+    Attributes
+    ----------
+    languages : dict
+        Code (ISO 639-1) → number of agents that mostly respond in it, the most frequent first.
+    findings : tuple of Finding
+        At most one.
+    """
 
     languages: dict[str, int]
     findings: tuple[Finding, ...]
 
 
-def find_languages(looked: SampledTexts, *, seed: int = 0) -> Languages:
-    """The language that most of an agent's responses looked at are in, and the agents in another than most agents'.
+def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
+    """Detect the language of most of an agent's sampled responses, and report agents with another one than most agents.
 
-    Raises: ConfigError [languages-missing] where `py3langid` is not installed.
+    Raises
+    ------
+    ConfigError
+        [languages-missing]: if `py3langid` is not installed.
     """
     try:
         classify = import_module("py3langid").classify
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "Languages are told apart by the package `py3langid`, which is not installed. Install youden[pools].",
+            "Languages are detected by the package `py3langid`, which is not installed. Install youden[pools].",
             slug="languages-missing",
         ) from error
-    rng = own_stream(seed)
-    n = max(LEAST_TEXTS, min(AN_AGENT, MOST // max(1, looked.pool.n_agents)))
-    spoken: dict[int, str] = {}
-    for k, row in enumerate(looked.pool.texts[:, looked.items]):
-        texts = [text for text in row if text is not None and len(text) >= LEAST_CHARACTERS]
-        if len(texts) >= LEAST_TEXTS:
-            chosen = rng.permutation(len(texts))[:n]
-            codes = Counter(str(classify(texts[c][:CHARACTERS])[0]) for c in chosen)
-            code, count = codes.most_common(1)[0]
-            if count > len(chosen) / 2:
-                spoken[k] = code
-    counts = Counter(spoken.values())
-    if len(counts) < 2:
-        return Languages(dict(counts), ())
-    usual, n_usual = counts.most_common(1)[0]
-    others = tuple(looked.pool.agents[k].id for k, code in spoken.items() if code != usual)
-    said = ", ".join(f"{code} ({count})" for code, count in counts.most_common())
+    rng = standalone_stream(seed)
+    max_texts = max(
+        MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents))
+    )
+    language_of: dict[int, str] = {}
+    for k, row in enumerate(sample.pool.texts[:, sample.items]):
+        texts = [text for text in row if text is not None and len(text) >= MIN_CLASSIFIED_CHARACTERS]
+        if len(texts) < MIN_CLASSIFIED_TEXTS:
+            continue
+        chosen = rng.permutation(len(texts))[:max_texts]
+        codes = Counter(str(classify(texts[i][:MAX_CLASSIFIED_CHARACTERS])[0]) for i in chosen)
+        code, n_texts = codes.most_common(1)[0]
+        if n_texts > len(chosen) / 2:
+            language_of[k] = code
+    n_agents = Counter(language_of.values())
+    if len(n_agents) < 2:
+        return Languages(dict(n_agents), ())
+    main_language, n_main = n_agents.most_common(1)[0]
+    others = tuple(sample.pool.agents[k].id for k, code in language_of.items() if code != main_language)
+    listing = ", ".join(f"{code} ({n})" for code, n in n_agents.most_common())
     return Languages(
-        dict(counts.most_common()),
+        dict(n_agents.most_common()),
         (
             Finding(
                 "languages",
-                f"Agents answer in several languages: {said}. Not in {usual}: {listed(others)}.",
-                "Pairs across languages share no words, so `lexical` puts the smaller language last whatever it says; a model "
-                "judge compares them less surely than within a language.",
-                "Rank each language for itself, or translate before ranking.",
+                f"Agents respond in several languages: {listing}. Not in {main_language}: {format_names(others)}.",
+                "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
+                "language last whatever their responses are; a model compares them less reliably than responses in one "
+                "language.",
+                "Rank each language separately, or translate the responses before ranking.",
                 agents=others,
-                facts={"share": 1 - n_usual / len(spoken)},
+                facts={"share": 1 - n_main / len(language_of)},
             ),
         ),
     )
 
 
-COMES_BACK = 0.2
-"""A word is a function word of an agent if it stands in this share of its answers, or in more."""
+RECURRENCE_SHARE = 0.2
+"""Minimum share of an agent's responses that contain a word, of a function word of the agent."""
 
-FEW = 0.15
-"""An agent lists keywords if the share of function words in its median answer is under this part of the usual agent's.
+MAX_RELATIVE_FUNCTION_SHARE = 0.15
+"""An agent lists keywords if the share of function words in its median response is below this fraction of the median agent's.
 
-No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes (telegram style among them) is under it.
+No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes (telegram style among them) is below it.
 """
 
-USUAL = 0.1
-"""Where the usual agent's share of function words is lower than this, nobody is named."""
+MIN_FUNCTION_SHARE = 0.1
+"""If the median agent's share of function words is lower than this, keywords are not reported."""
 
-RARE = 0.1
-"""A word is rare if it stands in the prompts, and in the answers, of less than this share of the items."""
+MAX_RARE_SHARE = 0.1
+"""Share of the items below which a word that occurs in their prompts, and in their responses, is rare."""
 
-LISTED = 0.5
-"""Share of the prompt's rare words (25 of them at most) that an agent's median answer says in one go, with none between.
+MIN_LISTED_SHARE = 0.5
+"""Minimum share of the prompt's rare words (of at most 25) that an agent's median response contains in one uninterrupted
+sequence, of a list of the prompt's words.
 
-Honest agents: at most .25. A weak answer and 25 rare words of the prompt: .9 to 1.
+Honest agents: at most .25. A weak response with 25 rare words of the prompt: .9 to 1.
 """
 
-MOST_RARE = 25
-LEAST_RARE = 4
-LEAST_WORDS = 10
-LEAST_ITEMS = 8
-LEAST_AGENTS = 4
+MAX_RARE_WORDS = 25
+MIN_RARE_WORDS = 4
+MIN_WORDS = 10
+MIN_ITEMS = 8
+MIN_AGENTS = 4
 
 
-def find_word_lists(looked: SampledTexts) -> Iterator[Finding]:
-    """One finding for all agents that list keywords, and one for all that list their prompts' words."""
-    pool = looked.pool
-    if len(looked.items) < LEAST_ITEMS or pool.n_agents < LEAST_AGENTS:
+def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
+    """Yield one finding for all agents that list keywords, and one for all that list words of their prompts."""
+    pool = sample.pool
+    if len(sample.items) < MIN_ITEMS or pool.n_agents < MIN_AGENTS:
         return
-    functional = looked.agent_medians(function_words(looked))
-    known = functional[~np.isnan(functional)]
-    usual = float(np.median(known)) if known.size else 0.0
-    keywords = np.flatnonzero(functional < FEW * usual)
-    if usual >= USUAL and len(keywords):
-        ids = tuple(pool.agents[k].id for k in keywords)
-        share = float(functional[keywords].max())
+    function_shares = sample.agent_medians(function_word_shares(sample))
+    valid = function_shares[~np.isnan(function_shares)]
+    median = float(np.median(valid)) if valid.size else 0.0
+    keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
+    if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
+        ids = tuple(pool.agents[k].id for k in keyword_agents)
+        share = float(function_shares[keyword_agents].max())
         yield Finding(
             "keywords",
-            f"{listed(ids, most=20)} list keywords: {share:.0%} of the words in the median answer are function "
-            f"words, such as 'the' or 'of'; the usual agent has {usual:.0%}.",
-            "A list of the words that an item calls for agrees with every answer that uses them, and says nothing.",
-            "Read a few of the answers; leave the agent out if it was asked for sentences.",
+            f"{format_names(ids, limit=20)} list keywords: {share:.0%} of the words in the median response are function words, "
+            f"such as 'the' or 'of'; the median agent has {median:.0%}.",
+            "A list of an item's typical words agrees with every response that uses them, but contains no statement.",
+            "Read a few of the responses, and remove the agent if it was to respond in sentences.",
             agents=ids,
             facts={"share": share},
         )
-    listing = looked.agent_medians(prompt_words(looked))
-    named = np.flatnonzero(listing >= LISTED)
-    if len(named):
-        ids = tuple(pool.agents[k].id for k in named)
-        share = float(listing[named].min())
+    listed_shares = sample.agent_medians(prompt_word_shares(sample))
+    listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
+    if len(listing_agents):
+        ids = tuple(pool.agents[k].id for k in listing_agents)
+        share = float(listed_shares[listing_agents].min())
         yield Finding(
             "prompt-words",
-            f"{listed(ids, most=20)} list words of the prompt: the median answer says {share:.0%} or more of its rare words "
-            "one after the other.",
-            "Rare words of the prompt stand in every answer that keeps to it, so such a list agrees with all of them.",
-            "Read a few of the answers; leave the agent out if the list was added to be found alike.",
+            f"{format_names(ids, limit=20)} list words of the prompt: the median response contains {share:.0%} or more of its "
+            "rare words in one sequence.",
+            "Rare words of the prompt occur in every response that keeps to it, so such a list agrees with all of them.",
+            "Read a few of the responses, and remove the agent if the list was added to influence the judge.",
             agents=ids,
             facts={"share": share},
         )
 
 
-def function_words(looked: SampledTexts) -> Floats:
-    """float[R]: the share of a text's words that stand in a fifth or more of its agent's texts; NaN for a text of few words, and
-    for all of an agent whose texts mostly are."""
-    shares = np.full(len(looked), np.nan)
-    for k in range(looked.pool.n_agents):
-        own = np.flatnonzero(looked.agent_of == k)
-        if len(own) < LEAST_ITEMS or np.median(looked.n_words[own]) < LEAST_WORDS:
+def function_word_shares(sample: SampledTexts) -> Floats:
+    """Return the share of each text's words that occur in at least a fifth of its agent's texts, float (n_texts,).
+
+    NaN for a text with few words, and for all texts of an agent whose median text has few words.
+    """
+    shares = np.full(len(sample), np.nan)
+    for k in range(sample.pool.n_agents):
+        rows = np.flatnonzero(sample.agent_of == k)
+        if len(rows) < MIN_ITEMS or np.median(sample.n_words[rows]) < MIN_WORDS:
             continue
-        back = np.asarray(looked.holds[own].sum(axis=0)) >= COMES_BACK * len(own)
-        for r in own:
-            if looked.n_words[r] >= LEAST_WORDS:
-                shares[r] = back[looked.texts.ids[looked.texts.start[r] : looked.texts.start[r + 1]]].mean()
+        is_function_word = np.asarray(sample.has_word[rows].sum(axis=0)) >= RECURRENCE_SHARE * len(rows)
+        for row in rows:
+            if sample.n_words[row] >= MIN_WORDS:
+                words = sample.texts.ids[sample.texts.start[row] : sample.texts.start[row + 1]]
+                shares[row] = is_function_word[words].mean()
     return shares
 
 
-def prompt_words(looked: SampledTexts) -> Floats:
-    """float[R]: the longest stretch of a text that is rare words of its prompt only, as a share of them (of 25 at most).
+def prompt_word_shares(sample: SampledTexts) -> Floats:
+    """Return the length of the longest sequence of rare prompt words in each text, as a share of these words, float (n_texts,).
 
-    NaN where the prompt has fewer than four rare words, or there is none.
+    The number of rare words counts up to 25. NaN if the prompt has fewer than four rare words, or there is none.
     """
-    n_items = len(looked.items)
-    in_prompts: Floats = np.asarray(looked.prompt_holds.sum(axis=0), dtype=np.float64)
-    rare = (in_prompts < RARE * n_items) & (np.exp(-looked.idf) < RARE)
-    shares = np.full(len(looked), np.nan)
-    for m, (low, high) in enumerate(looked.spans):
-        asked = looked.prompt_holds[[m]].indices
-        asked = asked[rare[asked]]
-        if len(asked) < LEAST_RARE:
+    n_items = len(sample.items)
+    n_prompts: Floats = np.asarray(sample.prompt_has_word.sum(axis=0), dtype=np.float64)
+    response_share = np.exp(-sample.idf)
+    is_rare = (n_prompts < MAX_RARE_SHARE * n_items) & (response_share < MAX_RARE_SHARE)
+    shares = np.full(len(sample), np.nan)
+    for m, (first, end) in enumerate(sample.ranges):
+        prompt_words = sample.prompt_has_word[[m]].indices
+        rare_words = prompt_words[is_rare[prompt_words]]
+        if len(rare_words) < MIN_RARE_WORDS:
             continue
-        start = looked.texts.start[low : high + 1]
-        inside = np.isin(looked.texts.ids[start[0] : start[-1]], asked)
-        for r in range(low, high):
-            own = inside[start[r - low] - start[0] : start[r - low + 1] - start[0]]
-            breaks = np.flatnonzero(np.concatenate([[True], ~own, [True]]))
-            shares[r] = (np.diff(breaks).max() - 1) / min(MOST_RARE, len(asked))
+        starts = sample.texts.start[first : end + 1]
+        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)
+        offsets = starts - starts[0]
+        for row in range(first, end):
+            is_listed = is_rare_word[offsets[row - first] : offsets[row - first + 1]]
+            breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))
+            longest = np.diff(breaks).max() - 1
+            shares[row] = longest / min(MAX_RARE_WORDS, len(rare_words))
     return shares
 
 
 LONG_CHARACTERS = 100_000
-BLANK_SHARE = 0.05
-FEW_ITEMS = 0.5
+MIN_BLANK_SHARE = 0.05
+MIN_ANSWERED_SHARE = 0.5
 
-LONG_WINDED = 2.5
-CURT = 0.08
-"""An agent's median answer, in characters, as a share of the usual answer to the item: over the first it is long-winded, under
-the second curt. Honest agents, in words: .2 to 1.9 on SAMSum, .28 to 1.6 on AlpacaEval."""
+MIN_LONG_RATIO = 2.5
+MAX_SHORT_RATIO = 0.08
+"""An agent's responses are very long or very short if the median ratio of their length, in characters, to the median length of
+the item is above the first or below the second value. Honest agents, in words: .2 to 1.9 on SAMSum, .28 to 1.6 on AlpacaEval.
+"""
 
-LEAST_ITEMS_OF_PLAIN_FACTS = 8
-LEAST_AGENTS_OF_PLAIN_FACTS = 4
+MIN_LENGTH_ITEMS = 8
+MIN_LENGTH_AGENTS = 4
 DAMAGED = ("\ufffd", "\x00")
 
 
-def lengths(pool: Pool) -> NDArray[np.int64]:
-    """int[K, J]: characters of each response, −1 where there is none."""
+def response_lengths(pool: Pool) -> NDArray[np.int64]:
+    """Return the length in characters of each response.
+
+    Parameters
+    ----------
+    pool : Pool
+
+    Returns
+    -------
+    int array (n_agents, n_items)
+        −1 for a cell without a response.
+    """
     return np.array([[-1 if text is None else len(text) for text in row] for row in pool.texts], dtype=np.int64)
 
 
-def plain_findings(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
-    """Gaps, blanks, very long texts, damaged characters, ids that look the same."""
+def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
+    """Find gaps, blank, very long and very short responses, placeholders, damaged characters, and ids that look the same.
+
+    length : int array (n_agents, n_items), characters of each response, −1 without a response.
+    """
     return [
-        *_small(pool),
-        *_gaps(pool),
-        *_blank(pool),
-        *_stand_ins(pool),
-        *repeat_findings(pool),
-        *_long(pool, length),
-        *_out_of_proportion(pool, length),
-        *_damaged(pool),
-        *_ids_alike("agent", tuple(agent.id for agent in pool.agents)),
-        *_ids_alike("item", tuple(item.id for item in pool.items)),
+        *_check_size(pool),
+        *_find_gaps(pool),
+        *_find_blank(pool),
+        *_find_placeholders(pool),
+        *find_unusual_repeats(pool),
+        *_find_long(pool, length),
+        *_find_unusual_lengths(pool, length),
+        *_find_damaged(pool),
+        *_find_similar_ids("agent", tuple(agent.id for agent in pool.agents)),
+        *_find_similar_ids("item", tuple(item.id for item in pool.items)),
     ]
 
 
-def _small(pool: Pool) -> Iterator[Finding]:
+def _check_size(pool: Pool) -> Iterator[Finding]:
     if pool.n_agents >= 3 and pool.n_items >= 2:
         return
     yield Finding(
         "pool-small",
-        f"There are {pool.n_agents} agents and {pool.n_items} items.",
-        "Nothing can be ranked: a ranking needs 3 agents and 2 items.",
+        f"The pool is too small: got {pool.n_agents} agents and {pool.n_items} items.",
+        "No ranking is possible: a ranking needs 3 agents and 2 items.",
         "Add agents or items.",
     )
 
 
-def _gaps(pool: Pool) -> Iterator[Finding]:
+def _find_gaps(pool: Pool) -> Iterator[Finding]:
     n_items = pool.present.sum(axis=1)
     n_agents = pool.present.sum(axis=0)
-    few = tuple(agent.id for agent, n in zip(pool.agents, n_items, strict=True) if n < FEW_ITEMS * pool.n_items)
-    if few:
+    min_items = MIN_ANSWERED_SHARE * pool.n_items
+    incomplete = tuple(agent.id for agent, n in zip(pool.agents, n_items, strict=True) if n < min_items)
+    if incomplete:
         yield Finding(
             "gaps",
-            f"{counted(len(few), 'agent', 'answers', 'answer')} less than half of the items: {listed(few)}.",
-            "They are compared on fewer items than the rest: where those are easy, a mean score takes that for ability. "
-            "Their intervals are wide.",
-            "Complete them, or rank with `design: dense`, whose fit separates ability from difficulty.",
-            agents=few,
+            f"{format_count(len(incomplete), 'agent', 'responds', 'respond')} to less than half of the items: "
+            f"{format_names(incomplete)}.",
+            "They are compared on fewer items than the other agents. If these items are easy, the mean score overestimates their "
+            "ability. Their intervals are wide.",
+            "Add the missing responses, or set `design: dense`, whose fit separates ability from difficulty.",
+            agents=incomplete,
             facts={"share": float(n_items.min() / pool.n_items)},
         )
-    alone = tuple(item.id for item, n in zip(pool.items, n_agents, strict=True) if n < 2)
-    if alone:
+    unpaired = tuple(item.id for item, n in zip(pool.items, n_agents, strict=True) if n < 2)
+    if unpaired:
         yield Finding(
             "items-alone",
-            f"{counted(len(alone), 'item', 'is', 'are')} answered by fewer than two agents: {listed(alone)}.",
-            "They give no pair, so they add nothing to the ranking; items that do not line up between files look like this.",
-            "See whether the ids mean the same in all files, or drop the items.",
-            items=alone,
+            f"{format_count(len(unpaired), 'item', 'has', 'have')} responses of fewer than two agents: {format_names(unpaired)}.",
+            "They give no pairs of responses, so they do not contribute to the ranking. Ids that differ between files have this "
+            "effect.",
+            "Check whether an item has the same id in all files, or remove the items.",
+            items=unpaired,
         )
-    together = pool.present.astype(np.float32)
-    shared = together @ together.T
-    np.fill_diagonal(shared, 1)
-    if pool.n_items and (shared == 0).any():
-        apart = tuple(pool.agents[k].id for k in np.flatnonzero((shared == 0).any(axis=1)))
+    present = pool.present.astype(np.float32)
+    n_common_items = present @ present.T
+    np.fill_diagonal(n_common_items, 1)
+    is_disjoint = n_common_items == 0
+    if pool.n_items and is_disjoint.any():
+        disjoint = tuple(pool.agents[k].id for k in np.flatnonzero(is_disjoint.any(axis=1)))
         yield Finding(
             "nothing-shared",
-            f"Some agents have no item in common with some other: {listed(apart)}.",
-            "They are never compared directly; without a chain of common partners their places cannot be compared at all.",
-            "Let all agents answer at least a few common items.",
-            agents=apart,
+            f"Some agents have no item in common with another agent: {format_names(disjoint)}.",
+            "They are never compared directly, and without a chain of common partners their ranks cannot be compared at all.",
+            "Add responses, such that all agents have at least a few items in common.",
+            agents=disjoint,
         )
 
 
-def _blank(pool: Pool) -> Iterator[Finding]:
-    blank = np.array([sum(text is not None and not text.strip() for text in row) for row in pool.texts])
-    n_own = np.maximum(1, pool.present.sum(axis=1))
-    named = tuple(pool.agents[k].id for k in np.flatnonzero(blank >= np.maximum(1, BLANK_SHARE * n_own)))
-    if not named:
+def _find_blank(pool: Pool) -> Iterator[Finding]:
+    n_blank = np.array([sum(text is not None and not text.strip() for text in row) for row in pool.texts])
+    n_responses = np.maximum(1, pool.present.sum(axis=1))
+    is_reported = n_blank >= np.maximum(1, MIN_BLANK_SHARE * n_responses)
+    reported = tuple(pool.agents[k].id for k in np.flatnonzero(is_reported))
+    if not reported:
         return
     yield Finding(
         "blank",
-        f"{counted(int(blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by {listed(named)}.",
-        "A blank response is judged like any other: its paired calls get a no, so it counts against the agent.",
-        "If the agent did not answer, leave the row out, which makes the cell missing; if it refused, leave it as it is.",
-        agents=named,
-        facts={"share": float((blank / n_own).max())},
+        f"{format_count(int(n_blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by {format_names(reported)}.",
+        "A blank response is judged like any other: the answer to its paired trials is no, which lowers the agent's score.",
+        "If the agent did not respond, remove the row, so that the cell is missing. If it refused, keep the row.",
+        agents=reported,
+        facts={"share": float((n_blank / n_responses).max())},
     )
 
 
-def _stand_ins(pool: Pool) -> Iterator[Finding]:
-    found: Counter[str] = Counter()
+def _find_placeholders(pool: Pool) -> Iterator[Finding]:
+    count_by_text: Counter[str] = Counter()
     agents: dict[str, None] = {}
     for agent, row in zip(pool.agents, pool.texts, strict=True):
         for text in row:
-            if text is not None and len(text) < LEAST_CHARACTERS and STANDS_IN.fullmatch(text):
-                found[text.strip()] += 1
+            if text is not None and len(text) < MIN_CLASSIFIED_CHARACTERS and PLACEHOLDER.fullmatch(text):
+                count_by_text[text.strip()] += 1
                 agents.setdefault(agent.id)
-    if not found:
+    if not count_by_text:
         return
-    named = ", ".join(f"{text} ({n:,})" for text, n in found.most_common(5))
+    n_responses = count_by_text.total()
+    examples = ", ".join(f"{text} ({n:,})" for text, n in count_by_text.most_common(5))
     yield Finding(
         "stand-ins",
-        f"{counted(found.total(), 'response', 'looks', 'look')} like what a program writes in place of one: "
-        f"{named}, by {listed(tuple(agents))}.",
-        "They are judged like any other response: their paired calls get a no, or a yes where two agents have the same.",
-        "Leave these rows out, which makes the cells missing, or import the answers again.",
+        f"{format_count(n_responses, 'response', 'looks', 'look')} like a placeholder for a missing value: "
+        f"{examples}, by {format_names(tuple(agents))}.",
+        "They are judged like any other response: the answer to their paired trials is no, or yes if two agents have the same "
+        "one.",
+        "Remove these rows, so that the cells are missing, or import the responses again.",
         agents=tuple(agents),
-        facts={"n": found.total()},
+        facts={"n": n_responses},
     )
 
 
-def _long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
-    long = length > LONG_CHARACTERS
-    if not long.any():
+def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
+    is_long = length > LONG_CHARACTERS
+    if not is_long.any():
         return
-    agents = tuple(pool.agents[k].id for k in np.flatnonzero(long.any(axis=1)))
+    agents = tuple(pool.agents[k].id for k in np.flatnonzero(is_long.any(axis=1)))
     yield Finding(
         "long",
-        f"{counted(int(long.sum()), 'response', 'is', 'are')} longer than {LONG_CHARACTERS:,} characters "
-        f"(the longest {length.max():,}), by {listed(agents)}.",
-        "They may not fit a judge's context; such calls are not asked and count as missing, and those that fit cost most.",
-        "See whether they are responses at all; shorten them, or set `context` in the judge's config.",
+        f"{format_count(int(is_long.sum()), 'response', 'is', 'are')} longer than {LONG_CHARACTERS:,} characters "
+        f"(the longest {length.max():,}), by {format_names(agents)}.",
+        "They may not fit the context window of a judge. Such trials are not judged and count as missing, and those that fit are "
+        "expensive.",
+        "Check whether they are responses at all, and shorten them, or set `context` in the judge's config.",
         agents=agents,
-        items=tuple(pool.items[j].id for j in np.flatnonzero(long.any(axis=0))),
+        items=tuple(pool.items[j].id for j in np.flatnonzero(is_long.any(axis=0))),
         facts={"characters": int(length.max())},
     )
 
 
-def _out_of_proportion(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
-    if pool.n_agents < LEAST_AGENTS_OF_PLAIN_FACTS or pool.n_items < LEAST_ITEMS_OF_PLAIN_FACTS:
+def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
+    if pool.n_agents < MIN_LENGTH_AGENTS or pool.n_items < MIN_LENGTH_ITEMS:
         return
-    there = np.where(length >= 0, length, np.nan)
-    answered = np.flatnonzero(pool.present.any(axis=0))
-    ratio = there[:, answered] / np.maximum(1.0, np.nanmedian(there[:, answered], axis=0))
-    usual = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 1.0 for row in ratio])
-    long, curt = np.flatnonzero(usual >= LONG_WINDED), np.flatnonzero(usual <= CURT)
-    if len(long):
-        ids = tuple(pool.agents[k].id for k in long)
+    is_answered = pool.present.any(axis=0)
+    lengths = np.where(length >= 0, length, np.nan)[:, is_answered]
+    ratios = lengths / np.maximum(1.0, np.nanmedian(lengths, axis=0))
+    median_ratios = np.ones(pool.n_agents)
+    for k, row in enumerate(ratios):
+        valid = row[~np.isnan(row)]
+        if valid.size:
+            median_ratios[k] = np.median(valid)
+    very_long, very_short = (
+        np.flatnonzero(median_ratios >= MIN_LONG_RATIO),
+        np.flatnonzero(median_ratios <= MAX_SHORT_RATIO),
+    )
+    if len(very_long):
+        ids = tuple(pool.agents[k].id for k in very_long)
         yield Finding(
             "long-winded",
-            f"{listed(ids)} answer at length: the median answer is up to {usual[long].max():.1f} times as long as the usual "
-            "one.",
-            "A long answer shares words with more of the others, so judges who are fond of length rank it higher.",
-            "Read a few of the answers for padding; see how the ranking goes with length before believing these places.",
+            f"{format_names(ids)} write very long responses: in the median up to {median_ratios[very_long].max():.1f} times as "
+            "long as the usual response to the item.",
+            "A long response shares words with more of the others, so judges that prefer length rank it higher.",
+            "Read a few of the responses to find padding, and check how ranks depend on length before relying on them.",
             agents=ids,
-            facts={"times": float(usual[long].max())},
+            facts={"times": float(median_ratios[very_long].max())},
         )
-    if len(curt):
-        ids = tuple(pool.agents[k].id for k in curt)
+    if len(very_short):
+        ids = tuple(pool.agents[k].id for k in very_short)
         yield Finding(
             "curt",
-            f"{listed(ids)} hardly answer: the median answer is {usual[curt].min():.1%} as long as the usual one.",
-            "There is next to nothing to compare, so such an agent ranks low.",
-            "See whether the import cut its answers.",
+            f"{format_names(ids)} write very short responses: in the median only {median_ratios[very_short].min():.1%} as long "
+            "as the usual response to the item.",
+            "There is almost nothing to compare, so such an agent ranks low.",
+            "Check whether the import cut its responses.",
             agents=ids,
-            facts={"share": float(usual[curt].min())},
+            facts={"share": float(median_ratios[very_short].min())},
         )
 
 
-def _damaged(pool: Pool) -> Iterator[Finding]:
-    bad = np.array(
-        [sum(text is not None and any(mark in text for mark in DAMAGED) for text in row) for row in pool.texts]
-    )
-    if not bad.any():
+def _find_damaged(pool: Pool) -> Iterator[Finding]:
+    n_damaged = np.zeros(pool.n_agents, dtype=np.int64)
+    for k, row in enumerate(pool.texts):
+        n_damaged[k] = sum(text is not None and any(mark in text for mark in DAMAGED) for text in row)
+    if not n_damaged.any():
         return
-    agents = tuple(pool.agents[k].id for k in np.flatnonzero(bad))
+    agents = tuple(pool.agents[k].id for k in np.flatnonzero(n_damaged))
     yield Finding(
         "damaged",
-        f"{counted(int(bad.sum()), 'response', 'holds', 'hold')} a replacement character (U+FFFD) or a null, "
-        f"by {listed(agents)}.",
-        "The file was once read in the wrong encoding; damaged words match nobody's and pull these agents down.",
-        "Import the original file again in its own encoding.",
+        f"{format_count(int(n_damaged.sum()), 'response', 'contains', 'contain')} a replacement character (U+FFFD) or a null, "
+        f"by {format_names(agents)}.",
+        "The file was read in a wrong encoding at some time. Damaged words do not match those of others, which lowers the "
+        "scores of these agents.",
+        "Import the original file again in the correct encoding.",
         agents=agents,
     )
 
 
-def _ids_alike(noun: str, ids: tuple[str, ...]) -> Iterator[Finding]:
-    seen: defaultdict[str, list[str]] = defaultdict(list)
+def _find_similar_ids(noun: str, ids: tuple[str, ...]) -> Iterator[Finding]:
+    ids_by_key: defaultdict[str, list[str]] = defaultdict(list)
     for name in ids:
-        seen["".join(name.split()).casefold()].append(name)
-    alike = tuple(name for names in seen.values() if len(names) > 1 for name in names)
-    if not alike:
+        ids_by_key["".join(name.split()).casefold()].append(name)
+    similar = tuple(name for names in ids_by_key.values() if len(names) > 1 for name in names)
+    if not similar:
         return
     yield Finding(
         "ids-alike",
-        f"Some {noun} ids differ by case or spaces only: {listed(alike)}.",
-        "If they mean the same, the pool has two half-filled rows where it should have one, and their pairs are never made.",
-        f"Spell each {noun} one way in all files.",
-        agents=alike if noun == "agent" else (),
-        items=alike if noun == "item" else (),
+        f"Some {noun} ids differ only by case or spaces: {format_names(similar)}.",
+        f"If they mean the same {noun}, its responses are split between two ids and are not compared as they should be.",
+        f"Set one spelling of each {noun} id in all files.",
+        agents=similar if noun == "agent" else (),
+        items=similar if noun == "item" else (),
     )

@@ -1,4 +1,4 @@
-"""Looks at several responses of one agent to one item: all equal, or wildly different."""
+"""Check repeats, the responses of one agent to one item, that are all equal or that differ unusually."""
 
 from __future__ import annotations
 
@@ -6,49 +6,54 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from youden.pools.checks.checked import listed
+from youden.pools.checks.checked import format_names
 from youden.types import Finding, Pool
 
-WILD, WILD_LEAST = 3.0, 1.0
-"""Repeats of an agent differ wildly where the SD of the logarithm of their lengths is so many times the median agent's, and at
-least so much."""
+_MAX_RELATIVE_SD, _MIN_REPORTED_SD = 3.0, 1.0
+"""Repeats of an agent differ unusually if the SD of the logarithm of their lengths is above the first value times that of the
+median agent, and above the second value.
+"""
 
 
-def repeat_findings(pool: Pool) -> Iterator[Finding]:
-    """Agents whose repeats are all equal, and agents whose repeats differ far more in length than those of others."""
+def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
+    """Yield findings for agents whose repeats are all equal, and for agents whose repeats differ in length more than others'."""
     if pool.further is None:
         return
-    several = pool.n_repeats > 1
-    blocks = np.stack(pool.blocks)
-    same = np.array(
-        [
-            [len({text for text in cell if text is not None}) == 1 for cell in column]
-            for column in blocks.transpose(1, 2, 0)
-        ]
-    )
-    n = several.sum(axis=1)
-    equal = tuple(pool.agents[k].id for k in np.flatnonzero((n > 0) & ((same & several).sum(axis=1) == n)))
-    length = pool.every_length.reshape(blocks.shape).astype(np.float64)
-    length = np.log1p(np.where(pool.every_present.reshape(blocks.shape), length, np.nan))
-    spread = np.array(
-        [np.nanmean(np.nanvar(length[:, k, several[k]], axis=0)) if n[k] else np.nan for k in range(len(n))]
-    )
-    usual = float(np.nanmedian(spread)) if (n > 0).any() else np.nan
-    wild = tuple(pool.agents[k].id for k in np.flatnonzero(spread > max(WILD**2 * usual, WILD_LEAST**2)))
-    factor = float(np.exp(np.nanmax(spread) ** 0.5)) if n.any() else 1.0
+    has_repeats = pool.n_repeats > 1
+    n_cells = has_repeats.sum(axis=1)
+
+    # repeats of a cell are equal if they are one distinct text
+    texts = np.stack(pool.blocks)
+    is_equal = np.zeros(has_repeats.shape, dtype=np.bool_)
+    for k, j in np.ndindex(*has_repeats.shape):
+        is_equal[k, j] = len({text for text in texts[:, k, j] if text is not None}) == 1
+    is_equal_agent = (n_cells > 0) & ((is_equal & has_repeats).sum(axis=1) == n_cells)
+    equal = tuple(pool.agents[k].id for k in np.flatnonzero(is_equal_agent))
+
+    # variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent
+    is_present = pool.every_present.reshape(texts.shape)
+    length = pool.every_length.reshape(texts.shape).astype(np.float64)
+    log_length = np.log1p(np.where(is_present, length, np.nan))
+    variance = np.full(pool.n_agents, np.nan)
+    for k in np.flatnonzero(n_cells):
+        variance[k] = np.nanmean(np.nanvar(log_length[:, k, has_repeats[k]], axis=0))
+    median = float(np.nanmedian(variance)) if n_cells.any() else np.nan
+    threshold = max(_MAX_RELATIVE_SD**2 * median, _MIN_REPORTED_SD**2)
+    unusual = tuple(pool.agents[k].id for k in np.flatnonzero(variance > threshold))
+    factor = float(np.exp(np.nanmax(variance) ** 0.5)) if n_cells.any() else 1.0
     if equal:
         yield Finding(
             "repeats-equal",
-            f"All repeats are equal of {listed(equal)}.",
-            "They were sampled without chance, or copied: they say nothing of the agent's luck.",
-            "Sample at the temperature that the agent is used at, or keep one response each.",
+            f"All repeats of {format_names(equal)} are equal.",
+            "They were sampled without randomness, or copied, so they do not show how much the agent's responses vary.",
+            "Sample at the temperature at which the agent is used, or remove all but one response per item.",
             agents=equal,
         )
-    if wild:
+    if unusual:
         yield Finding(
             "repeats-wild",
-            f"Repeats differ wildly in length, by {factor:.1f} times or so, of {listed(wild)}.",
-            "Some may be cut off, refused, or another agent's: the agent's place then depends on which of them is shown.",
-            "Look at its shortest and its longest responses to one item.",
-            agents=wild,
+            f"Repeats of {format_names(unusual)} differ widely in length, by a factor of about {factor:.1f}.",
+            "Some may be truncated, refused, or from another agent, so the agent's rank depends on which of them is judged.",
+            "Read the shortest and the longest response of such an agent to one item.",
+            agents=unusual,
         )

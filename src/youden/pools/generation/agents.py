@@ -1,5 +1,6 @@
-"""AGENTS.yaml: who is to respond, as data, and what an agent's model is told: a file of prompts/agents/ with a place for
-the text.
+"""Read AGENTS.yaml, which defines the agents of a generated pool, and the instructions of their models.
+
+An instruction is a file of prompts/agents/ with a placeholder for the text.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from youden.errors import ConfigError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
-from youden.judging.question.prompts import fence
-from youden.resources import find, report_shadow_at, stays_in_folder
+from youden.judging.question.prompts import make_fence
+from youden.resources import find_resource, is_inside_folder, report_shadow_at
 from youden.text.regular_files import read_regular_text
 from youden.text.transforms import Step
-from youden.text.yaml_text import YamlError, front_matter, misfit, read_yaml
+from youden.text.yaml_text import YamlError, format_validation_error, read_yaml, split_front_matter
 from youden.types import Message
 
-_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
-class _Head(BaseModel):
+class _FrontMatter(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str | None = None
@@ -33,7 +34,19 @@ class _Head(BaseModel):
 
 @dataclass(frozen=True)
 class Instruction:
-    """digest: sha256 (hex) of the file's text."""
+    """Instruction of an agent's model.
+
+    Attributes
+    ----------
+    name : str
+        Name of its file.
+    template : str
+        Message with the placeholder {{text}} and, perhaps, {{notes}}.
+    system : str or None
+        System message.
+    digest : str
+        SHA-256 (hex) of the file's text.
+    """
 
     name: str
     template: str
@@ -41,67 +54,106 @@ class Instruction:
     digest: str
 
     def messages(self, text: str, *, notes: str = "") -> tuple[Message, ...]:
-        """The instruction with the text, and notes on it, between tags that they cannot contain."""
-        text, notes = (part.encode("utf-8", "replace").decode() for part in (text, notes))
-        tag = fence(text, notes)
-        filled = {"text": f"<text-{tag}>\n{text}\n</text-{tag}>", "notes": f"<notes-{tag}>\n{notes}\n</notes-{tag}>"}
-        user = Message("user", _PLACE.sub(lambda found: filled[found[1]], self.template).strip())
+        """Fill in the placeholders.
+
+        Parameters
+        ----------
+        text : str
+            Text for {{text}}.
+        notes : str
+            Text for {{notes}}.
+
+        Returns
+        -------
+        tuple of Message
+            The system message, if there is one, and the user message, in which texts are between tags that they cannot contain.
+        """
+        text, notes = (value.encode("utf-8", "replace").decode() for value in (text, notes))
+        tag = make_fence(text, notes)
+        values = {"text": f"<text-{tag}>\n{text}\n</text-{tag}>", "notes": f"<notes-{tag}>\n{notes}\n</notes-{tag}>"}
+        user = Message("user", _PLACEHOLDER.sub(lambda match: values[match[1]], self.template).strip())
         return (user,) if self.system is None else (Message("system", self.system), user)
 
 
 def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruction:
-    """`prompts/agents/NAME.md`, or the path that ends in .md, from `folder` where it is relative.
+    """Load an instruction.
 
-    notes: whether there will be notes to fill in.
+    Parameters
+    ----------
+    name : str
+        Name of a file in prompts/agents/, without its suffix, or a path that ends in .md.
+    folder : Path
+        Folder in which relative paths start.
+    notes : bool, default False
+        Whether the instruction must have a placeholder for notes.
 
-    Raises: ConfigError [not-found], [instruction].
+    Returns
+    -------
+    Instruction
+
+    Raises
+    ------
+    ConfigError
+        [not-found]: if there is no instruction of this name; [instruction]: if the file cannot be read, or its placeholders or
+        front matter do not fit.
     """
-    path = folder / name if name.endswith(".md") else find("prompts", f"agents/{name}.md")
-    if path.is_file() and not stays_in_folder(path):
+    path = folder / name if name.endswith(".md") else find_resource("prompts", f"agents/{name}.md")
+    if path.is_file() and not is_inside_folder(path):
         raise ConfigError(
             f"The instruction {path} links to a file outside its folder, which is not read. Pass the path of that file.",
             slug="instruction",
         )
     try:
-        whole = read_regular_text(path)
+        content = read_regular_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"The instruction {path} cannot be read ({error}). Give a UTF-8 file.", slug="instruction"
+            f"The instruction {path} cannot be read ({error}). Pass a UTF-8 file.", slug="instruction"
         ) from None
     try:
-        read = front_matter(whole)
-        head = _Head() if read is None else _Head.model_validate(read.head or {})
+        parts = split_front_matter(content)
+        head = _FrontMatter() if parts is None else _FrontMatter.model_validate(parts.head or {})
     except (ValidationError, YamlError) as error:
-        said = misfit(error) if isinstance(error, ValidationError) else error
+        problem = format_validation_error(error) if isinstance(error, ValidationError) else error
         raise ConfigError(
-            f"The front matter of {path} does not fit: {said}. It may say `system:`, no more.", slug="instruction"
+            f"The front matter of {path} does not fit: {problem}. Set only the key `system`.", slug="instruction"
         ) from None
-    template = whole if read is None else read.body
-    places = set(_PLACE.findall(template))
+    template = content if parts is None else parts.body
+    placeholders = set(_PLACEHOLDER.findall(template))
     allowed = {"text", "notes"} if notes else {"text"}
-    if "text" not in places or not places <= allowed or (notes and "notes" not in places):
-        needs = "{{text}} and {{notes}}" if notes else "{{text}}"
+    if "text" not in placeholders or not placeholders <= allowed or (notes and "notes" not in placeholders):
+        required = "{{text}} and {{notes}}" if notes else "{{text}}"
         raise ConfigError(
-            f"The instruction {path} has the places {', '.join(sorted(places)) or 'none'}; this agent needs {needs}, no other.",
+            f"The placeholders of the instruction {path} do not fit: got {', '.join(sorted(placeholders)) or 'none'}. Set "
+            f"{required} for this agent, and no others.",
             slug="instruction",
         )
-    return Instruction(path.stem, template, head.system, hashlib.sha256(whole.encode()).hexdigest())
+    return Instruction(path.stem, template, head.system, hashlib.sha256(content.encode()).hexdigest())
 
 
 SOURCE = "source"
-ALL = "*"
+"""Value of `of` for an agent whose text is the prompt of the item."""
+_ALL_MODELS = "*"
 
 _Text = Annotated[str, Field(min_length=1)]
 
 
 class AgentSpec(BaseModel):
-    """One agent: a text of its own from the item's source, or from another agent's response.
+    """An agent, which responds to a prompt, or to another agent's response.
 
-    of: `source` (the item's prompt) or the id of the agent whose response is taken.
-    model, instruction: asked what to make of it; the instruction is a file of prompts/agents/, or a path that ends in .md.
-    reading: an instruction for a first step, whose answer is put to the second beside the text.
-    temperature, max_tokens, seed: sent with the request; None is not sent.
-    steps: transforms, in turn, of what the model said, or of the text itself where no model is asked.
+    Attributes
+    ----------
+    id : str
+    group : str, optional
+    of : str
+        `source` for the item's prompt, or the id of the agent whose response is used.
+    model, instruction : str, optional
+        Model that makes the response, and its instruction: a file of prompts/agents/, or a path that ends in .md.
+    reading : str, optional
+        Instruction for a first step, whose answer fills the notes of the second.
+    temperature, max_tokens, seed : float, int, int, optional
+        Sent with the request; None is not sent.
+    steps : tuple
+        Transforms, in order, of the model's answer or, without a model, of the text itself.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -119,30 +171,30 @@ class AgentSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _lists_are_tuples(cls, data: object) -> object:
+    def _convert_lists(cls, data: object) -> object:
         if isinstance(data, Mapping) and isinstance(data.get("steps"), list):
             return {**data, "steps": tuple(data["steps"])}
         return data
 
     @model_validator(mode="after")
-    def _says_how(self) -> Self:
+    def _check_fields(self) -> Self:
         if (self.model is None) != (self.instruction is None):
-            raise ValueError("model and instruction belong together: give both, or neither")
+            raise ValueError("model and instruction belong together; set both or neither")
         if self.model is None and (self.reading or self.temperature is not None or self.seed is not None):
-            raise ValueError("reading, temperature and seed are for a model; give model and instruction, too")
+            raise ValueError("reading, temperature and seed need a model; set model and instruction, too")
         if self.model is None and not self.steps:
-            raise ValueError("it says nothing: give model and instruction, or steps")
+            raise ValueError("it defines no response; set model and instruction, or steps")
         if any(isinstance(step, dict) and len(step) != 1 for step in self.steps):
             raise ValueError("a step is a name, or one name with its options, such as {truncate: {words: 20}}")
         return self
 
     @property
     def transforms(self) -> tuple[Step, ...]:
-        """The steps, looked up. Raises: ConfigError [unknown-transform], [transform-option]."""
+        """The transforms. Raises ConfigError [unknown-transform], [transform-option]."""
         return tuple(Step(step) if isinstance(step, str) else Step(*next(iter(step.items()))) for step in self.steps)
 
 
-class _File(BaseModel):
+class _AgentsYaml(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     seed: Annotated[int, Field(ge=0)] = 0
@@ -152,7 +204,20 @@ class _File(BaseModel):
 
 
 class AgentsFile(BaseModel):
-    """What AGENTS.yaml says, its models found. agents: those built on others after them. items: where they are by default."""
+    """Agents of a file, and their models.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    seed : int
+        Seed of the transforms.
+    items : str or None
+        Default source of items.
+    agents : tuple of AgentSpec
+    models : dict
+        Name of a model → its config.
+    """
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
@@ -164,97 +229,120 @@ class AgentsFile(BaseModel):
 
     @property
     def ordered(self) -> tuple[AgentSpec, ...]:
-        """The agents, each after the one it builds on."""
-        done: dict[str, AgentSpec] = {}
+        """Agents, each after its base. Raises ConfigError [agents-circle]."""
+        sorted_agents: dict[str, AgentSpec] = {}
         waiting = list(self.agents)
         while waiting:
-            ready = [agent for agent in waiting if agent.of == SOURCE or agent.of in done]
+            ready = [agent for agent in waiting if agent.of == SOURCE or agent.of in sorted_agents]
             if not ready:
                 raise ConfigError(
-                    f"{self.path}: {', '.join(agent.id for agent in waiting)} build on each other in a circle. "
-                    "Let one of them start from the source.",
+                    f"{self.path}: {', '.join(agent.id for agent in waiting)} are based on each other in a circle. "
+                    "Set `of: source` for one of them.",
                     slug="agents-circle",
                 )
-            done |= {agent.id: agent for agent in ready}
-            waiting = [agent for agent in waiting if agent.id not in done]
-        return tuple(done.values())
+            sorted_agents |= {agent.id: agent for agent in ready}
+            waiting = [agent for agent in waiting if agent.id not in sorted_agents]
+        return tuple(sorted_agents.values())
 
 
 def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
-    """The agents at `path`: a file, or a folder with an agents.yaml; `configs/…` and `datasets/…` may be shipped ones.
+    """Read the agents of a file.
 
-    model_map: model in the file (`*`: every one) → another in the file, a judge of configs/judges/, or a path that ends in .yaml.
+    Parameters
+    ----------
+    path : Path
+        The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for among the shipped ones.
+    model_map : mapping, optional
+        Name of a model in the file, or `*` for all → a replacement: another model of the file, a judge of configs/judges/, or a
+        path that ends in .yaml.
 
-    Raises: ConfigError [agents-file], [agents-circle], [agents-unknown], [model-map] and the judge config's.
+    Returns
+    -------
+    AgentsFile
+
+    Raises
+    ------
+    ConfigError
+        [agents-file]: if the file cannot be read, or its content does not fit; [agents-circle]: if agents are based on each
+        other in a circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
     """
-    place = _located(path)
-    said = _parsed(place)
-    ids = [agent.id for agent in said.agents]
-    for agent in said.agents:
+    path = _locate(path)
+    content = _parse_file(path)
+    ids = [agent.id for agent in content.agents]
+    for agent in content.agents:
         if ids.count(agent.id) > 1 or agent.id == SOURCE:
-            raise _wrong(place, f"the id '{agent.id}' is taken. Give every agent an id of its own.")
+            raise _file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
         if agent.of != SOURCE and agent.of not in ids:
-            raise _wrong(place, f"agent '{agent.id}' is of '{agent.of}', which is no agent here. Correct `of`.")
+            raise _file_error(
+                path,
+                f"agent '{agent.id}' is based on '{agent.of}', which is not an agent of this file. Set `of` to an agent.",
+            )
         try:
             _ = agent.transforms
         except ConfigError as error:
-            raise _wrong(place, f"agent '{agent.id}': {error.message}") from error
-    named = sorted({agent.model for agent in said.agents if agent.model is not None})
-    if unknown := sorted(set(model_map or {}) - {*named, ALL}):
+            raise _file_error(path, f"agent '{agent.id}': {error.message}") from error
+    names = sorted({agent.model for agent in content.agents if agent.model is not None})
+    if unknown := sorted(set(model_map or {}) - {*names, _ALL_MODELS}):
         raise ConfigError(
-            f"{place}: no agent asks a model called '{unknown[0]}'. Map one of {', '.join(named) or 'none'}, or all by '*'.",
+            f"{path}: no agent uses the model '{unknown[0]}'. Map one of {', '.join(names) or 'none'}, or all with '*'.",
             slug="model-map",
         )
-    models = {name: _model(name, said, place, model_map or {}) for name in named}
-    file = AgentsFile(path=place, seed=said.seed, items=said.items, agents=tuple(said.agents), models=models)
+    models = {name: _load_model(name, content, path, model_map or {}) for name in names}
+    file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
     _ = file.ordered
     return file
 
 
-def _located(path: Path) -> Path:
+def _locate(path: Path) -> Path:
+    """Find the file of agents, which may be a shipped one."""
     report_shadow_at(path)
     kind = path.parts[0] if path.parts else ""
     if not path.exists() and kind in ("configs", "datasets"):
-        path = find("configs" if kind == "configs" else "datasets", Path(*path.parts[1:]).as_posix())
+        path = find_resource("configs" if kind == "configs" else "datasets", Path(*path.parts[1:]).as_posix())
     return path / "agents.yaml" if path.is_dir() else path
 
 
-def _parsed(place: Path) -> _File:
+def _parse_file(path: Path) -> _AgentsYaml:
     try:
-        data = read_yaml(place)
+        data = read_yaml(path)
     except OSError as error:
-        raise _wrong(place, f"it cannot be read ({error.strerror or error}). Give a UTF-8 YAML file.") from None
+        raise _file_error(path, f"it cannot be read ({error.strerror or error}). Pass a UTF-8 YAML file.") from None
     except ValueError as error:
-        raise _wrong(place, f"it is no YAML: {' '.join(str(error).split())}. Give a UTF-8 YAML file.") from None
+        raise _file_error(path, f"it is not YAML: {' '.join(str(error).split())}. Pass a UTF-8 YAML file.") from None
     try:
-        return _File.model_validate(data)
+        return _AgentsYaml.model_validate(data)
     except ValidationError as error:
-        raise _wrong(place, f"{_whose(error, data)}{misfit(error, whole='the file')}. Correct it.") from None
+        raise _file_error(
+            path,
+            f"{_format_agent(error, data)}{format_validation_error(error, subject='the file')}. Set another value.",
+        ) from None
 
 
-def _whose(error: ValidationError, data: Any) -> str:
-    """The agent that the error is about, by its id; empty for another part of the file."""
+def _format_agent(error: ValidationError, data: Any) -> str:
+    """Format the id of the agent that an error concerns; empty for another part of the file."""
     match error.errors(include_url=False)[0]["loc"]:
         case ("agents", int(number), *_) if isinstance(agent := data["agents"][number], dict):
             return f"agent '{agent.get('id')}': "
     return ""
 
 
-def _model(name: str, said: _File, place: Path, model_map: Mapping[str, str]) -> JudgeConfig:
-    target = model_map.get(name, model_map.get(ALL, name))
+def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
+    """Load the config of a model, or of the one to which it is mapped; raise ConfigError [model-map]."""
+    target = model_map.get(name, model_map.get(_ALL_MODELS, name))
     try:
-        given = said.models.get(target, target)
-        config = load_judge_config(given if isinstance(given, str) else {"name": target, **given}, file=place)
+        definition = content.models.get(target, target)
+        keys = definition if isinstance(definition, str) else {"name": target, **definition}
+        config = load_judge_config(keys, file=path)
         if not config.makes_calls:
-            raise ConfigError(f"'{config.backend}' makes no calls, so it writes no text.", slug="model-map")
+            raise ConfigError(f"'{config.backend}' makes no calls, so it cannot write a text.", slug="model-map")
     except YoudenError as error:
         raise ConfigError(
-            f"{place}: the model '{name}'{'' if target == name else f' (mapped to {target!r})'} cannot be used: {error.message} "
-            f"Name it under `models:`, or map it: --model-map {name}=JUDGE.",
+            f"{path}: the model '{name}'{'' if target == name else f' (mapped to {target!r})'} cannot be used: {error.message} "
+            f"Add it under `models:`, or map it with --model-map {name}=JUDGE.",
             slug="model-map",
         ) from error
     return config
 
 
-def _wrong(place: Path, problem: str) -> ConfigError:
-    return ConfigError(f"{place}: {problem}", slug="agents-file")
+def _file_error(path: Path, problem: str) -> ConfigError:
+    return ConfigError(f"{path}: {problem}", slug="agents-file")

@@ -1,5 +1,6 @@
-"""Makes a pool: agents respond to items, models are asked by the loop that also asks judges, and a text that was paid
-for is asked once.
+"""Generate a pool: let agents respond to items, with models or with transforms of texts.
+
+Models are queried by the scheduler that also queries judges, so that a text that was paid for is never requested again.
 """
 
 from __future__ import annotations
@@ -21,32 +22,39 @@ from youden.judging.call.connection import Backend
 from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.engine import check_trust, connect
-from youden.judging.offline.cassette_file import Entry, entry
-from youden.judging.question.questions import canonical, key_of
+from youden.judging.offline.cassette_file import Entry, make_entry
+from youden.judging.question.questions import canonical_request, hash_request
 from youden.judging.scheduler.calling import Caller
-from youden.judging.scheduler.loop import Loop, ask_all
-from youden.judging.scheduler.options import Asking, check_cap
+from youden.judging.scheduler.loop import RequestLoop, run_loops
+from youden.judging.scheduler.options import JudgingOptions, check_cap
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.progress_log import ProgressLog
-from youden.judging.scheduler.shutdown import StopReason, out_of_money, run_until_stopped, too_many_missing
+from youden.judging.scheduler.shutdown import (
+    StopReason,
+    make_budget_error,
+    make_too_many_missing_error,
+    run_until_stopped,
+)
 from youden.judging.store.answers import Store, open_store
 from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec
-from youden.pools.generation.generation import Generation, about
-from youden.streams import own_stream
-from youden.text.reasoning import without_leading_reasoning
-from youden.text.sentences import counted
+from youden.pools.generation.generation import Generation, agent_metadata
+from youden.streams import standalone_stream
+from youden.text.reasoning import strip_leading_reasoning
+from youden.text.sentences import format_count
 from youden.text.transforms import apply_steps
 from youden.types import Agent, Completion, Judge, Message, Pool, Request
 from youden.types.pool import Json, Objects
 
 SCHEMA = 1
+"""Version of the cache salt of generated texts."""
 
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """A request on behalf of an agent, about an item. model: by its name among those that are asked together.
+    """A request on behalf of an agent, about an item.
 
-    key: what the answer is stored under. Two agents with the same words get two texts.
+    `key` is the request hash, which depends on the agent: two agents with the same messages get two texts. `model` is the name of
+    the model in the agents' file.
     """
 
     key: str
@@ -60,41 +68,83 @@ class AgentRequest:
         return f"agent '{self.agent}' on item '{self.item}'"
 
 
-def wanted_of(
+def build_agent_request(
     config: JudgeConfig, messages: tuple[Message, ...], *, model: str, agent: str, item: str, repeat: int
 ) -> AgentRequest:
-    """What `agent` asks of the model that `config` describes, for its first or a later response."""
-    asked_as: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
+    """Build the request for one response of an agent.
+
+    Parameters
+    ----------
+    config : JudgeConfig
+        Config of the model.
+    messages : tuple of Message
+        Messages to the model.
+    model, agent, item : str
+        Name of the model, and ids of the agent and the item.
+    repeat : int
+        Number of the response, from 1.
+
+    Returns
+    -------
+    AgentRequest
+    """
+    cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
-        asked_as["replicate"] = repeat - 1
-    request = Request(config.model or "", messages, config.request_parameters, asked_as)
-    key = key_of(canonical(request, address=config.address))
+        cache_salt["replicate"] = repeat - 1
+    request = Request(config.model or "", messages, config.request_parameters, cache_salt)
+    key = hash_request(canonical_request(request, address=config.address))
     return AgentRequest(key, request, config.address, model, agent, item)
 
 
-def recorded(wanted: Mapping[str, AgentRequest], store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """(key, entry) of every request, None where the store knows nothing of it."""
-    outcomes = store.known(list(wanted))
-    for key, one in wanted.items():
-        request = canonical(one.request, address=one.address)
-        yield key, entry(key, request, outcomes[key]) if key in outcomes else None
+def iter_recorded_entries(requests: Mapping[str, AgentRequest], store: Store) -> Iterator[tuple[str, Entry | None]]:
+    """Yield the key of each request, and its entry for a cassette; None if the store has no outcome of it."""
+    outcomes = store.get_outcomes(list(requests))
+    for key, agent_request in requests.items():
+        request = canonical_request(agent_request.request, address=agent_request.address)
+        yield key, make_entry(key, request, outcomes[key]) if key in outcomes else None
 
 
 class Models:
-    """Models that are asked together, on the same terms. `await ask(...)` as often as needed, then `aclose`.
+    """Models that are queried together, with one budget and one log.
 
-    n_calls: how many there will be in all, as far as anybody knows. environment: where keys are looked up, once something is left
-    to be asked of a model. judges: asked instead of the models so named. replay: ask nobody; what the store does not hold is an
-    error.
-    n_failed: requests given up on; reasons: each reason once. n_asked: calls that were answered now; n_done: answered or
-    given up on; budget: what is spent on them.
+    Call `ask` any number of times, then `aclose`.
+
+    Parameters
+    ----------
+    configs : mapping
+        Name of a model → its config.
+    store : Store
+        Store of the answers.
+    asking : Asking
+        Options of the queries.
+    n_calls : int
+        Expected number of calls in all.
+    environment : mapping
+        Environment variables, in which API keys are looked up when a model is queried.
+    judges : mapping
+        Name of a model → object that is queried instead.
+    replay : bool
+        Whether answers come only from the store; a missing one is an error.
+
+    Attributes
+    ----------
+    n_asked : int
+        Number of calls that were answered by a model, and not by the store.
+    n_done : int
+        Number of calls with an answer or a failure.
+    n_failed : int
+        Number of calls without a usable answer.
+    reasons : dict
+        Reasons of the failures, as keys.
+    budget : Budget
+        Cost of the calls.
     """
 
     def __init__(
         self,
         configs: Mapping[str, JudgeConfig],
         store: Store,
-        asking: Asking,
+        asking: JudgingOptions,
         *,
         n_calls: int,
         environment: Mapping[str, str],
@@ -122,67 +172,77 @@ class Models:
             if name in judges:
                 backend = Backend(partial(judges.__getitem__, name))
             else:
-                backend = connect(config, environment, of="model")
+                backend = connect(config, environment, kind="model")
                 self._open.push_async_callback(backend.aclose)
             self._callers[name] = Caller(backend, config, self.budget)
 
-    async def ask(self, wanted: Mapping[str, AgentRequest]) -> dict[str, Completion]:
-        """key → completion for those that could be had.
+    async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
+        """Query the models, and return the key and the completion of each answered request.
 
-        Raises: BudgetError, JudgeError once the calls in flight have ended; what came is in the store. ReplayMissError.
+        Raises
+        ------
+        BudgetError, JudgeError
+            After the calls in flight have ended; answers are in the store.
+        ReplayMissError
+            If an answer is missing in a replay.
         """
         works = {name: GeneratedTexts(self) for name in self._callers}
-        for one in wanted.values():
-            works[one.model].wanted.append(one)
+        for agent_request in requests.values():
+            works[agent_request.model].requests.append(agent_request)
         if self._replay:
-            self._look_up(wanted, works)
+            self._look_up(requests, works)
         else:
             try:
-                again = self._asking.retry_failed
+                retry_failed = self._asking.retry_failed
                 loops = []
                 for name, work in works.items():
-                    if work.wanted:
+                    if work.requests:
                         caller = self._callers[name]
-                        of = caller.config, caller.backend, self._store, self._stop, self._log
-                        loops.append(Loop(Outcomes(work, *of, retry_failed=again), caller=caller))
-                await ask_all(loops, self._stop, grace=self._asking.grace)
+                        resources = caller.config, caller.backend, self._store, self._stop, self._log
+                        loops.append(RequestLoop(Outcomes(work, *resources, retry_failed=retry_failed), caller=caller))
+                await run_loops(loops, self._stop, grace=self._asking.grace)
             finally:
                 self._store.flush()
         return {key: completion for work in works.values() for key, completion in work.answers.items()}
 
     async def aclose(self) -> None:
-        """Let go of the models."""
+        """Close the connections and the log."""
         await self._open.aclose()
 
-    def _look_up(self, wanted: Mapping[str, AgentRequest], works: Mapping[str, GeneratedTexts]) -> None:
-        known = self._store.known(list(wanted))
-        for key, one in wanted.items():
-            if key not in known:
-                of_model = [other for other in wanted.values() if other.model == one.model]
-                raise self._not_there(one, flag=not any(other.key in known for other in of_model))
-            reason = works[one.model].put([0], key, known[key], usd=0.0, stored=True)
+    def _look_up(self, requests: Mapping[str, AgentRequest], works: Mapping[str, GeneratedTexts]) -> None:
+        """Record the stored outcome of each request; raise ReplayMissError if one is missing."""
+        outcomes = self._store.get_outcomes(list(requests))
+        for key, agent_request in requests.items():
+            if key not in outcomes:
+                keys = [request.key for request in requests.values() if request.model == agent_request.model]
+                has_other_model = not any(key in outcomes for key in keys)
+                raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
+            reason = works[agent_request.model].put([0], key, outcomes[key], usd=0.0, stored=True)
             self._log.advance(1, missing=reason, stored=True)
 
-    def _not_there(self, one: AgentRequest, *, flag: bool) -> ReplayMissError:
-        """flag: nothing that is wanted of the model is there, so another was asked, or the same otherwise."""
-        asked = sorted({str(judge.get("name")) for judge in self._store.judges()})
-        held = f" The store holds answers of {', '.join(asked)}." if asked else ""
-        mapped = (
-            f"Nothing that is wanted of the model '{one.model}' is there.{held} If another was asked in its place, say so again: "
-            f"--model-map {one.model}={asked[0] if len(asked) == 1 else 'JUDGE'}. Else replay"
-        )
+    def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
+        """Return the error for a missing answer; `has_other_model` tells that no answer of its model is in the store."""
+        judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
+        contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
+        replacement = judges[0] if len(judges) == 1 else "JUDGE"
+        remedy = "Replay"
+        if has_other_model:
+            remedy = (
+                f"The store has no answer of the model '{agent_request.model}'.{contents} If another model was used in its "
+                f"place, set --model-map {agent_request.model}={replacement}. Otherwise replay"
+            )
         return ReplayMissError(
-            f"The store {self._store.name} has no answer of {one} (under {one.key}), and a replay asks nobody. "
-            f"{mapped if flag else 'Replay'} the agents, items and models that were asked, or generate without --replay.",
+            f"The store {self._store.name} has no answer of {agent_request} (under {agent_request.key}), and a replay makes no "
+            f"calls. {remedy} with the same agents, items and models, or generate without --replay.",
             slug="replay-miss",
         )
 
 
 class GeneratedTexts:
-    """What is wanted of one model, as work for the loop. answers: by key, as they come."""
+    """Requests to one model, as work for the scheduler; `answers` are the completions by key."""
 
     def __init__(self, models: Models) -> None:
-        self.wanted: list[AgentRequest] = []
+        self.requests: list[AgentRequest] = []
         self.answers: dict[str, Completion] = {}
         self._models = models
 
@@ -190,21 +250,26 @@ class GeneratedTexts:
         return self._models.n_calls
 
     def keys(self) -> Iterator[tuple[int, str]]:
-        for row, one in enumerate(self.wanted):
-            yield row, one.key
+        """Yield the row and the key of each request."""
+        for row, agent_request in enumerate(self.requests):
+            yield row, agent_request.key
 
     def request(self, row: int, key: str) -> Request:
-        return self.wanted[row].request
+        """Return the request in a row."""
+        return self.requests[row].request
 
     def fits(self, request: Request) -> bool:
+        """Return whether the request can be sent."""
         return True
 
     def is_answer(self, completion: Completion) -> bool:
+        """Return whether the completion contains a response."""
         return _response(completion) is not None
 
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
+        """Record an outcome, and return "answered" or the reason why there is no response."""
         models = self._models
         models.n_done += 1
         if isinstance(outcome, Completion):
@@ -219,17 +284,31 @@ class GeneratedTexts:
         models.reasons[outcome.reason if outcome is not None else "not asked"] = None
         return "failed"
 
-    def out_of_money(self, budget: Budget) -> BudgetError:
-        return out_of_money(budget, n_done=self._models.n_done, n=len(self), what="calls")
+    def make_budget_error(self, budget: Budget) -> BudgetError:
+        """Return the error for a budget that does not allow the next call."""
+        return make_budget_error(budget, n_done=self._models.n_done, n=len(self), what="calls")
 
 
 Responses = dict[str, list[str | None]]
-"""By agent, as `Generation.responses` has them."""
+"""Id of an agent → its responses, in the order of `Generation.responses`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Generated:
-    """A pool, and what it took. usd: spent now, NaN where a price is unknown."""
+class GenerationResult:
+    """A generated pool and its cost.
+
+    Attributes
+    ----------
+    pool : Pool
+    n_asked : int
+        Number of calls that were answered by a model, and not by the store.
+    n_failed : int
+        Number of calls without a usable answer.
+    usd : float
+        Cost in USD of these calls; NaN if a price is unknown.
+    notes : tuple of str
+        Messages about failed calls and uncertain costs.
+    """
 
     pool: Pool
     n_asked: int
@@ -242,32 +321,57 @@ def generate(
     generation: Generation,
     *,
     store: str | Path,
-    asking: Asking | None = None,
+    asking: JudgingOptions | None = None,
     replay: bool = False,
     environment: Mapping[str, str] | None = None,
     judges: Mapping[str, Judge] | None = None,
     name: str = "generated",
-) -> Generated:
-    """Ask and transform until every agent has responded to every item; answers in `store` are not asked again.
+) -> GenerationResult:
+    """Let every agent respond to every item.
 
-    asking: the terms; its `max_missing` is the share of responses that may be missing, counted at the end.
-    replay: answer from `store` alone, without calls, keys or a cap. judges: asked instead of the models so named.
+    Parameters
+    ----------
+    generation : Generation
+        Agents, items and instructions.
+    store : str or Path
+        Path or URL of the store; requests whose answer it contains are not sent.
+    asking : Asking, optional
+        Options of the queries; `max_missing` is the maximum fraction of missing responses, checked at the end.
+    replay : bool, default False
+        Whether answers come only from the store, without calls, keys or a cost cap.
+    environment : mapping, optional
+        Environment variables, for API keys. Default: those of the process.
+    judges : mapping, optional
+        Name of a model → object that is queried instead.
+    name : str, default "generated"
+        Name of the pool.
 
-    Raises: ConfigError before any call; BudgetError, JudgeError, TooManyMissingError with all answers kept for the same call;
-    ReplayMissError.
+    Returns
+    -------
+    GenerationResult
+
+    Raises
+    ------
+    ConfigError
+        If options or keys do not fit, before any call; [replay-retries]: if a replay is to retry failures.
+    BudgetError, JudgeError, TooManyMissingError
+        If the cap is exceeded, a model cannot be used, or too many responses are missing. Answers are stored: call again to
+        resume.
+    ReplayMissError
+        [replay-miss]: if an answer is missing in a replay.
     """
-    asking = asking or Asking()
-    models = _bounded(generation.file)
+    asking = asking or JudgingOptions()
+    configs = _with_max_tokens(generation.file)
     if not replay:
-        check_cap(models.values(), asking.max_cost)
+        check_cap(configs.values(), asking.max_cost)
     elif asking.retry_failed:
         raise ConfigError(
-            "A replay asks nobody, so it cannot ask again what failed. Leave out --replay or --retry-failed.",
+            "A replay makes no calls, so it cannot retry failures. Remove --replay or --retry-failed.",
             slug="replay-retries",
         )
     with open_store(store, read_only=replay and generation.makes_calls) as answers:
-        asked = Models(
-            models,
+        models = Models(
+            configs,
             answers,
             asking,
             n_calls=generation.cost.calls,
@@ -275,32 +379,50 @@ def generate(
             judges=judges or {},
             replay=replay,
         )
-        texts = run_until_stopped(_made(generation, asked))
-    return _result(generation, texts, asked, max_missing=asking.max_missing, name=name)
+        texts = run_until_stopped(_respond_and_close(generation, models))
+    return _to_result(generation, texts, models, max_missing=asking.max_missing, name=name)
 
 
-def requests_of(
+def collect_requests(
     generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]
 ) -> dict[str, AgentRequest]:
-    """Every request by its key that can be built from `answers` (of keys): a response follows from its reading's answer, and
-    an agent that builds on another from the other's response."""
-    wanted: dict[str, AgentRequest] = {}
+    """Build every request that is possible with the given answers.
 
-    async def listed(more: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
-        wanted.update(more)
-        return answers(list(more))
+    The request for a response contains the answer of the agent's first step, if it has one, and the response of the agent on
+    which it is based.
 
-    asyncio.run(_respond(generation, listed))
-    return wanted
+    Parameters
+    ----------
+    generation : Generation
+        Agents, items and instructions.
+    answers : callable
+        Function that returns the completions of those of the given keys that are answered.
+
+    Returns
+    -------
+    dict
+        Key → request.
+    """
+    requests: dict[str, AgentRequest] = {}
+
+    async def collect(new_requests: Mapping[str, AgentRequest]) -> Mapping[str, Completion]:
+        requests.update(new_requests)
+        return answers(list(new_requests))
+
+    asyncio.run(_respond(generation, collect))
+    return requests
 
 
-def _bounded(file: AgentsFile) -> dict[str, JudgeConfig]:
-    """The models, each with the longest answer that any agent asks of it, for the cap."""
-    most = {name: max(agent.max_tokens for agent in file.agents if agent.model == name) for name in file.models}
-    return {name: config.asked_with({"max_tokens": most[name]}) for name, config in file.models.items()}
+def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
+    """Return the configs of the models with the largest `max_tokens` of an agent, on which the maximum cost of a call depends."""
+    configs = {}
+    for name, config in file.models.items():
+        max_tokens = max(agent.max_tokens for agent in file.agents if agent.model == name)
+        configs[name] = config.with_changes({"max_tokens": max_tokens})
+    return configs
 
 
-async def _made(generation: Generation, models: Models) -> Responses:
+async def _respond_and_close(generation: Generation, models: Models) -> Responses:
     try:
         return await _respond(generation, models.ask)
     finally:
@@ -311,88 +433,116 @@ Ask = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Completion]]
 
 
 async def _respond(generation: Generation, ask: Ask) -> Responses:
-    """agent → its responses, None where there could be none: rounds of asking, each of every agent whose input is
-    there, the readings first, then the responses, then the transforms."""
-    seed, wanted = generation.file.seed, generation.responses
-    texts: Responses = {SOURCE: [item.prompt for item, _ in wanted]}
+    """Return the responses of each agent, None where there is none.
+
+    Each round processes all agents whose input exists: first their notes, then their responses, then their transforms.
+    """
+    seed, responses = generation.file.seed, generation.responses
+    texts: Responses = {SOURCE: [item.prompt for item, _ in responses]}
     waiting = list(generation.file.ordered)
     while waiting:
-        agents = [agent for agent in waiting if agent.of in texts]
-        notes = await _asked(generation, ask, [agent for agent in agents if agent.reading], texts, None)
-        said = await _asked(generation, ask, [agent for agent in agents if agent.model], texts, notes)
-        for agent in agents:
-            inputs = said[agent.id] if agent.model else texts[agent.of]
-            texts[agent.id] = [
-                None if text is None else apply_steps(text, agent.transforms, _rng(seed, agent.id, item.id, repeat))
-                for text, (item, repeat) in zip(inputs, wanted, strict=True)
-            ]
+        ready = [agent for agent in waiting if agent.of in texts]
+        notes = await _query_agents(generation, ask, [agent for agent in ready if agent.reading], texts, None)
+        answers = await _query_agents(generation, ask, [agent for agent in ready if agent.model], texts, notes)
+        for agent in ready:
+            agent_texts: list[str | None] = []
+            inputs = answers[agent.id] if agent.model else texts[agent.of]
+            for text, (item, repeat) in zip(inputs, responses, strict=True):
+                if text is None:
+                    agent_texts.append(None)
+                    continue
+                rng = _response_rng(seed, agent.id, item.id, repeat)
+                agent_texts.append(apply_steps(text, agent.transforms, rng))
+            texts[agent.id] = agent_texts
         waiting = [agent for agent in waiting if agent.id not in texts]
     return texts
 
 
-async def _asked(
+async def _query_agents(
     generation: Generation, ask: Ask, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """agent → the answers to its instruction; None without input or answer. notes: None: to its reading."""
+    """Return the answers of the agents' models, None without an input or an answer.
+
+    With `notes` None they answer the instruction that produces notes, otherwise the one that uses them.
+    """
     keys: dict[str, list[str | None]] = {}
-    wanted: dict[str, AgentRequest] = {}
+    requests: dict[str, AgentRequest] = {}
     for agent in agents:
         instruction = generation.instructions[agent.id][1 if notes is None else 0]
         if agent.model is None or instruction is None:
             continue
-        configs = [_asked_as(generation, agent, agent.model, repeat) for repeat in range(1, generation.repeats + 1)]
-        own = keys[agent.id] = []
-        noted_all = (notes or {}).get(agent.id, [""] * len(generation.responses))
-        for (item, repeat), text, noted in zip(generation.responses, texts[agent.of], noted_all, strict=True):
-            if text is None or noted is None:
-                own.append(None)
+        configs = [
+            _configure_model(generation, agent, agent.model, repeat) for repeat in range(1, generation.repeats + 1)
+        ]
+        agent_keys = keys[agent.id] = []
+        agent_notes = (notes or {}).get(agent.id, [""] * len(generation.responses))
+        for (item, repeat), text, note in zip(generation.responses, texts[agent.of], agent_notes, strict=True):
+            if text is None or note is None:
+                agent_keys.append(None)
                 continue
-            messages = instruction.messages(text, notes=noted)
-            config = configs[repeat - 1]
-            one = wanted_of(config, messages, model=agent.model, agent=agent.id, item=item.id, repeat=repeat)
-            own.append(one.key)
-            wanted[one.key] = one
-    answers = await ask(wanted)
-    said = {key: _response(completion) for key, completion in answers.items()}
-    return {name: [None if key is None else said.get(key) for key in own] for name, own in keys.items()}
+            agent_request = build_agent_request(
+                configs[repeat - 1],
+                instruction.messages(text, notes=note),
+                model=agent.model,
+                agent=agent.id,
+                item=item.id,
+                repeat=repeat,
+            )
+            agent_keys.append(agent_request.key)
+            requests[agent_request.key] = agent_request
+    completions = await ask(requests)
+    answers = {key: _response(completion) for key, completion in completions.items()}
+    return {
+        agent_id: [None if key is None else answers.get(key) for key in agent_keys]
+        for agent_id, agent_keys in keys.items()
+    }
 
 
 def _response(completion: Completion) -> str | None:
     """Return the text that an agent responds with; None if the model's reasoning did not end."""
-    return without_leading_reasoning(completion.text or completion.refusal or "")
+    return strip_leading_reasoning(completion.text or completion.refusal or "")
 
 
-def _asked_as(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:
-    """The model as it is asked for one of the agent's responses: a seed moves on by one with each, or all would be alike."""
+def _configure_model(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:
+    """Return the config of the model for one of the agent's responses; its seed grows with the repeat, so that repeats differ."""
     seed = None if agent.seed is None else agent.seed + repeat - 1
-    sent: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
-    return generation.file.models[model].asked_with(sent)
+    parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
+    return generation.file.models[model].with_changes(parameters)
 
 
-def _result(generation: Generation, made: Responses, models: Models, *, max_missing: float, name: str) -> Generated:
-    said, items = generation.file.agents, generation.items
-    agents = tuple(Agent(agent.id, agent.group, about(agent, generation)) for agent in said)
-    # a cell has no later response without those before it
-    cells = [
-        [sorted(made[agent.id][j :: len(items)], key=lambda text: text is None) for j in range(len(items))]
-        for agent in said
-    ]
+def _to_result(
+    generation: Generation, texts: Responses, models: Models, *, max_missing: float, name: str
+) -> GenerationResult:
+    """Arrange the texts as a pool; raise TooManyMissingError if too many are missing."""
+    specs, items = generation.file.agents, generation.items
+    agents = tuple(Agent(spec.id, spec.group, agent_metadata(spec, generation)) for spec in specs)
+
+    # a cell has no later response without the earlier ones, so that missing texts are moved to its end
+    cells = []
+    for spec in specs:
+        texts_by_item = [texts[spec.id][j :: len(items)] for j in range(len(items))]
+        cells.append([sorted(cell, key=lambda text: text is None) for cell in texts_by_item])
     blocks: Objects = np.moveaxis(np.array(cells, dtype=np.object_), 2, 0)
     pool = Pool.of_blocks(agents, items, list(blocks), name)
     n_missing = blocks.size - pool.n_responses
     if n_missing > max_missing * blocks.size:
-        why = "; ".join(models.reasons)
-        error = too_many_missing(n_missing, blocks.size, why=why, max_missing=max_missing, what="responses")
-        if doubts := models.budget.doubts():
+        reasons = "; ".join(models.reasons)
+        error = make_too_many_missing_error(
+            n_missing, blocks.size, reasons=reasons, max_missing=max_missing, what="responses"
+        )
+        if doubts := models.budget.describe_unreported():
             error.add(doubts)
         raise error
-    failed = f"{counted(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}"
-    notes = (*((failed,) if models.n_failed else ()), *filter(None, [models.budget.doubts()]))
-    return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
+    notes = []
+    if models.n_failed:
+        notes.append(f"{format_count(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}")
+    if doubts := models.budget.describe_unreported():
+        notes.append(doubts)
+    return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, tuple(notes))
 
 
-def _rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
-    """One stream a response, whatever else there is."""
-    later = f"\0{repeat}" if repeat > 1 else ""
-    digest = hashlib.sha256(f"{seed}\0{agent}\0{item}{later}".encode("utf-8", "surrogatepass")).digest()
-    return own_stream(int.from_bytes(digest[:16], "little"))
+def _response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
+    """Return the random numbers of one response, which do not depend on other agents, items and repeats."""
+    suffix = f"\0{repeat}" if repeat > 1 else ""
+    digest = hashlib.sha256(f"{seed}\0{agent}\0{item}{suffix}".encode("utf-8", "surrogatepass")).digest()
+    return standalone_stream(int.from_bytes(digest[:16], "little"))

@@ -1,7 +1,6 @@
-"""What `youden generate` is to make: agents, items and instructions, what asking for it can cost, and the recipe kept
-beside the pool.
+"""Define what `youden generate` makes: agents, items, instructions, the maximum cost, and the recipe in the pool's folder.
 
-Nothing is asked here.
+Nothing in this module sends a request.
 """
 
 from __future__ import annotations
@@ -15,27 +14,38 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.pools.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError
-from youden.judging.config.judge_files import load_judge_config, price
+from youden.judging.config.judge_files import call_cost, load_judge_config
 from youden.pools.generation.agents import AgentsFile, AgentSpec, Instruction, load_instruction
 from youden.pools.generation.item_sources import read_items
-from youden.project_store import moved_store
-from youden.text.printable import shown
-from youden.text.words import synonyms
+from youden.project_store import find_moved_store
+from youden.text.printable import redact_location
+from youden.text.words import find_synonyms
 from youden.types import Item
 from youden.types.planning import Cost
 from youden.types.pool import Json, or_none
 
 Instructions = tuple[Instruction | None, Instruction | None]
-"""What an agent's model is told: for its response, and for its reading before."""
+"""Instructions for an agent's response, and for its notes, which come before."""
 
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """What is to be made. Nothing has been asked. repeats: how many responses of each agent to each item."""
+    """A pool to generate.
+
+    Attributes
+    ----------
+    file : AgentsFile
+        The agents.
+    items : tuple of Item
+    instructions : mapping
+        Id of an agent → its instructions.
+    repeats : int
+        Number of responses of each agent to each item.
+    """
 
     file: AgentsFile
     items: tuple[Item, ...]
@@ -44,97 +54,130 @@ class Generation:
 
     @property
     def responses(self) -> list[tuple[Item, int]]:
-        """What each agent is to give: all first responses, then all second ones, …; the item, and which one it is, from 1."""
+        """Item and number, from 1, of each response: all first ones, then all second ones, …"""
         return [(item, repeat) for repeat in range(1, self.repeats + 1) for item in self.items]
 
     @property
     def makes_calls(self) -> bool:
+        """Whether an agent queries a model."""
         return self.cost.calls > 0
 
     @cached_property
     def cost(self) -> Cost:
-        """Calls, tokens in; tokens out are the most there can be, USD None where a price is unknown."""
+        """Maximum cost of the calls, with USD None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
-        length = sum(len(item.prompt or "") for item, _ in self.responses)
-        n_items = len(self.responses)
+        n_responses = len(self.responses)
+        prompt_characters = sum(len(item.prompt or "") for item, _ in self.responses)
         for agent in self.file.agents:
             if agent.model is None:
                 continue
             config = self.file.models[agent.model]
-            steps = [one for one in self.instructions[agent.id] if one is not None]
-            around = sum(len(message.content) for one in steps for message in one.messages("")) * n_items
-            sent = (around + length * len(steps)) // 4 + (agent.max_tokens * n_items if agent.reading else 0)
-            answered = agent.max_tokens * n_items * len(steps)
-            calls, tokens_in, tokens_out = calls + len(steps) * n_items, tokens_in + sent, tokens_out + answered
-            usd += price(config, sent, answered)
-        return Cost(len(self.file.agents) * n_items, calls, tokens_in, tokens_out, or_none(usd))
+            steps = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
+            instruction_characters = sum(len(message.content) for step in steps for message in step.messages(""))
+
+            # four characters count as one token; notes are sent with the second step
+            agent_tokens_in = (instruction_characters * n_responses + prompt_characters * len(steps)) // 4
+            if agent.reading:
+                agent_tokens_in += agent.max_tokens * n_responses
+            agent_tokens_out = agent.max_tokens * n_responses * len(steps)
+
+            calls += len(steps) * n_responses
+            tokens_in += agent_tokens_in
+            tokens_out += agent_tokens_out
+            usd += call_cost(config, agent_tokens_in, agent_tokens_out)
+        return Cost(len(self.file.agents) * n_responses, calls, tokens_in, tokens_out, or_none(usd))
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:
-    """Look up the instructions, and see that the steps can be taken here.
+    """Load the instructions of agents, and check their transforms.
 
-    Raises: ConfigError for an instruction that is missing or does not fit, and for a step whose package is not installed
-    [synonyms-missing], before anything is paid for.
+    Parameters
+    ----------
+    file : AgentsFile
+        The agents.
+    items : tuple of Item
+        Items to which they respond.
+    repeats : int, default 1
+        Number of responses of each agent to each item.
+
+    Returns
+    -------
+    Generation
+
+    Raises
+    ------
+    ConfigError
+        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform needs a
+        package that is not installed.
     """
     folder = file.path.parent
     if any(step.name == "synonyms" for agent in file.agents for step in agent.transforms):
-        synonyms("good")
-    instructions = {
-        agent.id: (
-            None
-            if agent.instruction is None
-            else load_instruction(agent.instruction, folder=folder, notes=bool(agent.reading)),
-            None if agent.reading is None else load_instruction(agent.reading, folder=folder),
-        )
-        for agent in file.agents
-    }
+        find_synonyms("good")
+    instructions: dict[str, Instructions] = {}
+    for agent in file.agents:
+        response: Instruction | None = None
+        notes: Instruction | None = None
+        if agent.instruction is not None:
+            response = load_instruction(agent.instruction, folder=folder, notes=bool(agent.reading))
+        if agent.reading is not None:
+            notes = load_instruction(agent.reading, folder=folder)
+        instructions[agent.id] = response, notes
     return Generation(file, items, instructions, repeats)
 
 
-def refuse_another_pool(generation: Generation, out: Path) -> None:
-    """Whether a pool that is in `out` already was made by the same agents for the same items, and has no more repeats.
+def check_output_pool(generation: Generation, out: Path) -> None:
+    """Check whether a folder is free, or contains a pool to be extended.
 
-    Raises: ConfigError [generate-other].
+    Parameters
+    ----------
+    generation : Generation
+        The pool to generate.
+    out : Path
+        Folder for it.
+
+    Raises
+    ------
+    ConfigError
+        [generate-other]: if the folder contains a pool of other agents or items, or with more repeats.
     """
     if not (out / RESPONSES).exists():
         return
-    there = read_pool(out)
-    same_agents = {agent.id: dict(agent.meta) for agent in there.agents} == {
-        agent.id: about(agent, generation) for agent in generation.file.agents
-    }
-    same_items = [(item.id, item.prompt) for item in there.items] == [
-        (item.id, item.prompt) for item in generation.items
-    ]
+    existing = read_pool(out)
+    existing_agents = {agent.id: dict(agent.meta) for agent in existing.agents}
+    same_agents = existing_agents == {agent.id: agent_metadata(agent, generation) for agent in generation.file.agents}
+    existing_items = [(item.id, item.prompt) for item in existing.items]
+    same_items = existing_items == [(item.id, item.prompt) for item in generation.items]
     if not (same_agents and same_items):
         raise ConfigError(
-            f"{out} holds a pool of other {'items' if same_agents else 'agents'} already. "
-            "Give an --out of its own, or delete that folder.",
+            f"{out} already contains a pool of other {'items' if same_agents else 'agents'}. Set another --out, or remove that "
+            "folder.",
             slug="generate-other",
         )
-    if there.repeats > generation.repeats:
+    if existing.repeats > generation.repeats:
         raise ConfigError(
-            f"{out} holds up to {there.repeats} responses of an agent to an item, and {generation.repeats} would take their "
-            f"place. Say --repeats {there.repeats} or more, or give an --out of its own.",
+            f"{out} already contains up to {existing.repeats} responses of an agent to an item, which {generation.repeats} would "
+            f"replace. Set --repeats {existing.repeats} or more, or set another --out.",
             slug="generate-other",
         )
 
 
-def about(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """How the agent responds, as its meta."""
-    about: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
-    about["seed"] = generation.file.seed if agent.seed is None else agent.seed
+def agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
+    """Return the metadata of an agent, which define how it responds."""
+    metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
+    metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed
     if agent.model is not None:
         config = generation.file.models[agent.model]
-        digests: list[Json] = [one.digest[:12] for one in generation.instructions[agent.id] if one is not None]
-        about |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
-    return about
+        instructions = [instruction for instruction in generation.instructions[agent.id] if instruction is not None]
+        digests: list[Json] = [instruction.digest[:12] for instruction in instructions]
+        metadata |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
+    return metadata
 
 
 RECIPE: Final = "generation.json"
 
 
-class _File(BaseModel):
+class _RecipeFile(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     version: int
@@ -147,40 +190,92 @@ class _File(BaseModel):
 
 
 def is_generated(folder: Path) -> bool:
-    """Whether `youden generate` made the pool in `folder`."""
+    """Return whether `youden generate` made the pool in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Returns
+    -------
+    bool
+    """
     return (folder / RECIPE).is_file()
 
 
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
-    """Put the recipe beside the pool. store: an URL, or a path, which is kept relative to the folder."""
+    """Write the recipe of a generated pool into its folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the pool.
+    generation : Generation
+        What was generated.
+    store : str
+        Path or URL of the store; a path becomes relative to the folder.
+    """
     file = generation.file
-    recipe = _File(
+    recipe = _RecipeFile(
         version=VERSION,
-        store=shown(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix(),
+        store=redact_location(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix(),
         seed=file.seed,
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,
         instructions=dict(generation.instructions),
         repeats=generation.repeats,
     )
-    with replacing(folder / RECIPE) as fresh:
-        written = recipe.model_dump_json(indent=1, exclude=None if generation.repeats > 1 else {"repeats"})
-        fresh.write_text(written + "\n", encoding="utf-8", newline="\n")
+    with atomic_write(folder / RECIPE) as tmp_path:
+        text = recipe.model_dump_json(indent=1, exclude=None if generation.repeats > 1 else {"repeats"})
+        tmp_path.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
-def recorded_store(folder: Path) -> str:
-    """Return the store of the answers that the generated pool in `folder` was made of."""
-    store = _read(folder).store
-    return store if "://" in store else str(moved_store(Path(os.path.normpath(folder / store)), folder))
+def read_store_location(folder: Path) -> str:
+    """Read the location of the store with the answers of a generated pool.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the pool.
+
+    Returns
+    -------
+    str
+        Path or URL.
+
+    Raises
+    ------
+    RunFolderError
+        If the recipe is missing, damaged or of another version.
+    """
+    store = _read_recipe(folder).store
+    return store if "://" in store else str(find_moved_store(Path(os.path.normpath(folder / store)), folder))
 
 
 def read_generation(folder: Path) -> Generation:
-    """Read what was generated into `folder`. Raises: RunFolderError, ConfigError."""
-    read = _read(folder)
-    models = {name: load_judge_config(keys) for name, keys in read.models.items()}
-    file = AgentsFile(path=folder / RECIPE, seed=read.seed, items=None, agents=read.agents, models=models)
-    return Generation(file, read_items(str(folder)), read.instructions, read.repeats)
+    """Read the recipe and the items of a generated pool.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the pool.
+
+    Returns
+    -------
+    Generation
+
+    Raises
+    ------
+    RunFolderError
+        If the recipe is missing, damaged or of another version.
+    ConfigError
+        If a model of the recipe cannot be used.
+    """
+    recipe = _read_recipe(folder)
+    models = {name: load_judge_config(keys) for name, keys in recipe.models.items()}
+    file = AgentsFile(path=folder / RECIPE, seed=recipe.seed, items=None, agents=recipe.agents, models=models)
+    return Generation(file, read_items(str(folder)), recipe.instructions, recipe.repeats)
 
 
-def _read(folder: Path) -> _File:
-    return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_File))
+def _read_recipe(folder: Path) -> _RecipeFile:
+    return parse(folder / RECIPE, read_bytes(folder / RECIPE), TypeAdapter(_RecipeFile))

@@ -1,4 +1,7 @@
-"""What agents respond to: items from a file, from a pool, or the topics of the standard library's own documentation."""
+"""Read the items to which agents respond: from a file, from a pool, or from a registered source.
+
+The shipped source, `python-topics`, is the documentation of Python's own topics, which every installation has.
+"""
 
 from __future__ import annotations
 
@@ -18,63 +21,84 @@ from youden.types import Item
 
 _LOG = logging.getLogger(__name__)
 
-LEAST_WORDS = 100
-MOST_ITEMS = 79
+MIN_TOPIC_WORDS = 100
+MAX_TOPICS = 79
 
 _UNDERLINE = re.compile(r"^[*=~^\"'-]{3,}$", re.MULTILINE)
 
 
-def topics() -> tuple[Item, ...]:
-    """Topics of at least 100 words, by name, at most 79; headings without their underlines, white space as in running text."""
-    texts: dict[str, str] = import_module("pydoc_data.topics").topics
+def python_topics() -> tuple[Item, ...]:
+    """Return the topics of Python's documentation with at least 100 words, ordered by name, at most 79.
+
+    Headings have no underlines, and a paragraph has no line breaks.
+    """
+    text_by_topic: dict[str, str] = import_module("pydoc_data.topics").topics
     items = []
-    for name in sorted(texts):
-        paragraphs = re.split(r"\n\s*\n", _UNDERLINE.sub("", texts[name]))
-        text = "\n\n".join(" ".join(part.split()) for part in paragraphs if part.split())
-        if len(text.split()) >= LEAST_WORDS:
+    for name in sorted(text_by_topic):
+        paragraphs = re.split(r"\n\s*\n", _UNDERLINE.sub("", text_by_topic[name]))
+        text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph.split())
+        if len(text.split()) >= MIN_TOPIC_WORDS:
             items.append(Item(name, text))
-    return tuple(items[:MOST_ITEMS])
+    return tuple(items[:MAX_TOPICS])
 
 
 ITEM_SOURCES: Registry[Callable[[], tuple[Item, ...]]] = Registry(
-    "youden.items", "item source", {"python-topics": "youden.pools.generation.item_sources:topics"}
+    "youden.items", "item source", {"python-topics": "youden.pools.generation.item_sources:python_topics"}
 )
 
 
-def read_items(place: str) -> tuple[Item, ...]:
-    """The items at `place`: a registered source, an items.jsonl (id, prompt, meta?), or a pool (its items, responses unread).
+def read_items(source: str) -> tuple[Item, ...]:
+    """Read items.
 
-    Raises: ConfigError [items] where an item has no prompt, or two have one id; PoolError, ImportFormatError.
+    Parameters
+    ----------
+    source : str
+        Name of a registered source, path of an items.jsonl (id, prompt, meta?), or path of a pool, whose responses are ignored.
+
+    Returns
+    -------
+    tuple of Item
+
+    Raises
+    ------
+    ConfigError
+        [items]: if an item has no prompt, or two items have the same id.
+    PoolError, ImportFormatError
+        If the pool or the file cannot be read.
     """
-    path = Path(place)
-    if not path.exists() and place in list(ITEM_SOURCES):
-        items = ITEM_SOURCES.load(place)()
+    path = Path(source)
+    if not path.exists() and source in list(ITEM_SOURCES):
+        items = ITEM_SOURCES.load(source)()
     elif path.is_dir() and (path / ITEMS).is_file():
-        items = _lines(path / ITEMS)
+        items = _read_lines(path / ITEMS)
     elif path.suffix == ".jsonl" and path.is_file():
-        items = _lines(path)
+        items = _read_lines(path)
     else:
-        items = read_pool(place).items
-    bare = [item.id for item in items if not (item.prompt or "").strip()]
-    if bare or not items:
+        items = read_pool(source).items
+    without_prompt = [item.id for item in items if not (item.prompt or "").strip()]
+    if without_prompt or not items:
+        first = f", first {without_prompt[0]!r}" if without_prompt else ""
         raise ConfigError(
-            f"{place}: {len(bare)} of {len(items)} items have no prompt{f', first {bare[0]!r}' if bare else ''}. "
-            "Agents respond to prompts: give every item one.",
+            f"{source}: {len(without_prompt)} of {len(items)} items have no prompt{first}. "
+            "Add a prompt to every item, because agents respond to prompts.",
             slug="items",
         )
     ids = [item.id for item in items]
     if len(set(ids)) < len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
-        raise ConfigError(f"{place}: the item '{twice}' is there twice. Keep one of them.", slug="items")
+        duplicate = next(name for name in ids if ids.count(name) > 1)
+        raise ConfigError(f"{source}: the item '{duplicate}' occurs twice. Remove one of them.", slug="items")
     return items
 
 
-def _lines(path: Path) -> tuple[Item, ...]:
+def _read_lines(path: Path) -> tuple[Item, ...]:
     items, replaced = [], Replacements()
-    for place, row in read_lines(path, replaced):
+    for location, row in read_lines(path, replaced):
         name, prompt, meta = row.get("id"), row.get("prompt"), row.get("meta", {})
         if not isinstance(name, str) or not name.strip() or not isinstance(prompt, str) or not isinstance(meta, dict):
-            raise ConfigError(f"{place}: give id and prompt as strings, and meta, if any, as an object.", slug="items")
+            raise ConfigError(
+                f"{location}: the item does not fit. Set id and prompt to strings, and meta, if it exists, to an object.",
+                slug="items",
+            )
         items.append(Item(name, prompt, meta))
     if note := replaced.describe():
         _LOG.warning("%s", printable(note))

@@ -1,4 +1,7 @@
-"""Designs: which paired comparisons to make. One file each; a package elsewhere adds one by the group `youden.designs`."""
+"""Designs: rules that draw the paired comparisons of a plan, registered by name.
+
+Each design is one file; another package can register more under the entry-point group `youden.designs`.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,36 @@ from youden.types.pool import Json
 
 
 class MakeDesign(Protocol):
-    """Builds a design that may spend at most `n_paired` paired calls (None: as many as it takes)."""
+    """Factory of a design, such as its class, with the defaults of the design as attributes."""
 
     name: str
+    """Name of the design."""
     holdout: float
-    """The fraction held out where the user names none."""
+    """Default fraction of held-out cells."""
     default_trials_per_agent: float | None
-    """Mean paired trials per agent if no budget is set; None: as many as it takes."""
+    """Mean paired trials per agent if no budget is set; None for as many as the design takes."""
     judges_holdout: bool
-    """Whether it plans trials on held-out cells too; if not, the plan adds a few for each."""
+    """Whether the design plans trials on held-out cells too; if not, a plan adds a few for each held-out cell."""
     independent: IndependentRule
-    """The independent arm where the user names none."""
+    """Default of the independent trials."""
     options: tuple[str, ...]
-    """Which keywords `__call__` takes beside `n_paired`."""
+    """Names of the keyword arguments of `__call__` other than `n_paired`."""
 
-    def __call__(self, *, n_paired: int | None, **options: Json) -> Design: ...
+    def __call__(self, *, n_paired: int | None, **options: Json) -> Design:
+        """Make a design.
+
+        Parameters
+        ----------
+        n_paired : int or None
+            Maximum number of paired calls; None for as many as the design takes.
+        **options
+            Options of the design.
+
+        Returns
+        -------
+        Design
+        """
+        ...
 
 
 DESIGNS: Registry[MakeDesign] = Registry(
@@ -48,11 +66,26 @@ DESIGNS: Registry[MakeDesign] = Registry(
 
 
 def check_options(name: str, options: Mapping[str, Json]) -> None:
-    """Raises: PlanError [design-option] for an option the design `name` does not have."""
-    known = DESIGNS.load(name).options
+    """Check that a design has all given options.
+
+    Parameters
+    ----------
+    name : str
+        Name of the design.
+    options : mapping of str to JSON value
+        Options for it.
+
+    Raises
+    ------
+    PlanError
+        [design-option]: if the design does not have one of the options.
+    """
+    supported = DESIGNS.load(name).options
     for option in options:
-        if option not in known:
-            close = get_close_matches(option, known, n=1)
+        if option not in supported:
+            close = get_close_matches(option, supported, n=1)
             hint = f"Did you mean '{close[0]}'? " if close else ""
-            has = f"It has: {', '.join(known)}." if known else "It has none."
-            raise PlanError(f"The design '{name}' has no option '{option}'. {hint}{has}", slug="design-option")
+            choices = f"Set one of: {', '.join(supported)}." if supported else "Remove it; the design has no options."
+            raise PlanError(
+                f"The design '{name}' does not have this option: got '{option}'. {hint}{choices}", slug="design-option"
+            )

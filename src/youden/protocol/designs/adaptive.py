@@ -1,9 +1,8 @@
-"""Designs that ask in rounds: until intervals have a width, or until who is best is known near enough.
+"""Designs that plan in rounds: until confidence intervals are narrow enough, or until the best agents are known.
 
-`Width` asks cyclic slots of all agents alike, so no round favours anybody. How many slots come next, and whether it is enough, is
-decided from the answers (`pipeline/rounds.py`); here is what they are.
-
-`Adaptive` asks a pilot of all agents, then fewer and fewer contenders, all of them the same: one item, one partner, one order.
+`Width` samples all agents equally, so no round favours an agent. `Adaptive` samples fewer and fewer contenders, and compares all
+of them with the same partner, on the same item and in the same order. The designs only draw rounds; `pipeline/rounds.py` decides
+from the answers whether another round follows.
 """
 
 from __future__ import annotations
@@ -16,28 +15,47 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, OverTrials, check_shared, numbered, slots
-from youden.protocol.designs.repair import check_count, check_positive, check_share
+from youden.protocol.designs.cyclic import (
+    MIN_BLOCKS,
+    Cyclic,
+    TrialDesign,
+    check_shared_items,
+    iter_blocks,
+    number_blocks,
+)
+from youden.protocol.designs.repair import check_count, check_fraction, check_positive
 from youden.types import Drawn, Plan, Rounds, Trials
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.trials import PLAN
 
-SHARE = 0.9
+HALF_WIDTH_FRACTION = 0.9
 """Fraction of agents that must reach the half-width: a single unusual agent can take as many calls as all others together."""
-LEAST_PILOT = 12
-"""Slots of the first round at least: with fewer, variances are guesses."""
-PILOT_SQUARES = 0.05
-"""The first round has this over width² slots, half of what answers take that vary as little as any in the paper's data."""
+MIN_PILOT_BLOCKS = 12
+"""Minimum number of blocks in the first round; with fewer, the variances are too uncertain."""
+PILOT_BLOCKS_PER_PRECISION = 0.05
+"""The first round has this number over half_width² blocks: half of what the least variable answers in the paper's data need."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Width(OverTrials):
-    """A first round of about .05/width² slots, then as many as the answers so far ask for; slots are those of `Cyclic`.
+class Width(TrialDesign):
+    """Cyclic blocks in rounds, until confidence intervals are narrow enough.
 
-    width: half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a fraction
-    `SHARE` of the agents must reach. n_paired: maximum number of paired calls; None: all there are.
+    The first round has about .05/width² blocks. Later rounds have as many as the answers so far require.
 
-    Raises: PlanError [design-option], [budget-width] for a budget under two slots, [nothing-shared].
+    Attributes
+    ----------
+    n_paired : int or None
+        Maximum number of paired calls; None for all there are.
+    width : float, default 0.05
+        Half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a fraction
+        `HALF_WIDTH_FRACTION` of the agents must reach.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        Whether pairs may be judged in both orders.
+
+    Raises
+    ------
+    PlanError
+        [design-option]: if an option is invalid.
     """
 
     width: float = 0.05
@@ -49,89 +67,163 @@ class Width(OverTrials):
         super().__post_init__()
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
-        """The first round."""
-        check_shared(eligible)
+        """Draw the first round; eligible : bool array (n_agents, n_items).
+
+        Raises
+        ------
+        PlanError
+            [budget-width]: if the budget is less than two blocks; [nothing-shared]: if no item has two eligible agents.
+        """
+        check_shared_items(eligible)
         n_agents = len(eligible)
-        if self.n_paired is not None and self.n_paired < MIN_SLOTS * n_agents:
+        if self.n_paired is not None and self.n_paired < MIN_BLOCKS * n_agents:
             raise PlanError(
-                f"The budget leaves {self.n_paired} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
-                "Raise calls.",
+                f"The budget is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {self.n_paired}. Set more calls.",
                 slug="budget-width",
             )
-        until = max(LEAST_PILOT, ceil(PILOT_SQUARES / self.width**2))
-        chosen = self.more(eligible, rng, n_done=0, n_spent=0, until=until)
-        most = "all the paired calls there are" if self.n_paired is None else f"{self.n_paired:,} paired calls"
-        note = f"this is the first round; more follow until ± {self.width:g} is reached, with {most} at most"
-        return Drawn(chosen, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+        until = max(MIN_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_PRECISION / self.width**2))
+        trials = self.draw_blocks(eligible, rng, n_done=0, n_spent=0, until=until)
+        limit = "all possible paired calls" if self.n_paired is None else f"{self.n_paired:,} paired calls"
+        note = f"this is the first round; more follow until ± {self.width:g} is reached, up to {limit}"
+        return Drawn(trials, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
-    def more(self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int) -> Trials:
-        """Slots `n_done` to `until`, as far as the budget and the pool go; rng: the one that `draw` began with, afresh."""
-        chosen: list[Trials] = []
-        for slot in islice(slots(eligible, rng, pairs=self.pairs), n_done, until):
-            n_spent += len(slot)
+    def draw_blocks(
+        self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
+    ) -> Trials:
+        """Draw the blocks numbered from `n_done` to `until` − 1, as far as the budget and the pool allow.
+
+        `rng` must be in the state in which `draw` got it; `n_spent` is the number of paired calls so far.
+        """
+        blocks: list[Trials] = []
+        for block in islice(iter_blocks(eligible, rng, pairs=self.pairs), n_done, until):
+            n_spent += len(block)
             if self.n_paired is not None and n_spent > self.n_paired:
                 break
-            chosen.append(slot)
-        return numbered(chosen, start=n_done)
+            blocks.append(block)
+        return number_blocks(blocks, start=n_done)
 
 
-def width_of(plan: Plan) -> Width:
-    """The design that drew a plan in rounds of equal turns."""
-    own: dict[str, Any] = {name: plan.options[name] for name in Width.options if name in plan.options}
-    return Width(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **own)
+def get_width_design(plan: Plan) -> Width:
+    """Return the design that drew a plan with a given half-width.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan of the design "width".
+
+    Returns
+    -------
+    Width
+    """
+    options: dict[str, Any] = {name: plan.options[name] for name in Width.options if name in plan.options}
+    return Width(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **options)
 
 
-LEAST_SEARCH_PILOT, PILOT_BOUNDS = 24, 0.04
-"""The first round of a search has at least so many slots, and this over the squared bound that is asked for in slots."""
+MIN_SEARCH_PILOT_BLOCKS = 24
+"""Minimum number of blocks in the pilot of a search."""
+PILOT_BLOCKS_PER_REGRET = 0.04
+"""The pilot of a search with a maximum regret has at least this number over its square blocks."""
 
 
 class NextRound(NamedTuple):
-    """trials: none where the run is over; active: bool[K], whose turn they are; over: why, or None; more: to be said of it."""
+    """The next round of a plan, or the reason why there is none.
+
+    Attributes
+    ----------
+    trials : Trials
+        Paired trials of the round; none if the run stops.
+    active : bool array (n_agents,)
+        Agents that the round samples.
+    stop_reason : {"near enough", "narrow", "budget", "items", "judge"} or None
+        Why the run stops; None if it goes on.
+    detail : str
+        Text that follows the stop reason.
+    """
 
     trials: Trials
     active: Bools
-    over: Literal["near enough", "narrow", "budget", "items", "judge"] | None
-    more: str = ""
+    stop_reason: Literal["near enough", "narrow", "budget", "items", "judge"] | None
+    detail: str = ""
 
 
-EARLIER = 0.5
-"""Contenders grow fewer as if this power of the rounds had come: regret comes from the last few, who so are asked more."""
+ELIMINATION_POWER = 0.5
+"""Power of the finished fraction of rounds by which the number of contenders falls. Below 1, early rounds eliminate more agents,
+so that the last few contenders, on which the regret depends, get more trials."""
 
 
-def contenders(ability: Floats, top: int, come: float) -> Bools:
-    """Those nearest to the edge of the top, of all agents at first, of one more than the top at last: bool[K].
+def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
+    """Select the agents nearest to the boundary of the top.
 
-    ability: float[K]; come: how much of the rounds has come, from 0 to 1.
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, NaN for agents without one.
+    top : int
+        Number of agents to find.
+    progress : float in [0, 1]
+        Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1.
+
+    Returns
+    -------
+    bool array (n_agents,)
+        Whether each agent is a contender.
     """
-    known, K = np.nan_to_num(ability, nan=-2.0), len(ability)
-    edge = np.sort(known)[::-1][top - 1 : top + 1].mean()
-    n = ceil(round(K * ((top + 1) / K) ** come**EARLIER, 6))
-    active = np.zeros(K, dtype=np.bool_)
-    active[np.argsort(np.abs(known - edge), kind="stable")[:n]] = True
-    return active
+    values, n_agents = np.nan_to_num(ability, nan=-2.0), len(ability)
+    # midway between the last agent in the top and the first one out of it
+    boundary = np.sort(values)[::-1][top - 1 : top + 1].mean()
+    n_contenders = ceil(round(n_agents * ((top + 1) / n_agents) ** progress**ELIMINATION_POWER, 6))
+    is_contender = np.zeros(n_agents, dtype=np.bool_)
+    is_contender[np.argsort(np.abs(values - boundary), kind="stable")[:n_contenders]] = True
+    return is_contender
 
 
-ROUNDS = 5
-"""Rounds of a search that spends its calls, if nobody says how many."""
+DEFAULT_ROUNDS = 5
+"""Default number of rounds of a search that spends its budget."""
+_MAX_ROUNDS_TO_REGRET = 40
+"""Maximum number of rounds of a search with a maximum regret; it seldom takes ten."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptive(OverTrials):
-    """A pilot of cyclic slots, then at most `n_rounds` rounds on fewer and fewer contenders for the `top` places.
+class Adaptive(TrialDesign):
+    """A search for the best agents: a pilot of cyclic blocks, then rounds on fewer and fewer contenders.
 
-    They meet in blocks: one item, one partner, one order, in which every contender is compared with that partner, so that neither
-    sets them apart. A block stands as a slot and counts for its contenders alone. Blocks go round items and partners in random
-    orders; nothing is asked twice.
-    Without `within`, the pilot has a quarter of the budget, or 24 slots if these are more and at most half of it; each round
-    has as much of what is left, and contenders are the agents nearest to the edge of the top, midway between the last one in
-    it and the first one out of it: fewer each round, by a larger factor in the first ones, to `top` + 1. With `within`, the
-    pilot has .04/within² slots, 24 at least and at most a quarter of the budget, and each round asks those who keep the bound
-    from being there as much as they seem to need (`pipeline/rounds.py`). A `pilot` that is given holds in either case: that share
-    of the budget. The run ends when those named are at most `within` behind the last one that belongs to the top, None for 0;
-    or when the budget is spent.
+    Attributes
+    ----------
+    n_paired : int or None
+        Maximum number of paired calls; None for all there are.
+    pilot : float in (0, 1], optional
+        Fraction of the budget for the pilot.
+    rounds : int, optional
+        Maximum number of rounds after the pilot.
+    top : int, default 1
+        Number of agents to find.
+    within : float, optional
+        Maximum regret at which the search stops. By default, it stops when the selected agents are significantly better than all
+        others, or when the budget is spent.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        Whether pairs may be judged in both orders.
 
-    Raises: PlanError [budget-adaptive] with a budget too small for the pilot, [design-option].
-    Source: Karnin, Koren and Somekh (2013), who halve contenders; arXiv 2606.07726, where they share what they are asked.
+    Raises
+    ------
+    PlanError
+        [design-option]: if an option is invalid.
+
+    Notes
+    -----
+    In a block of a round, every contender is compared with one partner on one item and in one order, so neither the partner nor
+    the item favours a contender. A block counts for its contenders alone. Blocks go through items and partners in random orders;
+    no comparison is repeated.
+
+    Without `within`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the budget. Each
+    round has an equal part of the rest. Contenders are the agents nearest to the boundary of the top; their number falls to
+    `top` + 1, faster in the first rounds.
+
+    With `within`, the pilot has .04/within² blocks, at least 24 and at most a quarter of the budget. Each round samples the
+    agents that keep the regret bound too large, as much as they seem to need.
+
+    References
+    ----------
+    Karnin, Koren and Somekh (2013), who halve the contenders each round; arXiv 2606.07726, where contenders share comparisons.
     """
 
     pilot: float | None = None
@@ -143,7 +235,7 @@ class Adaptive(OverTrials):
     options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "top", "within", "pairs")
 
     def __post_init__(self) -> None:
-        check_share("pilot", self.pilot)
+        check_fraction("pilot", self.pilot)
         check_count("rounds", self.rounds)
         check_count("top", self.top)
         check_positive("within", self.within)
@@ -151,30 +243,42 @@ class Adaptive(OverTrials):
 
     @property
     def n_rounds(self) -> int:
-        """Rounds at most: `rounds`, or 5, or 40 until a bound, which hardly ever takes ten."""
-        return self.rounds or (ROUNDS if self.within is None else 40)
+        """Maximum number of rounds after the pilot: `rounds`, else 5, or 40 with `within`."""
+        return self.rounds or (DEFAULT_ROUNDS if self.within is None else _MAX_ROUNDS_TO_REGRET)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
-        """The pilot. Raises: PlanError [budget-adaptive], [nothing-shared]."""
+        """Draw the pilot; eligible : bool array (n_agents, n_items).
+
+        Raises
+        ------
+        PlanError
+            [budget-adaptive]: if the pilot is less than two blocks; [design-option]: if `top` includes all agents;
+            [nothing-shared]: if no item has two eligible agents.
+        """
         n_agents = len(eligible)
         if self.top >= n_agents:
-            raise PlanError(f"The top {self.top} of {n_agents} agents is everybody. Lower top.", slug="design-option")
-        check_shared(eligible)
+            raise PlanError(
+                f"top must be less than the number of agents, {n_agents}: got {self.top}. Set a smaller top.",
+                slug="design-option",
+            )
+        check_shared_items(eligible)
         budget = self.budget(eligible)
         if self.pilot is not None:
-            pilot = int(budget * self.pilot)
+            n_pilot = int(budget * self.pilot)
         elif self.within is None:
-            pilot = max(budget // 4, min(n_agents * LEAST_SEARCH_PILOT, budget // 2))
+            n_pilot = max(budget // 4, min(n_agents * MIN_SEARCH_PILOT_BLOCKS, budget // 2))
         else:
-            pilot = min(budget // 4, n_agents * max(LEAST_SEARCH_PILOT, ceil(PILOT_BOUNDS / self.within**2)))
-        if pilot < MIN_SLOTS * n_agents:
+            n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_REGRET / self.within**2))
+            n_pilot = min(budget // 4, n_agents * n_blocks)
+        if n_pilot < MIN_BLOCKS * n_agents:
             raise PlanError(
-                f"The pilot has {pilot} of {budget} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
-                "Raise calls or pilot.",
+                f"The pilot is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {n_pilot} of {budget} calls. Set "
+                "more calls, or a larger pilot.",
                 slug="budget-adaptive",
             )
-        paired = Cyclic(n_paired=pilot, pairs=self.pairs).draw(eligible, rng).trials
-        note = f"this is the pilot; rounds on fewer and fewer contenders follow, {self.n_paired or 'as many'} paired calls in all"
+        paired = Cyclic(n_paired=n_pilot, pairs=self.pairs).draw(eligible, rng).trials
+        limit = "all possible" if not self.n_paired else f"{self.n_paired:,}"
+        note = f"this is the pilot; rounds on fewer and fewer contenders follow, up to {limit} paired calls in all"
         return Drawn(paired, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def next_round(
@@ -186,87 +290,138 @@ class Adaptive(OverTrials):
         eligible: Bools,
         rng: np.random.Generator,
         active: Bools | None = None,
-        more: int = 0,
+        n_blocks: int = 0,
     ) -> NextRound:
-        """What to ask after `plan`, a pure function of its arguments; rng: the one that `draw` began with, afresh.
+        """Draw the next round; the result depends only on the arguments.
 
-        active, more: whose turn it is and how many blocks, in place of the shares of the budget that are asked by default.
+        Parameters
+        ----------
+        plan : Plan
+            The plan so far.
+        rounds : Rounds
+            Its rounds.
+        ability : float array (n_agents,)
+            Abilities by the answers so far.
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : Generator
+            Random numbers in the state in which `draw` got them.
+        active : bool array (n_agents,), optional
+            Contenders. Default: those nearest to the boundary of the top.
+        n_blocks : int, default 0
+            Number of blocks; used only with `active`. Without it, the round has an equal part of the budget.
+
+        Returns
+        -------
+        NextRound
+            Without trials if the rounds or the budget are spent.
         """
         n_rounds, budget = len(rounds.starts), self.budget(eligible)
         n_spent = int((plan.slot >= 0).sum())
         if active is None:
-            active = contenders(ability, self.top, n_rounds / self.n_rounds)
+            progress = n_rounds / self.n_rounds
+            active = select_contenders(ability, self.top, progress)
             n_pilot = int(((plan.slot >= 0) & (plan.trials.step == 0)).sum())
             until = n_pilot + int((budget - n_pilot) * n_rounds / self.n_rounds)
         else:
-            until = min(budget, n_spent + more * int(active.sum()))
+            until = min(budget, n_spent + n_blocks * int(active.sum()))
         if n_rounds > self.n_rounds:
-            return NextRound(numbered([]), active, "budget")
-        start = (*rounds.starts, int(plan.slot.max()) + 1)[1]
-        trials = self._blocks(plan, active, eligible, rng, start=start, n=until - n_spent)
-        return NextRound(trials, active, None if len(trials) else "budget")
+            return NextRound(number_blocks([]), active, "budget")
+        first_slot = (*rounds.starts, int(plan.slot.max()) + 1)[1]
+        trials = self._draw_blocks(plan, active, eligible, rng, first_slot=first_slot, n_trials=until - n_spent)
+        stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
+        return NextRound(trials, active, stop_reason)
 
     def budget(self, eligible: Bools) -> int:
-        """Paired trials at most."""
-        m = eligible.sum(axis=0, dtype=np.int64)
-        most = int((m * (m - 1)).sum())
-        return most if self.n_paired is None else min(self.n_paired, most)
+        """Return the maximum number of paired trials; eligible : bool array (n_agents, n_items)."""
+        n_on_item = eligible.sum(axis=0, dtype=np.int64)
+        n_dense = int((n_on_item * (n_on_item - 1)).sum())
+        return n_dense if self.n_paired is None else min(self.n_paired, n_dense)
 
-    def _blocks(
-        self, plan: Plan, active: Bools, eligible: Bools, rng: np.random.Generator, *, start: int, n: int
+    def _draw_blocks(
+        self,
+        plan: Plan,
+        active: Bools,
+        eligible: Bools,
+        rng: np.random.Generator,
+        *,
+        first_slot: int,
+        n_trials: int,
     ) -> Trials:
-        """What contenders have not been asked of the blocks, in order, the first of which has slot `start`: at most `n` trials.
+        """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
-        So who comes back among them catches up with what the others were asked.
+        The sequence of blocks, of which the first has the number `first_slot`, is the same in all rounds. A contender that was
+        dropped and comes back therefore catches up with the comparisons of the others.
         """
-        K, J = eligible.shape
-        items, partners, leads = rng.permutation(J), rng.permutation(K), rng.random(J * K) < 0.5
+        n_agents, n_items = eligible.shape
+        items, partners = rng.permutation(n_items), rng.permutation(n_agents)
+        contender_is_first = rng.random(n_items * n_agents) < 0.5
         contenders = np.flatnonzero(active)
-        asked = self._codes(plan.item, plan.first, plan.second, K)
-        chosen: list[Trials] = []
-        begun = np.unique(plan.slot) - start
-        at, end = 0, (2 if self.pairs == "ordered" else 1) * J * K
-        while at < end:
-            turn = np.arange(at, min(end, at + max(n // len(contenders), _AT_ONCE)))
-            at = int(turn[-1]) + 1
-            block, agent = np.repeat(turn - turn[0], len(contenders)), np.tile(contenders, len(turn))
-            item = items[turn % J][block]
-            partner = partners[(turn + turn // lcm(J, K)) % K][block]
-            lead = (leads[turn % (J * K)] ^ (turn >= J * K))[block]
-            first, second = np.where(lead, agent, partner), np.where(lead, partner, agent)
-            code = self._codes(item, first, second, K)
-            kept = (agent != partner) & eligible[agent, item] & eligible[partner, item] & ~np.isin(code, asked)
-            kept[np.setdiff1d(np.arange(len(code)), np.unique(code, return_index=True)[1])] = False
-            size = np.bincount(block[kept], minlength=len(turn))
-            size[(size < 2) & ~np.isin(turn, begun)] = 0
-            fits = np.cumsum(size) <= n
-            kept &= ((size > 0) & fits)[block]
-            columns = (item[kept], first[kept], second[kept])
-            asked = np.append(asked, self._codes(*columns, K))
-            item, first, second, slot = (column.astype(np.int32) for column in (*columns, start + turn[block[kept]]))
-            tells = Trials.paired(item, first, second, slot=slot)
-            chosen.append(tells.marked(PLAN, first=lead[kept], second=~lead[kept]))
-            n -= len(slot)
+        planned = self._comparison_codes(plan.item, plan.first, plan.second, n_agents)
+        begun = np.unique(plan.slot) - first_slot
+        drawn: list[Trials] = []
+        position, end = 0, (2 if self.pairs == "ordered" else 1) * n_items * n_agents
+        while position < end:
+            stop = min(end, position + max(n_trials // len(contenders), _MIN_CHUNK_BLOCKS))
+            number = np.arange(position, stop)  # of each block in the sequence
+            position = stop
+
+            # item, partner and order of each block, repeated for each contender
+            block, agent = np.repeat(number - number[0], len(contenders)), np.tile(contenders, len(number))
+            item = items[number % n_items][block]
+            partner = partners[(number + number // lcm(n_items, n_agents)) % n_agents][block]
+            is_second_pass = number >= n_items * n_agents
+            is_first = (contender_is_first[number % (n_items * n_agents)] ^ is_second_pass)[block]
+            first, second = np.where(is_first, agent, partner), np.where(is_first, partner, agent)
+
+            # new comparisons of eligible cells, each once
+            code = self._comparison_codes(item, first, second, n_agents)
+            is_eligible = (agent != partner) & eligible[agent, item] & eligible[partner, item]
+            is_new = is_eligible & ~np.isin(code, planned)
+            is_new[np.setdiff1d(np.arange(len(code)), np.unique(code, return_index=True)[1])] = False
+
+            # a new block needs two contenders, and blocks are taken while they fit
+            size = np.bincount(block[is_new], minlength=len(number))
+            size[(size < 2) & ~np.isin(number, begun)] = 0
+            fits = np.cumsum(size) <= n_trials
+            is_new &= ((size > 0) & fits)[block]
+            columns = (item[is_new], first[is_new], second[is_new])
+            planned = np.append(planned, self._comparison_codes(*columns, n_agents))
+            slot = first_slot + number[block[is_new]]
+            item, first, second, slot = (column.astype(np.int32) for column in (*columns, slot))
+            trials = Trials.paired(item, first, second, slot=slot)
+            drawn.append(trials.marked(PLAN, first=is_first[is_new], second=~is_first[is_new]))
+            n_trials -= len(slot)
             if not fits.all():
                 break
-        return Trials.concat(chosen)
+        return Trials.concat(drawn)
 
-    def _codes(self, item: Ids, first: Ids, second: Ids, K: int) -> Positions:
-        """What is compared, as a number: int64[N]; of a pair in both orders the same where it is not to be asked in both."""
+    def _comparison_codes(self, item: Ids, first: Ids, second: Ids, n_agents: int) -> Positions:
+        """Number comparisons, int64 array (n_trials,); both orders get one number if pairs are unordered."""
         if self.pairs == "unordered":
             first, second = np.minimum(first, second), np.maximum(first, second)
-        return np.asarray((item * np.int64(K) + first) * K + second)
+        return np.asarray((item * np.int64(n_agents) + first) * n_agents + second)
 
 
-_AT_ONCE = 64
-"""Blocks that are drawn together at least."""
+_MIN_CHUNK_BLOCKS = 64
+"""Minimum number of blocks that are drawn together."""
 
 
-def adaptive_of(plan: Plan) -> Adaptive:
-    """The design that drew an adaptive plan."""
-    own: dict[str, Any] = {name: plan.options[name] for name in Adaptive.options if name in plan.options}
-    return Adaptive(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **own)
+def get_adaptive_design(plan: Plan) -> Adaptive:
+    """Return the design that drew an adaptive plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan of the design "adaptive".
+
+    Returns
+    -------
+    Adaptive
+    """
+    options: dict[str, Any] = {name: plan.options[name] for name in Adaptive.options if name in plan.options}
+    return Adaptive(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **options)
 
 
-GOALS = {Width.name: ("width",), Adaptive.name: ("within",)}
-"""Options that say when a run in rounds ends, not what it asks until then."""
+STOPPING_OPTIONS = {Width.name: ("width",), Adaptive.name: ("within",)}
+"""Options that decide when a run in rounds stops, but not what its rounds sample."""

@@ -1,8 +1,8 @@
-"""The paper's designs over cells: row, column, hybrid, nlogn.
+"""Designs over cells, from the paper: row, column, hybrid and n log n.
 
-Which cells come first is each design's own. What they share: cells are chosen, repaired to a connected d-core, and compared with
-partners. Every cell gets the smallest share at which the design takes it; the cells of a share are then nested, and the largest
-share that a budget allows is found by bisection over the same random numbers.
+The designs differ in the order in which they choose cells. Each cell has a threshold, the smallest sampling fraction at which
+the design chooses it, so the cells of larger fractions contain those of smaller ones. The largest fraction that fits a budget is
+found by bisection over the same random numbers.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import ClassVar
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.designs.cyclic import OverTrials, check_shared
+from youden.protocol.designs.cyclic import TrialDesign, check_shared_items
 from youden.protocol.designs.repair import (
     check_connected,
     check_count,
     check_degrees,
     check_flag,
+    check_fraction,
     check_positive,
-    check_share,
-    compare,
-    n_comparisons,
+    count_comparisons,
+    draw_comparisons,
     repair,
 )
 from youden.types import Drawn, Trials
@@ -32,26 +32,36 @@ from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats
 
 _BISECTIONS = 24
-_DEFAULT_SHARE = 1 / 3
-"""Of the cells, where neither a design's own options nor a budget say one."""
+_DEFAULT_FRACTION = 1 / 3
+"""Sampling fraction if neither the options of a design nor a budget set one."""
 SHARED_OPTIONS = ("d_core", "partners", "pairs", "repair")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellDesign(OverTrials, ABC):
-    """Chooses cells; each is compared with `partners` others on its item (None: all, as the row score has it).
+class CellDesign(TrialDesign, ABC):
+    """Base class of the designs over cells: cells are chosen, and each is compared with partners on its item.
 
-    n_paired: budget; without a share of the design's own, the largest share that fits is taken, and where not even the d-core
-    fits with all partners, as many partners as fit. d_core: least items an agent and agents an item. repair: add random
-    eligible cells up to the d-core and until all are connected; without it the design is refused where it falls short.
-    pairs: see `compare`.
+    Attributes
+    ----------
+    n_paired : int or None
+        Maximum number of paired calls. If the design's own options set no sampling fraction, the largest one that fits is used;
+        if even the d-core does not fit with all partners, as many partners as fit.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        Whether pairs may be judged in both orders.
+    d_core : int, default 3
+        Minimum number of cells per agent and per item.
+    partners : int, optional
+        Number of partners of each cell; None for all, as the row score of the paper requires.
+    repair : bool, default True
+        Whether to add random eligible cells until the d-core is reached and all cells are connected; if False, a design that
+        falls short raises an error.
     """
 
     d_core: int = 3
     partners: int | None = None
     repair: bool = True
     name: ClassVar[str]
-    own: ClassVar[tuple[str, ...]]
+    own_options: ClassVar[tuple[str, ...]]
     options: ClassVar[tuple[str, ...]]
     holdout: ClassVar[float] = 0.2
     independent: ClassVar[IndependentRule] = "twin"
@@ -63,201 +73,281 @@ class CellDesign(OverTrials, ABC):
         check_flag("repair", self.repair)
 
     @abstractmethod
-    def threshold(self, eligible: Bools, key: Floats) -> Floats:
-        """float[K, J]: a share above this takes the cell; inf where not eligible. key: random in [0, 1)."""
+    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
+        """Compute the sampling fraction above which each cell is chosen, inf for cells that are not eligible.
+
+        eligible : bool array (n_agents, n_items); key : float array (n_agents, n_items) of random numbers in [0, 1)
+        """
 
     @abstractmethod
-    def share(self, eligible: Bools) -> float | None:
-        """The share its own options ask for; None where a budget (or the default) decides."""
+    def get_fraction(self, eligible: Bools) -> float | None:
+        """Return the sampling fraction that the design's own options set; None if they set none."""
 
     @abstractmethod
-    def remedies(self, eligible: Bools) -> tuple[str, str]:
-        """What to raise where an agent, and where an item, is left with too few cells."""
+    def get_remedies(self, eligible: Bools) -> tuple[str, str]:
+        """Return what to do if an agent, and if an item, has too few cells."""
 
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
-        """The chosen cells, bool[K, J], by the design's own share (the default one where it has none), repaired.
+        """Choose cells by the design's own sampling fraction, or the default one.
 
-        Raises: PlanError [d-core], [not-connected].
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be chosen.
+        rng : Generator
+            Random numbers.
+
+        Returns
+        -------
+        bool array (n_agents, n_items)
+
+        Raises
+        ------
+        PlanError
+            [d-core]: if an agent or item has too few cells; [not-connected]: if the cells form several components.
         """
-        key, threshold = self._drawn(eligible, rng)
-        share = self.share(eligible)
-        return self._mended(eligible, key, threshold < (_DEFAULT_SHARE if share is None else share))
+        key, threshold = self._draw_thresholds(eligible, rng)
+        fraction = self.get_fraction(eligible)
+        if fraction is None:
+            fraction = _DEFAULT_FRACTION
+        return self._repair_or_check(eligible, key, threshold < fraction)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
-        """Comparisons of the chosen cells. Raises: PlanError [d-core], [not-connected], [budget-cells]."""
-        partners = self.partners
-        if self.n_paired is None or self.share(eligible) is not None:
+        """Draw the comparisons of the chosen cells; eligible : bool array (n_agents, n_items).
+
+        Raises
+        ------
+        PlanError
+            [d-core]: if an agent or item has too few cells; [not-connected]: if the cells form several components;
+            [budget-cells]: if the comparisons exceed the budget.
+        """
+        n_partners = self.partners
+        if self.n_paired is None or self.get_fraction(eligible) is not None:
             chosen = self.choose(eligible, rng)
         else:
-            key, threshold = self._drawn(eligible, rng)
-            least = self._mended(eligible, key, threshold < self._least_share(eligible))
-            if partners is None and self._n(least, eligible, None) > self.n_paired:
-                partners = max(1, min(self.n_paired // int(least.sum()), len(eligible) - 1))
-            chosen = self._largest(eligible, key, threshold, n_partners=partners)
-        n = self._n(chosen, eligible, partners)
+            key, threshold = self._draw_thresholds(eligible, rng)
+            smallest = self._repair_or_check(eligible, key, threshold < self._min_fraction())
+            if n_partners is None and self._count(smallest, eligible, None) > self.n_paired:
+                n_partners = max(1, min(self.n_paired // int(smallest.sum()), len(eligible) - 1))
+            chosen = self._choose_largest(eligible, key, threshold, n_partners=n_partners)
+        n = self._count(chosen, eligible, n_partners)
         if self.n_paired is not None and n > self.n_paired:
             raise PlanError(
-                f"The {self.name} design takes {n:,} paired calls here; the budget allows {self.n_paired:,}. "
-                f"Raise calls, lower {' or '.join((*self.own, 'd_core'))}, or set partners below {len(eligible) - 1}.",
+                f"The {self.name} design exceeds the budget of {self.n_paired:,} paired calls: got {n:,}. Set more calls, a "
+                f"smaller {' or '.join((*self.own_options, 'd_core'))}, or partners below {len(eligible) - 1}.",
                 slug="budget-cells",
             )
-        trials = compare(chosen, eligible, n_partners=partners, pairs=self.pairs, rng=rng)
-        return Drawn(trials, self.notes(eligible, trials) if len(trials) else ())
+        trials = draw_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs, rng=rng)
+        notes = self.get_notes(eligible, trials) if len(trials) else ()
+        return Drawn(trials, notes)
 
-    def notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """What a reader of the plan has to know of what was asked for and is not there."""
+    def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
+        """Return notes about options that the plan could not follow."""
         if self.partners is not None or self.pairs != "ordered":
             return ()
         n_items = eligible.shape[1]
-        most = int(np.bincount(trials.first.astype(np.int64) * n_items + trials.item).max())
-        if most == int(eligible.sum(axis=0).max()) - 1:
+        cell = trials.first.astype(np.int64) * n_items + trials.item
+        max_partners = int(np.bincount(cell).max())
+        if max_partners == int(eligible.sum(axis=0).max()) - 1:
             return ()
         return (
-            f"the budget does not reach the smallest {self.name} design with every partner: "
-            f"each cell is compared with {most} of {len(eligible) - 1} others",
+            f"the budget is too small for the {self.name} design with all partners: "
+            f"each cell is compared with {max_partners} of {len(eligible) - 1} others",
         )
 
-    def _drawn(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        check_shared(eligible)
-        remedy = "No more responded, or may be trained on. Lower d_core or the holdout, or drop it."
+    def _draw_thresholds(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw the random keys of the cells, and compute their thresholds: two float arrays (n_agents, n_items)."""
+        check_shared_items(eligible)
+        remedy = "There are no more training cells. Set a smaller d_core or holdout, or remove the agent or item."
         check_degrees(eligible, d=self.d_core, design=self.name, remedies=(remedy, remedy))
         key = rng.random(eligible.shape)
-        return key, self.threshold(eligible, key)
+        return key, self.compute_thresholds(eligible, key)
 
-    def _mended(self, eligible: Bools, key: Floats, chosen: Bools) -> Bools:
+    def _repair_or_check(self, eligible: Bools, key: Floats, chosen: Bools) -> Bools:
+        """Repair the chosen cells, or raise PlanError if they fall short and `repair` is off."""
         if self.repair:
             return repair(chosen, eligible, key=key, d=self.d_core)
-        check_degrees(chosen, d=self.d_core, design=self.name, remedies=self.remedies(eligible))
+        check_degrees(chosen, d=self.d_core, design=self.name, remedies=self.get_remedies(eligible))
         check_connected(chosen)
         return chosen
 
-    def _least_share(self, eligible: Bools) -> float:
-        return 0.0 if self.repair else _DEFAULT_SHARE
+    def _min_fraction(self) -> float:
+        return 0.0 if self.repair else _DEFAULT_FRACTION
 
-    def _largest(self, eligible: Bools, key: Floats, threshold: Floats, *, n_partners: int | None) -> Bools:
-        """The cells of the largest share whose comparisons fit the budget; those of the least share where none fits."""
-        if self._n(eligible, eligible, n_partners) <= (self.n_paired or 0):
+    def _choose_largest(self, eligible: Bools, key: Floats, threshold: Floats, *, n_partners: int | None) -> Bools:
+        """Choose the cells of the largest sampling fraction that fits the budget, or else of the smallest fraction.
+
+        eligible, key, threshold : arrays (n_agents, n_items)
+        """
+        budget = self.n_paired or 0
+        if self._count(eligible, eligible, n_partners) <= budget:
             return eligible
-        low, high = self._least_share(eligible), 1.0
+        low, high = self._min_fraction(), 1.0
         for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            chosen = self._mended(eligible, key, threshold < middle)
-            fits = self._n(chosen, eligible, n_partners) <= (self.n_paired or 0)
-            low, high = (middle, high) if fits else (low, middle)
-        return self._mended(eligible, key, threshold < low)
+            mid = (low + high) / 2
+            chosen = self._repair_or_check(eligible, key, threshold < mid)
+            if self._count(chosen, eligible, n_partners) <= budget:
+                low = mid
+            else:
+                high = mid
+        return self._repair_or_check(eligible, key, threshold < low)
 
-    def _n(self, chosen: Bools, eligible: Bools, n_partners: int | None) -> int:
-        return n_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs)
+    def _count(self, chosen: Bools, eligible: Bools, n_partners: int | None) -> int:
+        return count_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs)
 
 
-class _OfEachLine(CellDesign):
-    """A share of the cells of each agent (axis 1) or each item (axis 0)."""
+class _LineDesign(CellDesign):
+    """Base class of the designs that choose a fraction of the cells of each agent (axis 1) or of each item (axis 0)."""
 
     axis: ClassVar[int]
 
-    def threshold(self, eligible: Bools, key: Floats) -> Floats:
+    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
         rank = np.where(eligible, key, np.inf).argsort(axis=self.axis).argsort(axis=self.axis)
-        n = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
-        part = 0.0 if self.share(eligible) is not None else key.sum(axis=self.axis, keepdims=True) % 1
-        return np.where(eligible, (rank + part) / n, np.inf)
+        n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
+        # under a budget, a random offset per line makes the total number of cells change by small steps
+        has_own_fraction = self.get_fraction(eligible) is not None
+        offset = 0.0 if has_own_fraction else key.sum(axis=self.axis, keepdims=True) % 1
+        return np.where(eligible, (rank + offset) / n_on_line, np.inf)
 
-    def remedies(self, eligible: Bools) -> tuple[str, str]:
-        (own,), least = self.own, int(eligible.sum(axis=self.axis).min())
-        short = f"Raise {own} above {(self.d_core - 1) / least:.2f} or lower d_core."
-        other = f"Raise {own}, lower d_core, or set repair: true."
-        return (short, other) if self.axis else (other, short)
+    def get_remedies(self, eligible: Bools) -> tuple[str, str]:
+        (option,), n_fewest = self.own_options, int(eligible.sum(axis=self.axis).min())
+        own_remedy = f"Set {option} above {(self.d_core - 1) / n_fewest:.2f}, or a smaller d_core."
+        other_remedy = f"Set a larger {option}, a smaller d_core, or repair: true."
+        return (own_remedy, other_remedy) if self.axis else (other_remedy, own_remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(_OfEachLine):
-    """⌈alpha · n_i⌉ random ones of the n_i items that agent i may be judged on.
+class Row(_LineDesign):
+    """Choose a fraction of the items of each agent.
 
-    Under a budget the counts are alpha · n_i rounded up or down at random, so that it is spent.
+    Attributes
+    ----------
+    alpha : float in (0, 1], optional
+        Fraction of the eligible items of each agent. Default: the largest one that fits the budget, 1/3 without one.
 
-    Source: the paper's row sampling, alpha ∈ {.15, .30, .45}.
+    Notes
+    -----
+    Agent i gets ⌈alpha · n_i⌉ of its n_i eligible items at random. Under a budget, alpha · n_i is rounded up or down at random,
+    so that the budget is spent.
+
+    References
+    ----------
+    The paper's row sampling, alpha ∈ {.15, .30, .45}.
     """
 
     alpha: float | None = None
     name: ClassVar[str] = "row"
-    own: ClassVar[tuple[str, ...]] = ("alpha",)
+    own_options: ClassVar[tuple[str, ...]] = ("alpha",)
     axis: ClassVar[int] = 1
-    options: ClassVar[tuple[str, ...]] = (*own, *SHARED_OPTIONS)
+    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share("alpha", self.alpha)
+        check_fraction("alpha", self.alpha)
 
-    def share(self, eligible: Bools) -> float | None:
+    def get_fraction(self, eligible: Bools) -> float | None:
         return self.alpha
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column(_OfEachLine):
-    """⌈beta · m_j⌉ random ones of the m_j agents that item j may be judged by.
+class Column(_LineDesign):
+    """Choose a fraction of the agents on each item.
 
-    Under a budget the counts are beta · m_j rounded up or down at random, so that it is spent.
+    Attributes
+    ----------
+    beta : float in (0, 1], optional
+        Fraction of the eligible agents on each item. Default: the largest one that fits the budget, 1/3 without one.
 
-    Source: the paper's column sampling, beta ∈ {.15, .30, .45}.
+    Notes
+    -----
+    Item j gets ⌈beta · m_j⌉ of its m_j eligible agents at random. Under a budget, beta · m_j is rounded up or down at random, so
+    that the budget is spent.
+
+    References
+    ----------
+    The paper's column sampling, beta ∈ {.15, .30, .45}.
     """
 
     beta: float | None = None
     name: ClassVar[str] = "column"
-    own: ClassVar[tuple[str, ...]] = ("beta",)
+    own_options: ClassVar[tuple[str, ...]] = ("beta",)
     axis: ClassVar[int] = 0
-    options: ClassVar[tuple[str, ...]] = (*own, *SHARED_OPTIONS)
+    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share("beta", self.beta)
+        check_fraction("beta", self.beta)
 
-    def share(self, eligible: Bools) -> float | None:
+    def get_fraction(self, eligible: Bools) -> float | None:
         return self.beta
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(CellDesign):
-    """Each cell on its own with probability alpha · beta. Source: the paper's hybrid sampling."""
+    """Choose each cell independently with the probability alpha · beta.
+
+    Attributes
+    ----------
+    alpha, beta : float in (0, 1], optional
+        Factors of the probability. Default: the largest probability that fits the budget, 1/3 without one.
+
+    Raises
+    ------
+    PlanError
+        [design-option]: if an option is invalid, or only one of `alpha` and `beta` is set.
+
+    References
+    ----------
+    The paper's hybrid sampling.
+    """
 
     alpha: float | None = None
     beta: float | None = None
     name: ClassVar[str] = "hybrid"
-    own: ClassVar[tuple[str, ...]] = ("alpha", "beta")
-    options: ClassVar[tuple[str, ...]] = (*own, *SHARED_OPTIONS)
+    own_options: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share("alpha", self.alpha)
-        check_share("beta", self.beta)
+        check_fraction("alpha", self.alpha)
+        check_fraction("beta", self.beta)
         if (self.alpha is None) != (self.beta is None):
             raise PlanError(
-                f"The hybrid design takes each cell with probability alpha · beta; alpha is {self.alpha}, beta is {self.beta}. "
-                "Give both, or neither and a budget.",
+                f"The hybrid design needs both alpha and beta, or neither: got alpha {self.alpha}, beta {self.beta}. Set both, "
+                "or set a budget instead.",
                 slug="design-option",
             )
 
-    def threshold(self, eligible: Bools, key: Floats) -> Floats:
+    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
         return np.where(eligible, key, np.inf)
 
-    def share(self, eligible: Bools) -> float | None:
+    def get_fraction(self, eligible: Bools) -> float | None:
         return None if self.alpha is None or self.beta is None else self.alpha * self.beta
 
-    def remedies(self, eligible: Bools) -> tuple[str, str]:
-        remedy = "Raise alpha or beta, lower d_core, or set repair: true."
+    def get_remedies(self, eligible: Bools) -> tuple[str, str]:
+        remedy = "Set a larger alpha or beta, a smaller d_core, or repair: true."
         return remedy, remedy
 
 
 @dataclass(frozen=True, kw_only=True)
 class NLogN(CellDesign):
-    """N = C·(K+J)·ln(K+J) cells, uniformly without replacement; capped at all there are, and said.
+    """Choose c·(K + J)·ln(K + J) cells uniformly without replacement, or all if there are fewer.
 
-    c: C; without it and without a budget 1.6, a third of 30 × 200 cells.
-    Source: the paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}; with C = 1.6 it covers the 33 % that its tables report.
+    Attributes
+    ----------
+    c : float, optional
+        Factor of the number of cells. Default: the largest one that fits the budget; 1.6 without a budget, which is a third of
+        30 × 200 cells.
+
+    References
+    ----------
+    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}; with C = 1.6 it covers the 33 % that its tables report.
     """
 
     c: float | None = None
     name: ClassVar[str] = "nlogn"
-    own: ClassVar[tuple[str, ...]] = ("c",)
-    options: ClassVar[tuple[str, ...]] = (*own, *SHARED_OPTIONS)
+    own_options: ClassVar[tuple[str, ...]] = ("c",)
+    options: ClassVar[tuple[str, ...]] = (*own_options, *SHARED_OPTIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -265,31 +355,33 @@ class NLogN(CellDesign):
         if self.c is None and self.n_paired is None:
             object.__setattr__(self, "c", 1.6)
 
-    def threshold(self, eligible: Bools, key: Floats) -> Floats:
+    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
         cells = np.flatnonzero(eligible)
         threshold = np.full(eligible.size, np.inf)
         threshold[cells[np.argsort(key.ravel()[cells])]] = np.arange(len(cells)) / len(cells)
         return threshold.reshape(eligible.shape)
 
-    def share(self, eligible: Bools) -> float | None:
-        return None if self.c is None else _n_cells(self.c, eligible) / int(eligible.sum())
+    def get_fraction(self, eligible: Bools) -> float | None:
+        return None if self.c is None else _nlogn_cells(self.c, eligible) / int(eligible.sum())
 
-    def remedies(self, eligible: Bools) -> tuple[str, str]:
-        remedy = "Raise c, lower d_core, or set repair: true."
+    def get_remedies(self, eligible: Bools) -> tuple[str, str]:
+        remedy = "Set a larger c, a smaller d_core, or repair: true."
         return remedy, remedy
 
-    def notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """C that exceeds the matrix is capped, and said."""
-        said = super().notes(eligible, trials)
-        n, n_all = 0 if self.c is None else _n_cells(self.c, eligible), int(eligible.sum())
-        if n <= n_all:
-            return said
+    def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
+        """Return notes, also about a number of cells that exceeds those that there are."""
+        notes = super().get_notes(eligible, trials)
+        n_requested = 0 if self.c is None else _nlogn_cells(self.c, eligible)
+        n_eligible = int(eligible.sum())
+        if n_requested <= n_eligible:
+            return notes
         return (
-            *said,
-            f"c = {self.c:g} asks for {n:,} cells; there are {n_all:,} to learn from: capped at all of them",
+            *notes,
+            f"c = {self.c:g} requests {n_requested:,} cells, but there are {n_eligible:,} training cells; all of them are used",
         )
 
 
-def _n_cells(c: float, eligible: Bools) -> int:
+def _nlogn_cells(c: float, eligible: Bools) -> int:
+    """Return c·(K + J)·ln(K + J), rounded, for cells of the shape (K, J)."""
     n = sum(eligible.shape)
     return int(c * n * log(n) + 0.5)

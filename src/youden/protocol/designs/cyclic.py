@@ -1,7 +1,7 @@
-"""Designs over trials: cyclic, whose slots compare every agent twice, and dense, which asks every ordered pair on every item.
+"""Designs over trials: cyclic, which compares agents in blocks, and dense, which compares every ordered pair on every item.
 
-A slot takes one item and one shift, and every agent stands once first, once second. Dense is what all other designs are measured
-against; it spends no budget and only says where it does not fit one.
+A block takes one item and one shift, and each agent appears once first and once second in it. The dense design is the reference
+for all others; it does not adapt to a budget, and reports an error if it exceeds one.
 """
 
 from __future__ import annotations
@@ -15,18 +15,26 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.designs.repair import PairRule, check_pairs, compare, n_comparisons
+from youden.protocol.designs.repair import PairRule, check_pairs, count_comparisons, draw_comparisons
 from youden.types import Drawn, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Ids
 
-MIN_SLOTS = 2
+MIN_BLOCKS = 2
+"""Minimum number of blocks of a plan; with fewer there are no intervals."""
 
 
 @dataclass(frozen=True)
-class OverTrials:
-    """What designs share, where they do not say otherwise. n_paired: paired calls at most, None for all there are; pairs: whether
-    a pair is asked in both orders."""
+class TrialDesign:
+    """Base class of the designs, with their common options and defaults.
+
+    Attributes
+    ----------
+    n_paired : int or None
+        Maximum number of paired calls; None for all there are.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        Whether pairs may be judged in both orders.
+    """
 
     n_paired: int | None = None
     pairs: PairRule = "ordered"
@@ -40,15 +48,23 @@ class OverTrials:
 
 
 @dataclass(frozen=True)
-class Cyclic(OverTrials):
-    """Slot s: item number s mod J, shift number (s + ⌊s/lcm(J, K−1)⌋) mod (K−1), pairs (π[q], π[(q+d) mod K]) for all q.
+class Cyclic(TrialDesign):
+    """Blocks of one item and one cyclic shift of the agents.
 
-    π is one random order of agents for the whole run; items and shifts stand in random orders too. Where only m of the K agents
-    are eligible on an item, the slot cycles over those m in the order π; a shift d ≥ m is replaced by the next one in the
-    shift order that fits, and no (item, shift) is used twice. Slots are drawn while the next fits the budget.
-    pairs: with `unordered` no pair is asked in both orders: of the shifts d and m − d an item gets one, and never d = m/2.
+    Attributes
+    ----------
+    n_paired : int or None
+        Maximum number of paired calls; None for all there are.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        `unordered` compares no pair in both orders on one item: of the shifts d and m − d an item gets one, and never d = m/2.
 
-    Raises: PlanError [budget-cyclic] for a budget under two slots, [few-agents], [few-items].
+    Notes
+    -----
+    The agents are in one random order π for the whole run; items and shifts are in random orders too. Block s has item number
+    s mod J, shift number (s + ⌊s/lcm(J, K − 1)⌋) mod (K − 1), and the pairs (π[q], π[(q + d) mod K]) for all q. If only m of the
+    K agents are eligible on an item, the block goes around these m in the order π; a shift d ≥ m is replaced by the next one in
+    the order of shifts that fits, and no pair of item and shift is used twice. Blocks are drawn as long as the next one fits the
+    budget.
     """
 
     name: ClassVar[str] = "cyclic"
@@ -56,47 +72,60 @@ class Cyclic(OverTrials):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
-        """Slots in order; within a slot, by q."""
+        """Draw the blocks that fit the budget; eligible : bool array (n_agents, n_items).
+
+        Raises
+        ------
+        PlanError
+            [budget-cyclic]: if the budget is less than two blocks; [nothing-shared]: if no item has two eligible agents.
+        """
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
-        chosen: list[_Slot] = []
-        spent = 0
-        for slot in _slots(eligible, rng, pairs=self.pairs):
-            spent += len(slot.agents)
-            if spent > budget:
+        blocks: list[_Block] = []
+        n_spent = 0
+        for block in _iter_blocks(eligible, rng, pairs=self.pairs):
+            n_spent += len(block.agents)
+            if n_spent > budget:
                 break
-            chosen.append(slot)
-        if len(chosen) < MIN_SLOTS:
-            largest = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)[:MIN_SLOTS]
+            blocks.append(block)
+        if len(blocks) < MIN_BLOCKS:
+            largest = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)[:MIN_BLOCKS]
             raise PlanError(
-                f"The budget leaves {max(budget, 0)} paired calls, fewer than the {max(sum(largest), 2 * n_agents)} of two "
-                "cyclic slots, the least that gives an interval. Raise calls, or set `independent: pooled:N` with a smaller N.",
+                f"The budget is less than two cyclic blocks, {max(sum(largest), 2 * n_agents)} paired calls, which confidence "
+                f"intervals need: got {max(budget, 0)}. Set more calls, or `independent: pooled:N` with a smaller N.",
                 slug="budget-cyclic",
             )
-        size = [len(slot.agents) for slot in chosen]
-        columns = (
-            np.repeat(np.array([slot.item for slot in chosen], dtype=np.int32), size),
-            np.concatenate([slot.agents for slot in chosen]),
-            np.concatenate([slot.partners for slot in chosen]),
+        sizes = [len(block.agents) for block in blocks]
+        trials = Trials.paired(
+            np.repeat(np.array([block.item for block in blocks], dtype=np.int32), sizes),
+            np.concatenate([block.agents for block in blocks]),
+            np.concatenate([block.partners for block in blocks]),
+            slot=_block_numbers(sizes),
         )
-        return Drawn(Trials.paired(*columns, slot=_numbers(size)))
+        return Drawn(trials)
 
     def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Every slot there is, in order."""
-        return slots(eligible, rng, pairs=self.pairs)
+        """Yield all blocks in the order in which `draw` takes them; eligible : bool array (n_agents, n_items)."""
+        return iter_blocks(eligible, rng, pairs=self.pairs)
 
 
-def slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:
-    """Every slot there is, in order, not numbered yet, each of all agents eligible on its item. See `Cyclic`.
+def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:
+    """Yield all cyclic blocks in order, without block numbers, each with all agents that are eligible on its item.
 
-    Raises: PlanError [nothing-shared].
+    eligible : bool array (n_agents, n_items)
+
+    Raises
+    ------
+    PlanError
+        [nothing-shared]: if no item has two eligible agents.
     """
-    for slot in _slots(eligible, rng, pairs=pairs):
-        yield Trials.paired(np.full(len(slot.agents), slot.item, dtype=np.int32), slot.agents, slot.partners)
+    for block in _iter_blocks(eligible, rng, pairs=pairs):
+        item = np.full(len(block.agents), block.item, dtype=np.int32)
+        yield Trials.paired(item, block.agents, block.partners)
 
 
-class _Slot(NamedTuple):
-    """agents: int32[m], first texts; shift: how far from each its partner stands."""
+class _Block(NamedTuple):
+    """A cyclic block: its item, the agents of the first texts, int32 array (m,), and the shift of their partners among them."""
 
     item: int
     agents: Ids
@@ -104,63 +133,85 @@ class _Slot(NamedTuple):
 
     @property
     def partners(self) -> Ids:
-        """int32[m], second texts."""
+        """Agents of the second texts, int32 array (m,)."""
         return np.concatenate([self.agents[self.shift :], self.agents[: self.shift]])
 
 
-def _slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Slot]:
-    check_shared(eligible)
+def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
+    """Yield the blocks of the cyclic design; eligible : bool array (n_agents, n_items)."""
+    check_shared_items(eligible)
     n_agents, n_items = eligible.shape
-    order = rng.permutation(n_agents)
+    agent_order = rng.permutation(n_agents)
     items = rng.permutation(n_items)
     shifts = rng.permutation(np.arange(1, n_agents))
-    on_item = [order[eligible[order, j]].astype(np.int32) for j in range(n_items)]
-    used: list[set[float]] = [set() for _ in range(n_items)]
-    left = sum(max(len(agents) - 1, 0) for agents in on_item)
+    on_item = [agent_order[eligible[agent_order, j]].astype(np.int32) for j in range(n_items)]
+
+    used_shifts: list[set[float]] = [set() for _ in range(n_items)]
+    n_left = sum(max(len(agents) - 1, 0) for agents in on_item)
     if pairs == "unordered":
-        used = [{len(agents) / 2} & {len(agents) // 2} for agents in on_item]
-        left = sum(max(len(agents) - 1, 0) // 2 for agents in on_item)
+        # the shift m/2 of an even number of agents compares each pair in both orders
+        used_shifts = [{len(agents) / 2} & {len(agents) // 2} for agents in on_item]
+        n_left = sum(max(len(agents) - 1, 0) // 2 for agents in on_item)
+
     period = lcm(n_items, n_agents - 1)
     s = 0
-    while left:
+    while n_left:
         j = int(items[s % n_items])
         start = (s + s // period) % (n_agents - 1)
         s += 1
-        agents = on_item[j]
-        fitting = (d for d in map(int, chain(shifts[start:], shifts[:start])) if d < len(agents) and d not in used[j])
-        shift = next(fitting, None)
+        agents, used = on_item[j], used_shifts[j]
+        candidates = map(int, chain(shifts[start:], shifts[:start]))
+        shift = next((d for d in candidates if d < len(agents) and d not in used), None)
         if shift is None:
             continue
-        used[j] |= {shift} if pairs == "ordered" else {shift, len(agents) - shift}
-        left -= 1
-        yield _Slot(j, agents, shift)
+        used |= {shift} if pairs == "ordered" else {shift, len(agents) - shift}
+        n_left -= 1
+        yield _Block(j, agents, shift)
 
 
-def check_shared(eligible: Bools) -> None:
-    """Raises: PlanError [nothing-shared] where no item has two eligible agents."""
+def check_shared_items(eligible: Bools) -> None:
+    """Raise PlanError [nothing-shared] if no item has two eligible agents; eligible : bool array (n_agents, n_items)."""
     if not (eligible.sum(axis=0) > 1).any():
         raise PlanError(
-            "No item has responses of two agents that may be compared. "
-            "Check the ids, or lower the holdout, until agents share items.",
+            "No item has responses of two agents in training cells, so no agents can be compared. Check that the ids of agents "
+            "and items match, or set a smaller holdout.",
             slug="nothing-shared",
         )
 
 
-def numbered(chosen: Sequence[Trials], *, start: int = 0) -> Trials:
-    """The trials of slots, numbered from `start`."""
-    return replace(Trials.concat(chosen), slot=_numbers([len(slot) for slot in chosen], start=start))
+def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
+    """Join the trials of blocks, and number the blocks.
+
+    Parameters
+    ----------
+    blocks : sequence of Trials
+        Trials of each block.
+    start : int, default 0
+        Number of the first block.
+
+    Returns
+    -------
+    Trials
+        With the number of the block in the column `slot`.
+    """
+    return replace(Trials.concat(blocks), slot=_block_numbers([len(block) for block in blocks], start=start))
 
 
-def _numbers(size: Sequence[int], *, start: int = 0) -> Ids:
-    """A slot's number for each of its trials. size: trials of each slot."""
-    return np.repeat(np.arange(start, start + len(size), dtype=np.int32), size)
+def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
+    """Return the number of each trial's block, int32 array; `sizes` are the numbers of trials per block."""
+    return np.repeat(np.arange(start, start + len(sizes), dtype=np.int32), sizes)
 
 
 @dataclass(frozen=True)
-class Dense(OverTrials):
-    """All m(m−1) ordered pairs of the m agents eligible on an item; with pairs: unordered, each pair once, in an order by coin.
+class Dense(TrialDesign):
+    """All ordered pairs of the agents that are eligible on an item.
 
-    Raises: PlanError [budget-dense] where that is more than `n_paired`.
+    Attributes
+    ----------
+    n_paired : int or None
+        Maximum number of paired calls; None for no limit.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        `unordered` compares each pair once, in an order drawn at random.
     """
 
     name: ClassVar[str] = "dense"
@@ -170,12 +221,18 @@ class Dense(OverTrials):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
-        """Pairs by item, then first, then second agent."""
-        n = n_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
+        """Draw all pairs, sorted by item, then first, then second agent; eligible : bool array (n_agents, n_items).
+
+        Raises
+        ------
+        PlanError
+            [budget-dense]: if these are more than the budget allows.
+        """
+        n = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n > self.n_paired:
             raise PlanError(
-                f"The dense design takes {n:,} paired calls here; the budget allows {self.n_paired:,}. "
-                "Raise calls, or set design: cyclic, which spends what it is given.",
+                f"The dense design exceeds the budget of {self.n_paired:,} paired calls: got {n:,}. Set more calls, or set "
+                "design: cyclic, which adapts to the budget.",
                 slug="budget-dense",
             )
-        return Drawn(compare(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))
+        return Drawn(draw_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))

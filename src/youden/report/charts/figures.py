@@ -1,6 +1,6 @@
-"""Figures of a report as Vega-Lite, written with Altair: the ranking, and matrices of agents and of scores as tiles.
+"""Draw the figures of a report with Altair: the ranking, and matrices of agents and of scores as tiles.
 
-Large matrices are drawn in bins, which the figure's note states.
+A large matrix is drawn in bins, which the note of the figure states.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from youden.report.charts.marks import (
     Column,
     Figure,
     Frame,
-    answers,
-    by_group,
-    frame_chart,
-    ordered,
-    tooltips,
-    unchecked,
+    color_by_group,
+    format_n_answers,
+    make_chart,
+    make_tile_scale,
+    make_tooltips,
+    without_validation,
 )
 from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
 from youden.types.pool import Bools, Floats
 
 LINKED_COLOUR = "#d1242f"
+"""Colour of the outline of linked pairs."""
 MAX_RANKED = 200
-"""Number of agents in the figure of the ranking: each takes 17 pixels, and more than 65,535 pixels cannot be drawn."""
+"""Maximum number of agents in the figure of the ranking: each needs 17 pixels, and more than 65,535 cannot be drawn."""
 
 
-def _matrix(
+def _draw_matrix(
     slug: str,
     title: str,
     note: str,
@@ -48,22 +49,27 @@ def _matrix(
     titles: Sequence[str | None] = (None, None),
     linked: Bools | None = None,
 ) -> Figure:
-    """Draw tiles of `value`, float (rows, columns), NaN for none. sides: titles and names of rows and of columns; names are
-    written beside up to `max_labelled` rows; linked: tiles that are outlined."""
-    (row, names), (column, others) = sides.items()
-    is_labelled = len(names) <= max_labelled
+    """Draw a matrix as tiles.
+
+    value : float array (n_rows, n_columns), NaN for no tile
+    sides : column of the frame → names of the rows, then of the columns
+    max_labelled : maximum number of rows with labels
+    linked : bool array (n_rows, n_columns), tiles to outline
+    """
+    (row, row_names), (column, column_names) = sides.items()
+    is_labelled = len(row_names) <= max_labelled
     axis = alt.Axis(labels=is_labelled, ticks=is_labelled, labelLimit=110)
-    column_axis = axis if names is others else alt.Axis(labels=False, ticks=False)
-    base = frame_chart().encode(
-        x=alt.X(f"{column}:N", scale=ordered(others), title=titles[1], axis=column_axis),
-        y=alt.Y(f"{row}:N", scale=ordered(names), title=titles[0], axis=axis),
+    column_axis = axis if row_names is column_names else alt.Axis(labels=False, ticks=False)
+    base = make_chart().encode(
+        x=alt.X(f"{column}:N", scale=make_tile_scale(column_names), title=titles[1], axis=column_axis),
+        y=alt.Y(f"{row}:N", scale=make_tile_scale(row_names), title=titles[0], axis=axis),
     )
-    shown = [f"{row}:N", f"{column}:N", "value:Q .3f", *([] if linked is None else ["linked:N"])]
-    chart = base.mark_rect().encode(color=colour, tooltip=tooltips(*shown))
+    tooltip = [f"{row}:N", f"{column}:N", "value:Q .3f", *([] if linked is None else ["linked:N"])]
+    chart = base.mark_rect().encode(color=colour, tooltip=make_tooltips(*tooltip))
     i, j = np.nonzero(~np.isnan(value))
     columns: dict[str, Column] = {
-        row: [names[k] for k in i.tolist()],
-        column: [others[k] for k in j.tolist()],
+        row: [row_names[k] for k in i.tolist()],
+        column: [column_names[k] for k in j.tolist()],
         "value": value[i, j],
     }
     if linked is not None:
@@ -71,11 +77,11 @@ def _matrix(
         if linked.any():
             outline = base.transform_filter("datum.linked == 'yes'")
             chart += outline.mark_rect(filled=False, stroke=LINKED_COLOUR, strokeWidth=2 if is_labelled else 1)
-    height = min(max_height, max(160, row_height * len(names)))
-    return Figure(slug, title, note, source, chart, frame=Frame.of(**columns), height=height, canvas=True)
+    height = min(max_height, max(160, row_height * len(row_names)))
+    return Figure(slug, title, note, source, chart, frame=Frame.from_columns(**columns), height=height, canvas=True)
 
 
-def _diverging(value: Floats, title: str) -> alt.Color:
+def _residual_colour(value: Floats, title: str) -> alt.Color:
     limit = max(float(np.nanmax(np.abs(value))), 0.01)
     return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="blueorange", domain=[-limit, limit]))
 
@@ -84,106 +90,136 @@ def _score_colour(title: str) -> alt.Color:
     return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis"))
 
 
-def _in_bins(n_rows: int, what: str) -> str:
-    return f" Drawn in bins: a tile is the mean over {what}." if n_rows > 1 else ""
+def _describe_bins(size: int, content: str) -> str:
+    """Describe bins of `size` cells in the note of a figure; empty if a tile is one cell."""
+    return f" Drawn in bins: a tile is the mean over {content}." if size > 1 else ""
 
 
-def pairs(data: ReportData) -> Iterator[Figure]:
-    """Draw the agreement of pairs, and what two abilities do not explain of it; linked pairs are outlined."""
-    grid = data.doubts.pairs
+def draw_pairs(data: ReportData) -> Iterator[Figure]:
+    """Draw the agreement of pairs, and its residual from the effects of both agents; linked pairs are outlined."""
+    grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
         return
-    per, source = grid.agents_per_row, f"rates.parquet, {answers(data.summary)}"
-    end = " Outlined: pairs that are linked." if grid.linked.any() else ""
-    end += _in_bins(per, f"{per} × {per} agents")
+    size, source = grid.agents_per_row, f"rates.parquet, {format_n_answers(data.summary)}"
+    suffix = " Outlined: pairs that are linked." if grid.linked.any() else ""
+    suffix += _describe_bins(size, f"{size} × {size} agents")
     sides = {"first": grid.names, "second": grid.names}
-    draw = partial(_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, linked=grid.linked)
-    note = "Mean of both orders, items' own means taken off. Good agents agree with each other: bright at the top left."
-    colour = _score_colour("agreement (TPR − FPR)")
-    yield draw("pairs", "Agreement of pairs, best agents first", f"{note}{end}", source, grid.agreement, colour=colour)
+    draw = partial(_draw_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, linked=grid.linked)
+
+    note = (
+        "Mean of both orders, minus the means of the items. Good agents agree with each other: bright at the top left."
+    )
+    title, colour = "Agreement of pairs, best agents first", _score_colour("agreement (TPR − FPR)")
+    yield draw("pairs", title, f"{note}{suffix}", source, grid.agreement, colour=colour)
+
     if not np.isnan(grid.residual).all():
         note = (
-            "Agreement less the sum of two robust effects, rows and columns as beside it. Orange: more than explained."
+            "Agreement minus the sum of the robust effects of both agents, with the same rows and columns. Orange: more than "
+            "explained."
         )
-        title, colour = (
-            "What two abilities do not explain of it",
-            _diverging(grid.residual, "beyond a_i + a_k (TPR − FPR)"),
-        )
-        yield draw("pairs-beyond", title, f"{note}{end}", source, grid.residual, colour=colour)
+        title = "What two abilities do not explain of it"
+        colour = _residual_colour(grid.residual, "beyond a_i + a_k (TPR − FPR)")
+        yield draw("pairs-beyond", title, f"{note}{suffix}", source, grid.residual, colour=colour)
 
 
-@unchecked
-def figures(data: ReportData) -> tuple[Figure, ...]:
-    """Draw all figures that this run's data allow, in the order of the page."""
-    makers: Sequence[Callable[[ReportData], Iterator[Figure]]] = (
-        _ranking,
-        _agents,
-        _cells,
-        check_charts.difficulty,
-        check_charts.curl,
-        check_charts.alarms,
-        check_charts.holdout,
-        check_charts.quality,
-        check_charts.moves,
-        pairs,
+@without_validation
+def draw_figures(data: ReportData) -> tuple[Figure, ...]:
+    """Draw all figures for which a run has data.
+
+    Parameters
+    ----------
+    data : ReportData
+        Data of the report.
+
+    Returns
+    -------
+    tuple of Figure
+        Figures, in the order of the page.
+    """
+    functions: Sequence[Callable[[ReportData], Iterator[Figure]]] = (
+        _draw_ranking,
+        _draw_agents,
+        _draw_cells,
+        check_charts.draw_difficulty,
+        check_charts.draw_curl,
+        check_charts.draw_false_alarms,
+        check_charts.draw_holdout,
+        check_charts.draw_quality,
+        check_charts.draw_variance_components,
+        draw_pairs,
     )
-    return tuple(figure for make in makers for figure in make(data))
+    return tuple(figure for draw in functions for figure in draw(data))
 
 
-@unchecked
-def ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
-    """Draw agents' distances from the average agent with intervals at `level`, best first; one agent at least has an ability."""
+@without_validation
+def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
+    """Draw the distances of agents from the average agent, with intervals.
+
+    Parameters
+    ----------
+    agents : sequence of RankedAgent
+        Ranking, best agent first; at least one agent has an ability.
+    level : float
+        Confidence level of the intervals.
+    source : str
+        Source of the data, for display.
+
+    Returns
+    -------
+    Figure
+    """
     ranked = [agent for agent in agents if agent.ability is not None]
     average = float(np.mean([agent.ability for agent in ranked]))
-    known = ranked[:MAX_RANKED]
+    drawn = ranked[:MAX_RANKED]
     columns: dict[str, Column] = {
-        "agent": [agent.agent for agent in known],
-        "group": [agent.group or "no group" for agent in known],
-        "ability": [agent.ability for agent in known],
+        "agent": [agent.agent for agent in drawn],
+        "group": [agent.group or "no group" for agent in drawn],
+        "ability": [agent.ability for agent in drawn],
     }
-    for name, end in {"distance": "ability", "low": "low", "high": "high"}.items():
-        values = [getattr(agent, end) for agent in known]
+    for name, attribute in {"distance": "ability", "low": "low", "high": "high"}.items():
+        values = [getattr(agent, attribute) for agent in drawn]
         columns[name] = [None if value is None else value - average for value in values]
-    frame = Frame.of_rows(known, **columns, places="places", trials="n_trials")
+    frame = Frame.from_rows(drawn, **columns, places="ranks", trials="n_trials")
     numbers = ("ability:Q .3f", "distance:Q +.3f", "low:Q +.3f", "high:Q +.3f", "trials:Q ,")
-    base = frame_chart().encode(
+    base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
-        color=by_group(frame),
-        tooltip=tooltips("agent:N", "group:N", "places:N", *numbers),
+        color=color_by_group(frame),
+        tooltip=make_tooltips("agent:N", "group:N", "places:N", *numbers),
     )
     x = alt.X("distance:Q", title=["ability less the average agent's", SCORE], scale=alt.Scale(zero=False))
     chart = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(x=x)
-    if any(agent.low is not None for agent in known):
+    if any(agent.low is not None for agent in drawn):
         chart += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
     note = (
-        f"Dot: ability less the average agent's, which is {average:.3f}; line: its {level:.0%} interval. Lines of two agents "
-        "that are told apart may overlap: what counts is the error of their difference."
+        f"Dot: ability minus the average ability, which is {average:.3f}; line: its {level:.0%} interval. The lines of two "
+        "significantly different agents may overlap, because the standard error of their difference decides."
     )
-    if len(ranked) > len(known):
+    if len(ranked) > len(drawn):
         note += f" The first {MAX_RANKED} of {len(ranked):,} agents; the table has all."
-    title, height = "Distance from the average agent", 30 + 17 * len(known)
+    title, height = "Distance from the average agent", 30 + 17 * len(drawn)
     return Figure("ranking", title, note, source, chart, frame=frame, height=height)
 
 
-def _ranking(data: ReportData) -> Iterator[Figure]:
+def _draw_ranking(data: ReportData) -> Iterator[Figure]:
     if any(agent.ability is not None for agent in data.summary.ranking):
-        source = f"ranking.csv, {answers(data.summary)}"
-        yield ranking_figure(data.summary.ranking, level=data.summary.facts.level, source=source)
+        source = f"ranking.csv, {format_n_answers(data.summary)}"
+        yield draw_ranking_figure(data.summary.ranking, level=data.summary.facts.level, source=source)
 
 
-def _agents(data: ReportData) -> Iterator[Figure]:
-    grid, source = data.agents, f"rates.parquet, {answers(data.summary)}"
-    for slug, order, words in (
+def _draw_agents(data: ReportData) -> Iterator[Figure]:
+    """Draw the agreement of agents twice: sorted by rank, and with similar agents next to each other."""
+    grid, source = data.agents, f"rates.parquet, {format_n_answers(data.summary)}"
+    for slug, order, description in (
         ("agents", grid.by_rank, "best first"),
-        ("agents-clustered", grid.by_cluster, "like beside like"),
+        ("agents-clustered", grid.by_cluster, "similar agents together"),
     ):
         value, names, size = grid.tiles(order)
         note = (
-            "Each tile: how often the judge saw the row's response (read first) and the column's as one source, less the "
-            f"false-positive rate. Empty: never asked.{_in_bins(size, f'{size} × {size} agents')}"
+            "Tile: how often the judge found that the response of the row (read first) and that of the column answer the same "
+            f"item, minus the false-positive rate. Empty: not compared.{_describe_bins(size, f'{size} × {size} agents')}"
         )
-        yield _matrix(
-            *(slug, f"Agreement of agents, {words}", note, source),
+        yield _draw_matrix(
+            *(slug, f"Agreement of agents, {description}", note, source),
             value,
             colour=_score_colour("TPR − FPR"),
             sides={"first": names, "second": names},
@@ -194,22 +230,24 @@ def _agents(data: ReportData) -> Iterator[Figure]:
         )
 
 
-def _cells(data: ReportData) -> Iterator[Figure]:
-    grid, of_answers = data.cells, answers(data.summary)
-    size = f"{grid.agents_per_row} agents × {grid.items_per_column} items"
-    bins = _in_bins(grid.agents_per_row * grid.items_per_column, size)
+def _draw_cells(data: ReportData) -> Iterator[Figure]:
+    """Draw the scores of agents on items, and their residuals."""
+    grid, n_answers = data.cells, format_n_answers(data.summary)
+    size = grid.agents_per_row * grid.items_per_column
+    bins = _describe_bins(size, f"{grid.agents_per_row} agents × {grid.items_per_column} items")
     sides, titles = {"agent": grid.rows, "item": grid.columns}, (None, "item, easiest first")
-    draw = partial(_matrix, sides=sides, row_height=15, max_height=620, max_labelled=60, titles=titles)
-    note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not seen, or held out.{bins}"
-    source = f"scores.csv, {of_answers}"
+    draw = partial(_draw_matrix, sides=sides, row_height=15, max_height=620, max_labelled=60, titles=titles)
+
+    note = f"Rows: agents, best first. Columns: items, easiest first. Empty: not compared, or held out.{bins}"
+    source = f"scores.csv, {n_answers}"
     yield draw("scores", "Scores of agents on items", note, source, grid.score, colour=_score_colour(SCORE))
+
     if not np.isnan(grid.residual).all():
         note = (
-            "Score less its prediction, rows and columns as above. A pattern means that abilities are not one number."
+            "Score minus its prediction, with the same rows and columns. A pattern shows that one number per agent does not "
+            "describe all items."
         )
-        source = f"scores.csv and the fit ({data.summary.facts.estimator}), {of_answers}"
-        title, colour = (
-            "What ability − difficulty does not explain",
-            _diverging(grid.residual, "residual (score units)"),
-        )
+        source = f"scores.csv and the fit ({data.summary.facts.estimator}), {n_answers}"
+        title = "What ability − difficulty does not explain"
+        colour = _residual_colour(grid.residual, "residual (score units)")
         yield draw("residuals", title, f"{note}{bins}", source, grid.residual, colour=colour)

@@ -1,6 +1,6 @@
-"""Columns, tooltips, colours and axes that all figures share.
+"""Define the parts that all figures share: data, tooltips, colours and scales.
 
-A figure keeps its data as columns, which take less room in a page than one record per mark.
+A figure stores its data as columns, which need less space in a page than one record per mark.
 """
 
 from __future__ import annotations
@@ -20,54 +20,84 @@ from youden.text.printable import printable
 from youden.types.pool import Json
 
 Value = str | int | float | bool | None
+"""Value of one mark in one column."""
 Column = Sequence[Value] | NDArray[np.float64] | NDArray[np.int64]
+"""Values of all marks in one column."""
 
 DECIMALS = 5
-"""Number of decimals kept of a drawn number."""
+"""Number of decimals of a drawn number."""
 SCORE = "score (TPR − FPR)"
+"""Title of an axis of scores."""
 GROUP_COLOURS = ["#5b8fc9", "#e08214", "#2f9e8f", "#c8557c", "#8a6fc0", "#a0812f", "#5aa02c", "#888888"]
 """Pairwise distinguishable for people with red-green colour blindness; legible on white and on dark pages."""
 DASHED: dict[str, Any] = {"strokeDash": [5, 4], "color": "#888888"}
+"""Style of reference lines."""
 
-unchecked = debug_mode(False)
-"""Decorator that builds charts without validation against Vega-Lite's schema, which takes longer than the charts; tests
-validate them."""
+without_validation = debug_mode(False)
+"""Decorator that builds charts without validating them against the schema of Vega-Lite, which takes longer than building them;
+tests validate them.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Columns of equal length, with printable names."""
+    """Data of a figure: columns of equal length, with printable texts."""
 
     columns: Mapping[str, tuple[Value, ...]]
+    """Name → values of all marks."""
 
     @classmethod
-    def of(cls, **columns: Column) -> Frame:
-        """Make a frame from sequences or arrays; NaN becomes None, numbers keep `DECIMALS`."""
-        return cls({name: _values(column) for name, column in columns.items()})
+    def from_columns(cls, **columns: Column) -> Frame:
+        """Create a frame.
+
+        Parameters
+        ----------
+        **columns : sequence or array (n_marks,)
+            Values by column name. NaN becomes None; numbers are rounded to `DECIMALS`.
+
+        Returns
+        -------
+        Frame
+        """
+        return cls({name: _to_values(column) for name, column in columns.items()})
 
     @classmethod
-    def of_rows(cls, rows: Iterable[object], /, *names: str, **columns: Column | str) -> Frame:
-        """Make a frame from attributes of rows: `names`, or `column="attribute"`; other columns are given as such."""
-        given = {**{name: name for name in names}, **columns}
+    def from_rows(cls, rows: Iterable[object], /, *names: str, **columns: Column | str) -> Frame:
+        """Create a frame from attributes of objects.
+
+        Parameters
+        ----------
+        rows : iterable of object
+            One object per mark.
+        *names : str
+            Attributes whose name is also the name of the column.
+        **columns : str, sequence or array (n_marks,)
+            Column name → name of an attribute, or values.
+
+        Returns
+        -------
+        Frame
+        """
         rows = list(rows)
-        return cls.of(
-            **{
-                name: [getattr(row, column) for row in rows] if isinstance(column, str) else column
-                for name, column in given.items()
-            }
-        )
+        values: dict[str, Column] = {}
+        for name, column in {**{name: name for name in names}, **columns}.items():
+            if isinstance(column, str):
+                values[name] = [getattr(row, column) for row in rows]
+            else:
+                values[name] = column
+        return cls.from_columns(**values)
 
     def rows(self) -> list[dict[str, Json]]:
-        """Return one mapping per row."""
+        """Return one mapping of column name to value per mark."""
         names = list(self.columns)
         return [dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
     def packed(self) -> dict[str, Json]:
-        """Return each column as it is, or as distinct `levels` and their `codes` if texts repeat."""
-        return {name: _packed(column) for name, column in self.columns.items()}
+        """Return each column as a list, or as distinct `levels` and their `codes` if it has repeated texts."""
+        return {name: _pack(column) for name, column in self.columns.items()}
 
 
-def _packed(column: Sequence[Value]) -> Json:
+def _pack(column: Sequence[Value]) -> Json:
     if not any(isinstance(value, str) for value in column):
         return list(column)
     levels = {value: code for code, value in enumerate(dict.fromkeys(column))}
@@ -76,14 +106,14 @@ def _packed(column: Sequence[Value]) -> Json:
     return {"levels": list(levels), "codes": [levels[value] for value in column]}
 
 
-def _values(column: Column) -> tuple[Value, ...]:
+def _to_values(column: Column) -> tuple[Value, ...]:
     if isinstance(column, np.ndarray):
         rounded: list[Value] = np.round(column, DECIMALS).tolist()
         return tuple(None if isinstance(value, float) and math.isnan(value) else value for value in rounded)
-    return tuple(_value(value) for value in column)
+    return tuple(_to_value(value) for value in column)
 
 
-def _value(value: Value) -> Value:
+def _to_value(value: Value) -> Value:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):
@@ -92,9 +122,20 @@ def _value(value: Value) -> Value:
 
 
 class Figure:
-    """A Vega-Lite specification without data or colours of a page, and what is written beside it.
+    """Figure of a page: a Vega-Lite specification with its data and texts.
 
-    The data, `frame`, is inserted by the page. A figure with tens of thousands of marks is drawn on a canvas.
+    Attributes
+    ----------
+    slug : str
+        Short name.
+    title, note, source : str
+        Title, explanation below the figure, and source of the data.
+    spec : dict
+        Vega-Lite specification without data and without the colours of the page.
+    frame : Frame
+        Data, which the page inserts.
+    canvas : bool
+        Whether the page draws the figure on a canvas, which is faster for tens of thousands of marks.
     """
 
     def __init__(
@@ -109,55 +150,63 @@ class Figure:
         height: int,
         canvas: bool = False,
     ) -> None:
-        self.slug, self.title, self.note, self.source = slug, title, note, source
-        self.frame, self.canvas = frame, canvas
+        """Create a figure; height : in pixels."""
+        self.slug = slug
+        self.title = title
+        self.note = note
+        self.source = source
+        self.frame = frame
+        self.canvas = canvas
         spec: dict[str, Any] = chart.to_dict(validate=False)
         spec.pop("config", None)
         size: dict[str, Json] = {"width": "container", "height": height}
         self.spec: dict[str, Json] = {**spec, **size, "autosize": {"type": "fit-x", "contains": "padding"}}
 
     def to_json(self) -> dict[str, Json]:
-        """Return the figure as the page's script reads it."""
-        text = {name: getattr(self, name) for name in ("title", "note", "source", "spec")}
-        return {**text, "frame": self.frame.packed(), "canvas": self.canvas}
+        """Return the figure as JSON for the script of the page."""
+        texts = {name: getattr(self, name) for name in ("title", "note", "source", "spec")}
+        return {**texts, "frame": self.frame.packed(), "canvas": self.canvas}
 
 
-def ordered(names: Sequence[str]) -> alt.Scale:
-    """Return a scale of exactly these names, without gaps between their tiles."""
+def make_tile_scale(names: Sequence[str]) -> alt.Scale:
+    """Make a scale of exactly these names, without gaps between tiles."""
     return alt.Scale(domain=[printable(name) for name in names], round=False)
 
 
-def frame_chart() -> alt.Chart:
-    """Return a chart of the figure's frame."""
+def make_chart() -> alt.Chart:
+    """Make a chart of the frame of a figure."""
     return alt.Chart(alt.NamedData(name="frame"))
 
 
-def tooltips(*columns: str) -> list[alt.Tooltip]:
-    """Return tooltips from texts such as "ability:Q .3f": a column and, if any, its number format."""
-    parts = [column.partition(" ") for column in columns]
-    return [alt.Tooltip(name, format=form) if form else alt.Tooltip(name) for name, _, form in parts]
+def make_tooltips(*columns: str) -> list[alt.Tooltip]:
+    """Make tooltips from texts such as "ability:Q .3f": a column and, optionally, its number format."""
+    tooltips = []
+    for column in columns:
+        name, _, number_format = column.partition(" ")
+        tooltips.append(alt.Tooltip(name, format=number_format) if number_format else alt.Tooltip(name))
+    return tooltips
 
 
-def coloured(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
-    """Return the colours of a column's names, in the order of `domain` if it is given."""
+def color_by(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
+    """Colour marks by the texts of a column, which get the colours in the order of `domain` if it is given."""
     order: dict[str, Any] = {"domain": list(domain)} if domain else {}
     return alt.Color(f"{column}:N", title=title, scale=alt.Scale(**order, range=GROUP_COLOURS))
 
 
-def by_group(frame: Frame) -> alt.Color:
-    """Return the colours of groups, the same in all figures of a run."""
-    return coloured("group", "group", domain=sorted({str(group) for group in frame.columns["group"]}))
+def color_by_group(frame: Frame) -> alt.Color:
+    """Colour marks by group, with the same colours in all figures of a run."""
+    return color_by("group", "group", domain=sorted({str(group) for group in frame.columns["group"]}))
 
 
-def dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> alt.Chart:
-    """Return a grey dashed line through points, for columns `x` and `y`."""
-    values = [{x: first, y: second} for first, second in points]
+def make_dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> alt.Chart:
+    """Make a grey dashed line through points (x, y), in the axes of the columns `x` and `y`."""
+    values = [{x: x_value, y: y_value} for x_value, y_value in points]
     line = alt.Chart(alt.InlineData(values=values)).mark_line(**DASHED)
     encoded: alt.Chart = line.encode(x=alt.X(f"{x}:Q"), y=alt.Y(f"{y}:Q"))
     return encoded
 
 
-def answers(summary: Summary) -> str:
-    """Format the number of answers behind a figure, or that there were none."""
+def format_n_answers(summary: Summary) -> str:
+    """Format the number of answers of a run, as source of a figure."""
     calls = summary.calls
     return "imported rates" if calls is None else f"{calls.n_calls - calls.n_missing:,} answers"

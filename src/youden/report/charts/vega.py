@@ -1,7 +1,7 @@
-"""Vega's script for a page, and pictures of charts as files, with title and source in them.
+"""Load the script that draws figures in a page, and render figures as pictures.
 
-The script is shipped: `docs/making/vega_script.py` had vl-convert bundle it from Vega, Vega-Lite and vega-embed (BSD-3-Clause).
-vl-convert itself is needed where a picture is asked for, and nowhere else.
+The script is part of the package: `docs/making/vega_script.py` bundled it with vl-convert from Vega, Vega-Lite and vega-embed
+(BSD-3-Clause). Only pictures need vl-convert itself.
 """
 
 from __future__ import annotations
@@ -26,26 +26,35 @@ if TYPE_CHECKING:
     from youden.workflows.stress import Stress
 
 NEEDED = ("altair",)
+"""Packages that figures in a page need."""
 NEEDED_BY_PICTURES = ("altair", "vl_convert")
+"""Packages that pictures need."""
 BUNDLE = "vega-6.2.0.js.gz"
+"""File of the script."""
 
 
 def has_charts() -> bool:
-    """Whether figures can be drawn in a page: the extra `report` is installed."""
-    return _installed(NEEDED)
+    """Return whether figures can be drawn in a page, that is, the extra `report` is installed."""
+    return _is_installed(NEEDED)
 
 
 def has_pictures() -> bool:
-    """Whether figures can be drawn as files: the extra `figures` is installed."""
-    return _installed(NEEDED_BY_PICTURES)
+    """Return whether figures can be drawn as files, that is, the extra `figures` is installed."""
+    return _is_installed(NEEDED_BY_PICTURES)
 
 
-def _installed(needed: Sequence[str]) -> bool:
-    return all(find_spec(name) is not None for name in needed)
+def _is_installed(packages: Sequence[str]) -> bool:
+    return all(find_spec(name) is not None for name in packages)
 
 
 def need_charts() -> None:
-    """Raises: ConfigError [charts-missing] where the extra `report` is not installed."""
+    """Check that figures can be drawn in a page.
+
+    Raises
+    ------
+    ConfigError
+        [charts-missing]: if the extra `report` is not installed.
+    """
     if not has_charts():
         raise ConfigError(
             "Charts need Altair, which is not installed. Install it with `pip install 'youden[report]'`.",
@@ -54,7 +63,13 @@ def need_charts() -> None:
 
 
 def need_pictures() -> None:
-    """Raises: ConfigError [pictures-missing] where the extra `figures` is not installed."""
+    """Check that figures can be drawn as files.
+
+    Raises
+    ------
+    ConfigError
+        [pictures-missing]: if the extra `figures` is not installed.
+    """
     if not has_pictures():
         raise ConfigError(
             "Pictures need Altair and vl-convert, which are not installed. Install them with `pip install 'youden[figures]'`.",
@@ -63,66 +78,98 @@ def need_pictures() -> None:
 
 
 @cache
-def script() -> str:
-    """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`."""
+def load_script() -> str:
+    """Load Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`."""
     bundle = gzip.decompress((files("youden.report.charts") / BUNDLE).read_bytes()).decode()
-    # Within a function of its own, or the bundle's short names would be everybody's.
+    # The function keeps the short names of the bundle out of the global scope.
     return f"(() => {{\n{bundle}\n}})();".replace("</script", "<\\/script")
 
 
-def svg(spec: dict[str, Json]) -> str:
-    """The figure as SVG."""
+def to_svg(spec: dict[str, Json]) -> str:
+    """Render a Vega-Lite specification as SVG."""
     import vl_convert
 
-    drawn: str = vl_convert.vegalite_to_svg(spec)
-    return drawn
+    svg: str = vl_convert.vegalite_to_svg(spec)
+    return svg
 
 
 WIDTH = 640
+"""Width of a picture, in units of the specification."""
 SCALE = 2.0
-"""Pixels to a unit of a figure's specification, in a PNG."""
+"""Pixels per unit of the specification, in a PNG."""
 
 PictureKind = Literal["svg", "png"]
+"""Format of a picture."""
 
 
 def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
-    """The figure called `slug`, whole: with its data, title, source and width.
+    """Return the complete specification of one figure of a run.
 
-    Raises: ConfigError [unknown-chart], listing the figures that this run has.
+    Parameters
+    ----------
+    data : ReportData
+        Data of the report.
+    slug : str
+        Short name of the figure, such as "ranking".
+
+    Returns
+    -------
+    dict
+        Vega-Lite specification with data, title, source and width.
+
+    Raises
+    ------
+    ConfigError
+        [unknown-chart]: if the run has no such figure; the message lists those that it has.
     """
-    from youden.report.charts.figures import figures
+    from youden.report.charts.figures import draw_figures
 
-    known = {figure.slug: figure for figure in figures(data)}
-    if slug not in known:
+    figures = {figure.slug: figure for figure in draw_figures(data)}
+    if slug not in figures:
         raise ConfigError(
-            f"This run has no figure called '{slug}'. It has: {', '.join(known) or 'none'}.", slug="unknown-chart"
+            f"The figure is unknown: got '{slug}'. This run has: {', '.join(figures) or 'none'}.", slug="unknown-chart"
         )
-    return _whole(known[slug], data.summary.name)
+    return _complete_spec(figures[slug], data.summary.name)
 
 
-def stress_spec(found: Stress) -> dict[str, Json]:
-    """A gaming audit's figure, whole."""
-    from youden.report.charts.studies import stress_figure
+def stress_spec(stress: Stress) -> dict[str, Json]:
+    """Return the complete specification of the figure of a stress test."""
+    from youden.report.charts.studies import draw_stress_figure
 
-    return _whole(stress_figure(found), found.name)
+    return _complete_spec(draw_stress_figure(stress), stress.name)
 
 
 def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:
-    """The picture's bytes. An SVG says which specification it was drawn from, so that its currency can be checked."""
+    """Render a complete specification as a picture.
+
+    Parameters
+    ----------
+    spec : dict
+        Complete Vega-Lite specification.
+    kind : {"svg", "png"}
+        Format.
+
+    Returns
+    -------
+    bytes
+        Contents of the file. An SVG ends with a comment that has the digest of the specification, so that a test can check
+        whether it is up to date.
+    """
     import vl_convert
 
     if kind == "png":
-        drawn: bytes = vl_convert.vegalite_to_png(spec, scale=SCALE)
-        return drawn
-    return f"{svg(spec)}\n<!-- {mark(spec)} -->\n".encode()
+        png: bytes = vl_convert.vegalite_to_png(spec, scale=SCALE)
+        return png
+    return f"{to_svg(spec)}\n<!-- {spec_digest(spec)} -->\n".encode()
 
 
-def mark(spec: dict[str, Json]) -> str:
-    """A digest of all that is drawn."""
+def spec_digest(spec: dict[str, Json]) -> str:
+    """Return a digest of a complete specification, with the prefix "youden"."""
     return f"youden {hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()}"
 
 
-def _whole(figure: Figure, name: str) -> dict[str, Json]:
+def _complete_spec(figure: Figure, name: str) -> dict[str, Json]:
+    """Add data, title, source and width to the specification of a figure; name : of the run."""
     title: Json = {
         "text": f"{printable(name)}: {figure.title}",
         "subtitle": f"Source: {figure.source}",
@@ -137,8 +184,8 @@ def _whole(figure: Figure, name: str) -> dict[str, Json]:
         "legend": {**text, "orient": "bottom", "columns": 6},
     }
     rows: Json = list(figure.frame.rows())
-    datasets = figure.spec.get("datasets")
-    kept = datasets if isinstance(datasets, dict) else {}
+    spec_datasets = figure.spec.get("datasets")
+    datasets = spec_datasets if isinstance(spec_datasets, dict) else {}
     return {
         **figure.spec,
         "width": WIDTH,
@@ -146,5 +193,5 @@ def _whole(figure: Figure, name: str) -> dict[str, Json]:
         "padding": 12,
         "title": title,
         "config": config,
-        "datasets": {**kept, "frame": rows},
+        "datasets": {**datasets, "frame": rows},
     }

@@ -1,6 +1,6 @@
-"""The answers of a run, read from its files a block of rows at a time, with what the fit predicts of them.
+"""Read the answers of a run from its files in chunks of rows, and compare repeated answers.
 
-Texts that were compared more than once are told here: whether the judge said the same again, or in the other order.
+Every function takes columns of rows, so that a run of any size needs the memory of one chunk.
 """
 
 from __future__ import annotations
@@ -13,131 +13,213 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_tables import TrialBlock, verdict_blocks
+from youden.data.folder.trial_tables import VerdictChunk, open_verdict_chunks
 from youden.types import INDEPENDENT, Plan
 from youden.types.pool import Bools, Floats, Ids, Json, Positions
 
 
 class TrialSource(NamedTuple):
-    """A judged run's trials. plan: its trials are not looked at; judge: the one that gave the answers; measured: columns that it
-    filled."""
+    """Trials of a judged run with their answers."""
 
     plan: Plan
-    blocks: Sequence[TrialBlock]
+    """Plan of the run; its trials are not read."""
+    blocks: Sequence[VerdictChunk]
+    """Chunks of rows, in the order of the run."""
     judge: Mapping[str, Json]
+    """Settings of the judge."""
     measured: frozenset[str]
+    """Optional columns that the judge filled, such as `key` and `seconds`."""
 
     @property
     def n_trials(self) -> int:
+        """Number of trials."""
         return sum(block.n_rows for block in self.blocks)
 
     @property
-    def asked(self) -> Mapping[str, Json] | None:
-        """The judge; None for one that makes no calls, whose answers lie in no store."""
+    def calling_judge(self) -> Mapping[str, Json] | None:
+        """Settings of the judge if it makes calls; None if it makes none, because then no store has its answers."""
         return self.judge if "key" in self.measured else None
 
 
-def trials_on_disk(folder: RunFolder) -> TrialSource:
-    """Of the files of a run. Raises: RunFolderError."""
-    plan, of = folder.judged_files()
-    return TrialSource(plan, verdict_blocks(of, plan), of.said.judge, frozenset(of.said.measured))
+def open_trials(folder: RunFolder) -> TrialSource:
+    """Open the trials of a judged run without reading them.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a judged run.
+
+    Returns
+    -------
+    TrialSource
+
+    Raises
+    ------
+    RunFolderError
+        If a file is missing or damaged.
+    """
+    plan, table = folder.open_judged_files()
+    return TrialSource(plan, open_verdict_chunks(table, plan), table.metadata.judge, frozenset(table.metadata.measured))
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What the fit predicts, cell by cell where it is asked for. ability: float[K]; difficulty: float[J]."""
+    """Scores of cells as predicted by the fit."""
 
     ability: Floats
+    """float (n_agents,), NaN for an agent without a score."""
     difficulty: Floats
+    """float (n_items,), NaN for an item without a score."""
 
-    def at(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
-        """clip(θ_i − b_j, −1, 1) of cells by position; NaN for agents and items never seen."""
+    def predict(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
+        """Predict the scores of cells, clip(ability − difficulty, −1, 1).
+
+        Parameters
+        ----------
+        agent, item : int, int array or slice
+            Positions of agents and items, which are broadcast against each other.
+
+        Returns
+        -------
+        float array
+            Predicted scores; NaN for agents and items without a score.
+        """
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 
 
-MOST_TEXTS = 1_500_000_000
-"""More than a pool has, whose square fits a code."""
-AT_ONCE = 8_000_000
-"""Trials that are sorted at once, about; 200 bytes each."""
+MAX_TEXTS = 1_500_000_000
+"""Upper limit of the number of texts of a pool; 4 times its square fits in 64 bits."""
+TRIALS_PER_SORT = 8_000_000
+"""Approximate number of trials that are sorted at a time, which takes 200 bytes each."""
 
 
 @dataclass(frozen=True)
 class AnswerAgreement:
-    """How often two answers about the same two texts were the same. n: pairs of answers."""
+    """Agreement of repeated answers about the same two texts."""
 
     n: int
+    """Number of pairs of answers."""
     n_same: int
+    """Number of pairs of equal answers."""
 
     @property
     def share(self) -> float:
+        """Fraction of pairs of equal answers."""
         return self.n_same / self.n
 
 
 class Repeats(NamedTuple):
-    """again: the same two texts in the same order; turned: in the other order; None where that was never asked.
+    """Comparison of all answers about the same two texts."""
 
-    differ: bool[N], whether the same two texts got a yes and a no, in another order or another time.
-    """
-
-    again: AnswerAgreement | None
-    turned: AnswerAgreement | None
+    retest: AnswerAgreement | None
+    """Agreement of answers with the texts in the same order; None if no trial was repeated."""
+    swapped: AnswerAgreement | None
+    """Agreement of answers with the texts in opposite orders; None if no trial was repeated in the other order."""
     differ: Bools
+    """bool (n_trials,), whether the same two texts got both a yes and a no, in any order."""
 
 
-def codes_of(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
-    """int64[N]: 4 × the two cells, whichever is read first, + 2 where the later cell is, + 1 for a yes; −1 without an answer."""
-    first, second = cell_keys(columns, plan)
+def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
+    """Encode the texts, their order and the answer of each trial as one number.
+
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns of trials and answers, named as in verdicts.parquet.
+    plan : Plan
+        Plan of the run; its trials are not read.
+
+    Returns
+    -------
+    int64 array (n_trials,)
+        4 × (number of the two cells in ascending order) + 2 if the cell with the larger number is read first + 1 for a yes;
+        −1 for a trial without an answer.
+    """
+    first, second = number_cells(columns, plan)
     low, high = np.minimum(first, second), np.maximum(first, second)
-    n_texts = MOST_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
+    n_texts = MAX_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
     code = 4 * (low * n_texts + high) + 2 * (first > second)
-    answered = columns["missing"] == 0
-    return np.where(answered, code + (columns["hard"] == 1), -1)
+    is_answered = columns["missing"] == 0
+    return np.where(is_answered, code + (columns["hard"] == 1), -1)
 
 
-def cell_keys(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """int64[N] each: the cell of the first and of the second text, agent × J + item; repeats behind the cells of all agents."""
-    item, other = columns["item"], columns["item"]
-    if (apart := columns["arm"] == INDEPENDENT).any():
-        other = np.where(apart, columns["other_item"], item)
-    J = np.int64(plan.n_items)
-    first, second = columns["first"], columns["second"]
+def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
+    """Number the texts of trials.
+
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns of trials, named as in verdicts.parquet.
+    plan : Plan
+        Plan of the run; its trials are not read.
+
+    Returns
+    -------
+    first, second : int64 array (n_trials,)
+        row × n_items + item of the first and of the second text, where row is the row of the text in `Pool.every`.
+    """
+    item, other_item = columns["item"], columns["item"]
+    is_independent = columns["arm"] == INDEPENDENT
+    if is_independent.any():
+        other_item = np.where(is_independent, columns["other_item"], item)
+    first_row, second_row = columns["first"], columns["second"]
     if "first_repeat" in columns:
-        first = first + (columns["first_repeat"] - 1) * plan.n_agents
-        second = second + (columns["second_repeat"] - 1) * plan.n_agents
-    return first * J + item, second * J + other
+        first_row = first_row + (columns["first_repeat"] - 1) * plan.n_agents
+        second_row = second_row + (columns["second_repeat"] - 1) * plan.n_agents
+    n_items = np.int64(plan.n_items)
+    return first_row * n_items + item, second_row * n_items + other_item
 
 
-def repeats_of(code: Positions) -> Repeats:
-    """From the codes of a run's trials, in the order of its rows."""
-    n_parts = 1 << (len(code) // AT_ONCE).bit_length()
+def compare_repeats(code: Positions) -> Repeats:
+    """Compare all answers about the same two texts.
+
+    Parameters
+    ----------
+    code : int64 array (n_trials,)
+        Codes of `encode_trials`, in the order of the run.
+
+    Returns
+    -------
+    Repeats
+    """
+    n_parts = 1 << (len(code) // TRIALS_PER_SORT).bit_length()
     differ = np.zeros(len(code), dtype=np.bool_)
-    again, turned = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    retest, swapped = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
     for part in range(n_parts):
-        rows = np.concatenate(
-            [
-                start + np.flatnonzero((some >= 0) & (some >> 2 & n_parts - 1 == part))
-                for start in range(0, len(code), AT_ONCE)
-                for some in [code[start : start + AT_ONCE]]
-            ]
-            or [np.empty(0, dtype=np.int64)]
-        )
+        rows = _rows_of_part(code, part, n_parts)
         rows = rows[np.argsort(code[rows] >> 1, kind="stable")]
-        asked, yes = code[rows] >> 1, code[rows] & 1
-        again += _counted(asked[1:] == asked[:-1], yes[1:] == yes[:-1])
-        once = np.flatnonzero(np.diff(asked, prepend=-1))
-        asked_once, yes_once = asked[once], yes[once]
-        turned += _counted(asked_once[1:] == (asked_once[:-1] | 1), yes_once[1:] == yes_once[:-1])
-        texts = np.flatnonzero(np.diff(asked >> 1, prepend=-1))
-        n = np.diff(texts, append=len(rows))
-        n_yes = np.add.reduceat(yes, texts) if len(texts) else n
+        question, yes = code[rows] >> 1, code[rows] & 1  # a question is two texts in one order
+
+        # Adjacent rows with the same question
+        retest += _count_same(question[1:] == question[:-1], yes[1:] == yes[:-1])
+
+        # Adjacent questions that differ in the order of the texts only; the first answer to each counts
+        starts = np.flatnonzero(np.diff(question, prepend=-1))
+        first_question, first_yes = question[starts], yes[starts]
+        swapped += _count_same(first_question[1:] == (first_question[:-1] | 1), first_yes[1:] == first_yes[:-1])
+
+        # Rows of two texts with some, but not only, yes-answers
+        starts = np.flatnonzero(np.diff(question >> 1, prepend=-1))
+        n = np.diff(starts, append=len(rows))
+        n_yes = np.add.reduceat(yes, starts) if len(starts) else n
         differ[rows[np.repeat((n_yes > 0) & (n_yes < n), n)]] = True
-    return Repeats(_alike(again), _alike(turned), differ)
+    return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
 
 
-def _alike(found: Positions) -> AnswerAgreement | None:
-    n, n_same = found.tolist()
+def _rows_of_part(code: Positions, part: int, n_parts: int) -> Positions:
+    """Find the answered trials whose two texts belong to a part; n_parts is a power of 2."""
+    rows = [np.empty(0, dtype=np.int64)]
+    for start in range(0, len(code), TRIALS_PER_SORT):
+        chunk = code[start : start + TRIALS_PER_SORT]
+        rows.append(start + np.flatnonzero((chunk >= 0) & (chunk >> 2 & n_parts - 1 == part)))
+    return np.concatenate(rows)
+
+
+def _make_agreement(counts: Positions) -> AnswerAgreement | None:
+    n, n_same = counts.tolist()
     return AnswerAgreement(n, n_same) if n else None
 
 
-def _counted(of: Bools, same: Bools) -> tuple[int, int]:
-    return int(of.sum()), int((of & same).sum())
+def _count_same(is_pair: Bools, is_same: Bools) -> tuple[int, int]:
+    """Count pairs of answers, and pairs of equal answers."""
+    return int(is_pair.sum()), int((is_pair & is_same).sum())

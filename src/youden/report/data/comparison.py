@@ -1,11 +1,11 @@
-"""Two runs side by side: whether their rankings agree, and on which trials their judges do not.
+"""Compare two runs: the agreement of their rankings, and the trials on which their judges differ.
 
-Neither run is taken to be right.
+Neither run is treated as the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -14,150 +14,226 @@ from scipy.special import ndtri
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
-from youden.protocol.independent import same_trials
+from youden.protocol.independent import match_trials
 from youden.report.data.evidence import Sources, read_result
-from youden.report.data.opened_trials import TrialSample, judge_of_calls
-from youden.report.data.ranking_tables import RankedAgent, current_quality
+from youden.report.data.opened_trials import TrialSample, find_calling_judge
+from youden.report.data.ranking_tables import RankedAgent, read_current_quality
 from youden.report.data.summary import Summary
 from youden.report.data.trial_rows import TrialBook
 from youden.stats.base.metrics import spearman
-from youden.stats.trials.comparisons import tied_places
-from youden.streams import own_stream
+from youden.stats.trials.comparisons import rank_with_ties
+from youden.streams import standalone_stream
 from youden.study.agreement import JudgesStudy
 from youden.study.judge_shifts import correlation
-from youden.study.judged_runs import SideBySide, read_judged
-from youden.text.tables import Table, fixed, two_sided
-from youden.types import PAIRED, Verdicts
+from youden.study.judged_runs import AlignedRuns, read_judged_run
+from youden.text.tables import Table, format_decimal, make_table
+from youden.types import INDEPENDENT, PAIRED, Verdicts
+from youden.types.label_facts import QualityFacts
 from youden.types.pool import Floats
 
 
 class SlopeLine(NamedTuple):
-    """An agent in two rankings, and its places among the agents in both; apart: whether its standing differs significantly."""
+    """Agent in two rankings."""
 
-    one: RankedAgent
-    two: RankedAgent
-    place_one: int
-    place_two: int
-    apart: bool
+    first: RankedAgent
+    """The agent in the first ranking."""
+    second: RankedAgent
+    """The agent in the second ranking."""
+    first_rank: int
+    """Rank in the first ranking, among the agents in both."""
+    second_rank: int
+    """Rank in the second ranking, among the agents in both."""
+    differs: bool
+    """Whether its standardised distance from the average agent differs significantly between the rankings."""
 
 
 class Comparison:
-    """Two runs side by side, for the agents and trials that both have.
+    """Comparison of two runs on the agents and trials that both have.
 
-    `correlation` is None for fewer than 3 agents or equal abilities; `answers` and `trials` are None if a run was imported.
+    Attributes
+    ----------
+    first, second : Summary
+        Summaries of both runs.
+    lines : list of SlopeLine
+        Agents in both rankings, in the order of the first.
+    correlation : Metric or None
+        Spearman correlation of the abilities; None for fewer than 3 agents or equal abilities.
+    agent_ids, item_ids : tuple of str
+        Ids of the first run, by position.
+    answers : Table or None
+        Answers of both judges to common trials; None if a run was imported.
+    trials : TrialSample or None
+        Trials of the first run, with the answers of both judges; None if a run was imported.
+    words : tuple of str
+        Sentences that state how the judges, and qualities estimated from labels, agree.
     """
 
-    def __init__(self, one: RunFolder, two: RunFolder, *, seed: int = 0) -> None:
-        """Compare two fitted runs. seed: of the trials that are shown opened.
+    def __init__(self, first: RunFolder, second: RunFolder, *, seed: int = 0) -> None:
+        """Compare two fitted runs.
 
-        Raises: RunFolderError; [compare-nothing] if they rank no agent in common.
+        Parameters
+        ----------
+        first, second : RunFolder
+            Folders of the runs.
+        seed : int, default 0
+            Seed of the sample of trials.
+
+        Raises
+        ------
+        RunFolderError
+            [compare-nothing]: if the runs rank no agent in common; other slugs if a file is missing or damaged.
         """
-        self.one, self.two = Summary(one), Summary(two)
-        self.lines = _lines(self.one, self.two)
+        self.first, self.second = Summary(first), Summary(second)
+        self.lines = _match_agents(self.first.ranking, self.second.ranking)
         if not self.lines:
             raise RunFolderError(
-                f"{one.path} and {two.path} rank no agent in common. Compare runs on the same agents.",
+                f"{first.path} and {second.path} rank no agent in common. Compare runs on the same agents.",
                 slug="compare-nothing",
             )
-        abilities = np.array([[line.one.ability, line.two.ability] for line in self.lines], dtype=np.float64).T
+        abilities = np.array([[line.first.ability, line.second.ability] for line in self.lines], dtype=np.float64).T
         is_comparable = len(self.lines) > 2 and bool((np.ptp(abilities, axis=1) > 0).all())
         self.correlation = spearman(abilities[0], abilities[1]) if is_comparable else None
-        pool, results = one.read_pool(), (read_result(one), read_result(two))
+
+        pool = first.read_pool()
         self.agent_ids, self.item_ids = pool.agent_ids, pool.item_ids
         self.answers: Table | None = None
         self.trials: TrialSample | None = None
-        if results[0] is not None and results[1] is not None:
-            against = other_answers(results[0], results[1])
-            sources = Sources(one, judge_of_calls(results[0]))
-            self.trials = TrialSample(TrialBook(results[0], against), sources, rng=own_stream(seed))
-            self.answers = _answers(results[0], against)
-        quality = quality_compared([(self.one.name, one), (self.two.name, two)])
-        self.words = (*_words(one, two), *quality)
+        first_result, second_result = read_result(first), read_result(second)
+        if first_result is not None and second_result is not None:
+            against = match_answers(first_result, second_result)
+            sources = Sources(first, find_calling_judge(first_result))
+            self.trials = TrialSample(TrialBook(first_result, against), sources, rng=standalone_stream(seed))
+            self.answers = _tabulate_answers(first_result, against)
+
+        quality = compare_quality([(self.first.name, first), (self.second.name, second)])
+        self.words = (*_describe_agreement(first, second), *quality)
 
 
-def _words(one: RunFolder, two: RunFolder) -> list[str]:
+def _describe_agreement(first: RunFolder, second: RunFolder) -> list[str]:
+    """Describe the agreement of two judges in sentences, or state why it cannot be measured."""
     try:
-        both = SideBySide([read_judged(one), read_judged(two)])
-        return JudgesStudy(both).words
+        runs = AlignedRuns([read_judged_run(first), read_judged_run(second)])
+        return JudgesStudy(runs).words
     except (ConfigError, StatisticsError) as error:
         return [error.message]
 
 
-def quality_compared(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
-    """Quality beside ability, a sentence for every two runs that have a quality.json of their ranking. runs: name, folder."""
-    known = [
-        (name, found, {row.agent: row.ability for row in run.read_ranking()})
-        for name, run in runs
-        if (found := current_quality(run)) is not None
-    ]
-    for (name, one, abilities), (other_name, two, other_abilities) in combinations(known, 2):
-        qualities, other_qualities = ({row.agent: row.quality for row in of.agents} for of in (one, two))
-        shared = [agent for agent in abilities if agent in other_abilities]
-        rho = [
-            correlation(*(np.array([of[agent] for agent in shared], dtype=np.float64) for of in pair))
-            for pair in ((qualities, other_qualities), (abilities, other_abilities))
-        ]
-        alike, by_ability = ("–" if found is None else f"{found.value:.2f}" for found in rho)
+class _RunQuality(NamedTuple):
+    """Qualities and abilities of the agents of one run."""
+
+    name: str
+    facts: QualityFacts
+    abilities: Mapping[str, float | None]
+
+    @property
+    def qualities(self) -> Mapping[str, float | None]:
+        return {row.agent: row.quality for row in self.facts.agents}
+
+
+def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
+    """Compare the qualities that were estimated from labels, for every two runs.
+
+    Parameters
+    ----------
+    runs : sequence of (str, RunFolder)
+        Names and folders of runs. Runs without a quality.json of their present ranking are skipped.
+
+    Yields
+    ------
+    str
+        One sentence per pair of runs: the correlations of qualities and of abilities, and the best agents.
+    """
+    estimates = []
+    for name, folder in runs:
+        facts = read_current_quality(folder)
+        if facts is not None:
+            estimates.append(_RunQuality(name, facts, {row.agent: row.ability for row in folder.read_ranking()}))
+
+    for a, b in combinations(estimates, 2):
+        shared = [agent for agent in a.abilities if agent in b.abilities]
+        by_quality = _format_correlation(a.qualities, b.qualities, shared)
+        by_ability = _format_correlation(a.abilities, b.abilities, shared)
         yield (
-            f"Quality, from labels, of {len(shared)} agents in both: ρ = {alike}, by ability {by_ability}. Best by quality "
-            f"in {name}: {one.best} (by ability {next(iter(abilities))}); in {other_name}: {two.best} (by ability "
-            f"{next(iter(other_abilities))})."
+            f"Quality, estimated from labels, of {len(shared)} agents in both: ρ = {by_quality}, by ability {by_ability}. Best "
+            f"by quality in {a.name}: {a.facts.best} (by ability {next(iter(a.abilities))}); in {b.name}: {b.facts.best} (by "
+            f"ability {next(iter(b.abilities))})."
         )
 
 
-def other_answers(mine: Verdicts, theirs: Verdicts) -> Floats:
-    """float[N]: the hard answers of `theirs` to the trials of `mine`, NaN where it has none."""
-    row = same_trials(mine.plan, theirs.plan)
-    found = row >= 0
-    answers = np.full(len(mine), np.nan)
-    answers[found] = theirs.hard[row[found]]
+def _format_correlation(a: Mapping[str, float | None], b: Mapping[str, float | None], agents: Sequence[str]) -> str:
+    """Format Spearman's ρ of two values of these agents, "–" if it cannot be computed."""
+    values_a = np.array([a[agent] for agent in agents], dtype=np.float64)
+    values_b = np.array([b[agent] for agent in agents], dtype=np.float64)
+    rho = correlation(values_a, values_b)
+    return "–" if rho is None else f"{rho.value:.2f}"
+
+
+def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
+    """Match the answers of another judge to the trials of a run.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Answers of the run, with N trials.
+    other_result : Verdicts
+        Answers of the other judge.
+
+    Returns
+    -------
+    float array (n_trials,)
+        The other judge's answer as a decision, 0 or 1, to each trial of `result`; NaN if it has none.
+    """
+    row = match_trials(result.plan, other_result.plan)
+    is_common = row >= 0
+    answers = np.full(len(result), np.nan)
+    answers[is_common] = other_result.hard[row[is_common]]
     return answers
 
 
-def _lines(one: Summary, two: Summary) -> list[SlopeLine]:
-    others = {agent.agent: agent for agent in two.ranking}
-    pairs = [(agent, others[agent.agent]) for agent in one.ranking if agent.agent in others]
-    known = [
-        (mine, other, mine.ability, other.ability)
-        for mine, other in pairs
-        if mine.ability is not None and other.ability is not None
-    ]
-    places = [tied_places(np.array([line[k] for line in known], dtype=np.float64)).tolist() for k in (2, 3)]
-    return [
-        SlopeLine(mine, other, place, other_place, differs)
-        for (mine, other, *_), place, other_place, differs in zip(known, *places, _apart(known), strict=True)
-    ]
+def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -> list[SlopeLine]:
+    """Match the agents that have an ability in both rankings, in the order of the first."""
+    second_by_id = {row.agent: row for row in second if row.ability is not None}
+    pairs = [(row, second_by_id[row.agent]) for row in first if row.ability is not None and row.agent in second_by_id]
+    ability = np.array([[row.ability for row in pair] for pair in pairs], dtype=np.float64).reshape(-1, 2).T
+    first_ranks, second_ranks = (rank_with_ties(values).tolist() for values in ability)
+    is_different = _find_different(pairs, ability)
+    rows = zip(pairs, first_ranks, second_ranks, is_different, strict=True)
+    return [SlopeLine(a, b, rank_a, rank_b, differs) for (a, b), rank_a, rank_b, differs in rows]
 
 
-def _apart(known: Sequence[tuple[RankedAgent, RankedAgent, float, float]]) -> list[bool]:
-    ranges = [(mine.place_range, other.place_range) for mine, other, *_ in known]
-    by_places = [one[1] < two[0] or two[1] < one[0] for one, two in ranges]
-    if len(known) < 2:
-        return by_places
-    ability, error = (
-        np.array([pick(line) for line in known], dtype=np.float64).reshape(-1, 2).T
-        for pick in (
-            lambda line: (line[2], line[3]),
-            lambda line: [np.nan if end.error is None else end.error for end in line[:2]],
-        )
-    )
-    spread = ability.std(axis=1, keepdims=True)
-    if np.isnan(error).all() or (spread == 0).any():
-        return by_places
-    distance, error = (ability - ability.mean(axis=1, keepdims=True)) / spread, error / spread
-    far: list[bool] = (np.abs(distance[0] - distance[1]) > ndtri(0.975) * np.hypot(*error)).tolist()
-    return far
+def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
+    """Find the agents whose standardised distance from the average differs between two rankings.
+
+    pairs : each agent in both rankings; ability : float array (2, n_agents)
+
+    Without standard errors, or if all abilities of a ranking are equal, rank intervals that do not overlap decide.
+    """
+    ranges = [(a.rank_interval, b.rank_interval) for a, b in pairs]
+    has_disjoint_ranks = [a[1] < b[0] or b[1] < a[0] for a, b in ranges]
+    if len(pairs) < 2:
+        return has_disjoint_ranks
+
+    std_error = np.array([[row.error for row in pair] for pair in pairs], dtype=np.float64).T
+    sd = ability.std(axis=1, keepdims=True)
+    if np.isnan(std_error).all() or (sd == 0).any():
+        return has_disjoint_ranks
+
+    # |z_1 − z_2| > z_.975 · √(SE_1² + SE_2²), with z = (θ − mean θ) / SD(θ) and SE in the same unit
+    distance = (ability - ability.mean(axis=1, keepdims=True)) / sd
+    difference = np.abs(distance[0] - distance[1])
+    is_different: list[bool] = (difference > ndtri(0.975) * np.hypot(*(std_error / sd))).tolist()
+    return is_different
 
 
-def _answers(mine: Verdicts, against: Floats) -> Table:
-    """How both judges answered the trials that both plans hold, an arm a row."""
-    both = mine.answered & ~np.isnan(against)
+def _tabulate_answers(result: Verdicts, against: Floats) -> Table:
+    """Count how both judges answered common trials, by trial type; against : float array (n_trials,), NaN if none."""
+    is_common = result.answered & ~np.isnan(against)
     rows = []
-    for arm, name in ((PAIRED, "paired"), (1 - PAIRED, "independent")):
-        chosen = both & (mine.plan.arm == arm)
-        yes, other = mine.hard[chosen] == 1, against[chosen] == 1
-        counts = [int(count.sum()) for count in (yes & other, yes & ~other, ~yes & other, ~yes & ~other)]
-        differ = 100 * float((yes != other).mean()) if len(yes) else None
-        rows.append([name, *(f"{n:,}" for n in (len(yes), *counts)), fixed(differ, 1)])
-    heads = ["trials both answered", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
-    return two_sided("Answers of both judges", ["arm"], heads, rows)
+    for trial_type, name in ((PAIRED, "paired"), (INDEPENDENT, "independent")):
+        used = is_common & (result.plan.arm == trial_type)
+        a, b = result.hard[used] == 1, against[used] == 1
+        counts = [len(a), *(int(cell.sum()) for cell in (a & b, a & ~b, ~a & b, ~a & ~b))]
+        percent = 100 * float((a != b).mean()) if len(a) else None
+        rows.append([name, *(f"{n:,}" for n in counts), format_decimal(percent, 1)])
+    heads = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
+    return make_table("Answers of both judges", ["trial type"], heads, rows)

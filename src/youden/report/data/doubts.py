@@ -1,7 +1,6 @@
-"""When not to believe a ranking: everything that was looked at, what speaks against it, and what says nothing.
+"""Check what else than ability a ranking may follow: length, one group, a coalition, or pairs that agree too much.
 
-A ranking may follow something else than ability: length, one group's presence, a coalition, pairs that agree far beyond what
-their abilities explain, or nothing at all. Thresholds stand where they are used.
+Every check returns a finding, also if it found no problem, so that a report lists what was checked.
 """
 
 from __future__ import annotations
@@ -13,224 +12,322 @@ import numpy as np
 
 from youden.pipeline.text_length import length_correlation, length_finding
 from youden.report.data.evidence import Evidence
-from youden.report.data.grids import binned, edges
+from youden.report.data.grids import bin_means, label_bins
 from youden.report.data.summary import Summary
-from youden.stats.base.clusters import effects_of_pairs
+from youden.stats.base.clusters import fit_pair_effects
 from youden.stats.base.metrics import rank_correlation
-from youden.stats.partners import LinkedPairs, PairMeans, linked_pairs
-from youden.stats.trials.comparisons import tied_places
-from youden.text.tables import Table, fixed
+from youden.stats.partners import FlaggedPairs, PairMeans, flag_pairs
+from youden.stats.trials.comparisons import rank_with_ties
+from youden.text.tables import Table, format_decimal
 from youden.types.finding import Fact, Finding
 from youden.types.pool import Bools, Floats, or_none
 
-FEWEST = 5
-"""With fewer agents a rank correlation says nothing."""
+MIN_AGENTS = 5
+"""Minimum number of agents for a rank correlation."""
 
 
 class GroupLine:
-    """How a group of agents agrees, and how much it decides.
+    """Agreement within a group of agents, and the influence of the group on the ranking.
 
-    `inside`, `across` and `others` are the mean agreement of pairs within the group, with others, and among others; `share`
-    is the share of the pool from which on agents that always agree would beat the group; all None if one is not known,
-    `share` also if the group agrees less inside. Without the group as partners, the others rank at `correlation` to the full
-    ranking, and `moved` moves most, by `most` places; None for too few others.
+    Attributes
+    ----------
+    group : str
+        Name of the group.
+    n_agents : int
+        Number of its agents.
+    inside, across, outside : float or None
+        Mean agreement of pairs within the group, of its agents with others, and of others; None if one of them is unknown.
+    losing_share : float or None
+        Fraction of the pool from which on agents that always agree would rank above the group; None if the group agrees less
+        inside than across.
+    correlation : float or None
+        Spearman correlation of the ranking of the other agents with and without the group as partners; None if there are too
+        few others.
+    most_moved : str or None
+        Agent whose rank changes most without the group; None if `correlation` is None.
+    max_change : int
+        Change of its rank.
 
     Notes
     -----
-    share = (FF − FB)/((FF − FB) + (1 − FB)) for agreements FF inside and FB across: at a share p of agents that always agree, and
-    agree with the group as the others do, (1 − p)·FF + p·FB = (1 − p)·FB + p.
+    losing_share = (FF − FB)/((FF − FB) + (1 − FB)) for agreements FF inside and FB across: at a share p of agents that always
+    agree, and that agree with the group as the others do, (1 − p)·FF + p·FB = (1 − p)·FB + p.
     """
 
     def __init__(self, group: str, pairs: PairMeans, inside: Bools, *, residual: Floats, agents: Sequence[str]) -> None:
-        """residual : float array (n_agents, n_agents): agreement less what the pair's two effects explain."""
+        """Measure one group.
+
+        Parameters
+        ----------
+        group : str
+            Name of the group.
+        pairs : PairMeans
+            Agreement of all pairs of agents.
+        inside : bool array (n_agents,)
+            Agents of the group.
+        residual : float array (n_agents, n_agents)
+            Agreement minus the sum of the effects of both agents.
+        agents : sequence of str
+            Ids of all agents.
+        """
         self.group, self.n_agents = group, int(inside.sum())
         self.inside: float | None = None
         self.across: float | None = None
-        self.others: float | None = None
-        self.share: float | None = None
+        self.outside: float | None = None
+        self.losing_share: float | None = None
         self.correlation: float | None = None
-        self.moved: str | None = None
-        self.most = 0
-        outside = ~inside
-        own, across = _mean_over(pairs, inside, inside), _mean_over(pairs, inside, outside)
-        if across < 1 and not np.isnan(own):
-            gap = own - across
-            self.inside, self.across, self.others = own, across, _mean_over(pairs, outside, outside)
-            self.share = gap / (gap + (1 - across)) if gap > 0 else None
-        if inside.all() or outside.sum() < FEWEST:
+        self.most_moved: str | None = None
+        self.max_change = 0
+        is_outside = ~inside
+        within_group, across = _mean_over(pairs, inside, inside), _mean_over(pairs, inside, is_outside)
+        if across < 1 and not np.isnan(within_group):
+            gap = within_group - across
+            self.inside, self.across = within_group, across
+            self.outside = _mean_over(pairs, is_outside, is_outside)
+            self.losing_share = gap / (gap + (1 - across)) if gap > 0 else None
+        if inside.all() or is_outside.sum() < MIN_AGENTS:
             return
-        whole, part = (
-            _row_means(residual[:, partners], pairs.met[:, partners])[outside]
-            for partners in (np.ones_like(inside), outside)
-        )
-        self.correlation = _spearman(whole, part)
+
+        # Abilities of the other agents by all partners, and without the group as partners
+        by_all = _row_means(residual, pairs.compared)[is_outside]
+        without_group = _row_means(residual[:, is_outside], pairs.compared[:, is_outside])[is_outside]
+        self.correlation = _spearman(by_all, without_group)
         if self.correlation is not None:
-            moved = np.abs(tied_places(whole) - tied_places(part))
-            self.most = int(moved.max())
-            self.moved = agents[int(np.flatnonzero(outside)[moved.argmax()])]
+            change = np.abs(rank_with_ties(by_all) - rank_with_ties(without_group))
+            self.max_change = int(change.max())
+            self.most_moved = agents[int(np.flatnonzero(is_outside)[change.argmax()])]
 
 
-def group_lines(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
-    """Describe each group of which something is known, those with an agreement first. groups: one per agent, or None."""
-    residual = pairs.mean - effects_of_pairs(
-        pairs.met.astype(np.float64), np.where(pairs.met, pairs.mean, 0.0).sum(axis=1)
-    )
+def describe_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
+    """Measure the agreement and the influence of each group.
+
+    Parameters
+    ----------
+    pairs : PairMeans
+        Agreement of all pairs of agents.
+    groups : sequence of str or None
+        Group of each agent; None if it has none.
+    agents : sequence of str
+        Ids of the agents.
+
+    Returns
+    -------
+    list of GroupLine
+        Groups for which something could be measured, those with a known agreement first.
+    """
+    agreement = np.where(pairs.compared, pairs.mean, 0.0)
+    residual = pairs.mean - fit_pair_effects(pairs.compared.astype(np.float64), agreement.sum(axis=1))
     lines = []
     for group in dict.fromkeys(group for group in groups if group is not None):
         inside = np.array([name == group for name in groups], dtype=np.bool_)
         lines.append(GroupLine(group, pairs, inside, residual=residual, agents=agents))
-    known = [line for line in lines if line.inside is not None or line.correlation is not None]
-    return sorted(known, key=lambda line: line.inside is None)
+    measured = [line for line in lines if line.inside is not None or line.correlation is not None]
+    return sorted(measured, key=lambda line: line.inside is None)
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
-    """A group a row."""
-    rows = (
+    """Tabulate the agreement and the influence of groups."""
+    rows = [
         [
             line.group,
             str(line.n_agents),
-            fixed(line.inside, 2),
-            fixed(line.across, 2),
-            "–" if line.share is None else f"{100 * line.share:.0f} %",
-            fixed(line.correlation, 2),
-            f"{line.moved} ({line.most})" if line.most else "–",
+            format_decimal(line.inside, 2),
+            format_decimal(line.across, 2),
+            "–" if line.losing_share is None else f"{100 * line.losing_share:.0f} %",
+            format_decimal(line.correlation, 2),
+            f"{line.most_moved} ({line.max_change})" if line.max_change else "–",
         ]
         for line in lines
-    )
+    ]
     heads = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
     return Table("Group by group", heads, "lrrrrrl", rows)
 
 
-def agreeing_share(of: PairMeans, *, least: float) -> float | None:
-    """Share of the pairs that met whose agreement is `least` or more; None without a pair."""
-    pairs = np.triu(of.met, 1)
-    return float((of.mean[pairs] >= least).mean()) if pairs.any() else None
+def agreeing_fraction(pairs: PairMeans, *, min_agreement: float) -> float | None:
+    """Return the fraction of compared pairs with at least this agreement; None if no pair was compared."""
+    is_compared = np.triu(pairs.compared, 1)
+    if not is_compared.any():
+        return None
+    return float((pairs.mean[is_compared] >= min_agreement).mean())
 
 
-def _row_means(value: Floats, met: Bools) -> Floats:
-    n = met.sum(axis=1)
-    total = np.where(met, value, 0.0).sum(axis=1)
+def _row_means(value: Floats, used: Bools) -> Floats:
+    """Average the used values of each row; NaN if there are none."""
+    n = used.sum(axis=1)
+    total = np.where(used, value, 0.0).sum(axis=1)
     mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
     return mean
 
 
 def _mean_over(pairs: PairMeans, rows: Bools, columns: Bools) -> float:
-    chosen = pairs.met & rows[:, None] & columns
-    return float(pairs.mean[chosen].mean()) if chosen.any() else float("nan")
+    """Average the agreement of compared pairs of the given rows and columns, bool (n_agents,) each; NaN if there are none."""
+    used = pairs.compared & rows[:, None] & columns
+    return float(pairs.mean[used].mean()) if used.any() else float("nan")
 
 
-def _spearman(one: Floats, two: Floats) -> float | None:
-    both = ~np.isnan(one + two)
-    if both.sum() < FEWEST:
+def _spearman(x: Floats, y: Floats) -> float | None:
+    valid = ~np.isnan(x + y)
+    if valid.sum() < MIN_AGENTS:
         return None
-    return or_none(rank_correlation(one[both], two[both]))
+    return or_none(rank_correlation(x[valid], y[valid]))
 
 
-MOST_A_SIDE = 100
-"""Above so many agents the matrices are drawn in bins, and say so."""
+MAX_AGENTS_PER_SIDE = 100
+"""Number of agents above which matrices of pairs are drawn in bins; the figure states it."""
 
 
 @dataclass(frozen=True)
 class BeyondPair:
-    """Two linked agents: how often they agree, and how far that is above a_i + a_k; both may be NaN for clones told by texts."""
+    """Pair of linked agents."""
 
     first: str
+    """Id of one agent."""
     second: str
+    """Id of the other agent."""
     agreement: float
+    """Agreement of the pair; NaN if only their texts link them."""
     residual: float
+    """Agreement minus the sum of the effects of both agents; NaN if only their texts link them."""
 
 
 class PairGrid:
-    """Agreement of pairs and its residual, float (n, n), best agents first; bins of `agents_per_row` agents in a large pool.
+    """Agreement of pairs and its residual for drawing, best agents first; in bins for a large pool.
 
-    `linked` marks tiles with linked pairs; `clusters` names the agents that links connect; `beyond` has the linked pairs, the
-    largest residual first.
+    Attributes
+    ----------
+    agents_per_row : int
+        Number of agents in a bin.
+    names : tuple of str
+        Labels of the bins.
+    agreement, residual : float array (n_bins, n_bins)
+        Mean agreement, and mean agreement minus the sum of the effects of both agents.
+    linked : bool array (n_bins, n_bins)
+        Whether a bin contains a linked pair.
+    clusters : list of tuple of str
+        Groups of agents that are connected by links.
+    beyond : list of BeyondPair
+        Linked pairs, largest residual first.
     """
 
     def __init__(
         self,
         pairs: PairMeans,
-        links: LinkedPairs,
+        links: FlaggedPairs,
         agents: Sequence[str],
         ranked: Sequence[str],
         *,
-        most: int = MOST_A_SIDE,
+        max_side: int = MAX_AGENTS_PER_SIDE,
     ) -> None:
+        """Arrange pairs of agents.
+
+        Parameters
+        ----------
+        pairs : PairMeans
+            Agreement of all pairs of agents.
+        links : FlaggedPairs
+            Linked pairs and residuals.
+        agents : sequence of str
+            Ids of the agents, by position.
+        ranked : sequence of str
+            Ids of the agents, best first.
+        max_side : int, default 100
+            Maximum number of rows.
+        """
         position = {agent: k for k, agent in enumerate(agents)}
         order = np.array([position[agent] for agent in ranked], dtype=np.int64)
         square = np.ix_(order, order)
-        size = self.agents_per_row = max(1, -(-len(order) // most))
+        size = self.agents_per_row = max(1, -(-len(order) // max_side))
         off_diagonal = ~np.eye(len(order), dtype=np.bool_)
-        self.names = edges(ranked, size)
+        self.names = label_bins(ranked, size)
         self.agreement, self.residual = (
-            binned(np.where(off_diagonal, matrix[square], np.nan), size, size)
+            bin_means(np.where(off_diagonal, matrix[square], np.nan), size, size)
             for matrix in (pairs.mean, links.residual)
         )
-        self.linked = binned((links.linked[square] & off_diagonal).astype(np.float64), size, size) > 0
+        self.linked = bin_means((links.flagged[square] & off_diagonal).astype(np.float64), size, size) > 0
         self.clusters = [tuple(agents[k] for k in cluster) for cluster in links.clusters]
-        first, second = np.nonzero(np.triu(links.linked, 1))
-        beyond = [
+        first, second = np.nonzero(np.triu(links.flagged, 1))
+        flagged = [
             BeyondPair(agents[i], agents[k], float(pairs.mean[i, k]), float(links.residual[i, k]))
             for i, k in zip(first.tolist(), second.tolist(), strict=True)
         ]
-        self.beyond = sorted(beyond, key=lambda pair: -np.nan_to_num(pair.residual))
+        self.beyond = sorted(flagged, key=lambda pair: -np.nan_to_num(pair.residual))
 
 
-HALVES = 0.8
-WITHOUT = 0.9
-"""Spearman below which random halves of the partners, or a group's absence, change too much."""
-AGREED, MOSTLY = 0.8, 0.5
-"""Where this share of the pairs agrees on this share of the items or more there is no spread. ICLR has .72, the paper's other
-domains at most .30."""
-MANY = 5
+MIN_SPLIT_HALF_RHO = 0.8
+"""Spearman correlation below which random halves of the partners change the ranking too much."""
+MIN_RHO_WITHOUT_GROUP = 0.9
+"""Spearman correlation below which the absence of one group changes the ranking too much."""
+HIGH_AGREEMENT = 0.8
+"""Fraction of the items on which two agents agree for the pair to count as agreeing."""
+MAX_AGREEING_PAIRS = 0.5
+"""Fraction of agreeing pairs from which on a pool has too little spread. ICLR has .72, the paper's other domains at most .30."""
+MAX_NAMED_PAIRS = 5
+"""Maximum number of pairs that a finding names."""
 
 
 @dataclass(frozen=True, eq=False)
-class Doubts:
-    """pairs: None where no two agents met. doubts: those that speak against the ranking first."""
+class RankingChecks:
+    """Results of all checks of a ranking."""
 
     pairs: PairGrid | None
+    """Agreement of pairs; None if no two agents were compared."""
     groups: tuple[GroupLine, ...]
-    doubts: tuple[Finding, ...]
+    """Agreement and influence of groups."""
+    findings: tuple[Finding, ...]
+    """One or more findings per check, warnings first."""
 
     @property
-    def against(self) -> tuple[Finding, ...]:
-        return tuple(doubt for doubt in self.doubts if doubt.severity == "warning")
+    def warnings(self) -> tuple[Finding, ...]:
+        """Findings that question the ranking."""
+        return tuple(finding for finding in self.findings if finding.severity == "warning")
 
     @property
-    def silent(self) -> tuple[Finding, ...]:
-        return tuple(doubt for doubt in self.doubts if doubt.severity != "warning")
+    def passed(self) -> tuple[Finding, ...]:
+        """Findings of checks that detected no problem."""
+        return tuple(finding for finding in self.findings if finding.severity != "warning")
 
 
-def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
-    """From the answers, the ranking and what the run knows of its texts."""
+def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
+    """Check what else than ability the ranking of a run may follow.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+    summary : Summary
+        Summary of the run.
+
+    Returns
+    -------
+    RankingChecks
+    """
     agents, pairs = evidence.agent_ids, evidence.pairs
-    group_of = {agent.id: agent.group for agent in evidence.pool.agents}
-    groups = [group_of.get(agent) for agent in agents]
-    ability_of = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
-    ability = np.array([ability_of[agent] for agent in agents])
     if pairs is None:
-        return Doubts(None, (), (_signal(summary),))
-    lines = group_lines(pairs, groups, agents)
-    grid = PairGrid(pairs, linked_pairs(pairs), agents, [row.agent for row in summary.ranking])
-    found = [
-        _signal(summary),
-        _agreeing(grid, summary),
-        *_length(ability, evidence, summary),
-        *_halves(summary),
-        *_absence([line for line in lines if line.correlation is not None]),
-        *_coalition([line for line in lines if line.inside is not None]),
-        *_spread(agreeing_share(pairs, least=AGREED)),
+        return RankingChecks(None, (), (_check_signal(summary),))
+
+    group_by_agent = {agent.id: agent.group for agent in evidence.pool.agents}
+    groups = [group_by_agent.get(agent) for agent in agents]
+    ability_by_agent = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
+    ability = np.array([ability_by_agent[agent] for agent in agents])
+    lines = describe_groups(pairs, groups, agents)
+    grid = PairGrid(pairs, flag_pairs(pairs), agents, [row.agent for row in summary.ranking])
+    findings = [
+        _check_signal(summary),
+        _check_pairs(grid, summary),
+        *_check_length(ability, evidence, summary),
+        *_check_split_half(summary),
+        *_check_absence_of_groups([line for line in lines if line.correlation is not None]),
+        *_check_coalitions([line for line in lines if line.inside is not None]),
+        *_check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT)),
     ]
-    return Doubts(grid, tuple(lines), tuple(sorted(found, key=lambda doubt: doubt.severity != "warning")))
+    return RankingChecks(grid, tuple(lines), tuple(sorted(findings, key=lambda finding: finding.severity != "warning")))
 
 
-def _doubt(slug: str, says: str, *, speaks: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
-    """speaks: whether it speaks against the ranking."""
-    return Finding(slug, says, severity="warning" if speaks else "note", agents=agents, facts=facts)
+def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
+    return Finding(slug, message, severity="warning" if is_problem else "note", agents=agents, facts=facts)
 
 
-def _signal(summary: Summary) -> Finding:
+def _check_signal(summary: Summary) -> Finding:
     """Report whether the judge separates these agents."""
     signal, reason = summary.facts.signal, summary.facts.recommendation.reason
     p_value = signal.p_equal_abilities
@@ -239,10 +336,10 @@ def _signal(summary: Summary) -> Finding:
         text = f"The judge separates these agents: {signal.j_text} ({signal.level:.0%}); equal abilities: p = {p_value:.2g}."
     else:
         text = f"{reason[:1].upper()}{reason[1:]}."
-    return _doubt(
+    return _make_finding(
         "signal",
         text,
-        speaks=not has_signal,
+        is_problem=not has_signal,
         j=signal.j,
         low=signal.j_low,
         high=signal.j_high,
@@ -250,35 +347,38 @@ def _signal(summary: Summary) -> Finding:
     )
 
 
-def _agreeing(grid: PairGrid, summary: Summary) -> Finding:
+def _check_pairs(grid: PairGrid, summary: Summary) -> Finding:
+    """Report pairs that agree far beyond their abilities."""
     if not grid.beyond:
         robust = summary.facts.standings.get("robust")
         if robust is None or not robust.groups:
-            return _doubt("pairs", "No pair agrees far beyond what its two abilities explain.", speaks=False)
-        alike = "; ".join(", ".join(group) for group in robust.groups)
-        return _doubt(
+            return _make_finding("pairs", "No pair agrees far more than its two abilities explain.", is_problem=False)
+        groups = "; ".join(", ".join(group) for group in robust.groups)
+        return _make_finding(
             "pairs",
-            f"The robust ranking counts as one partner, for their texts are alike: {alike}. By the answers, no pair of them "
-            "agrees far beyond what its two abilities explain.",
-            speaks=True,
+            f"The robust ranking counts agents with similar texts as one partner: {groups}. By the answers of the judge, no pair "
+            "of them agrees far more than its two abilities explain.",
+            is_problem=True,
             agents=tuple(agent for group in robust.groups for agent in group),
         )
-    named = "; ".join(
-        f"{pair.first} and {pair.second} ({pair.agreement:.2f}, {pair.residual:+.2f} beyond)"
-        for pair in grid.beyond[:MANY]
+    named_pairs = "; ".join(
+        f"{pair.first} and {pair.second} (agreement {pair.agreement:.2f}, residual {pair.residual:+.2f})"
+        for pair in grid.beyond[:MAX_NAMED_PAIRS]
     )
-    more = f" and {len(grid.beyond) - MANY} more" if len(grid.beyond) > MANY else ""
-    return _doubt(
+    n_unnamed = len(grid.beyond) - MAX_NAMED_PAIRS
+    suffix = f" and {n_unnamed} more" if n_unnamed > 0 else ""
+    return _make_finding(
         "pairs",
-        f"Pairs that agree far beyond their abilities: {named}{more}. Copies, a shared template or a private word look like "
-        "this, and so do agents of one family. They lift each other: read their texts, and rank with `--robust`.",
-        speaks=True,
+        f"Pairs that agree far more than their abilities explain: {named_pairs}{suffix}. Copies, a shared template or a code "
+        "word have this effect, and so have agents of one family. Such agents raise each other's abilities. Check their texts, "
+        "and rank with `--robust`.",
+        is_problem=True,
         agents=tuple(dict.fromkeys(agent for pair in grid.beyond for agent in (pair.first, pair.second))),
         n=len(grid.beyond),
     )
 
 
-def _length(ability: Floats, evidence: Evidence, summary: Summary) -> Iterator[Finding]:
+def _check_length(ability: Floats, evidence: Evidence, summary: Summary) -> Iterator[Finding]:
     """Yield the length warnings of the fit; without any, a note on how abilities correlate with length."""
     warnings = [finding for finding in summary.warnings if finding.slug == "length"]
     correlation = length_correlation(ability, evidence.pool.mean_length)
@@ -288,51 +388,63 @@ def _length(ability: Floats, evidence: Evidence, summary: Summary) -> Iterator[F
         yield length_finding(*correlation)
 
 
-def _halves(summary: Summary) -> Iterator[Finding]:
+def _check_split_half(summary: Summary) -> Iterator[Finding]:
+    """Yield the split-half reliability over partners, if it was measured."""
     if summary.partners is not None and summary.facts.partners is not None:
         correlation = summary.facts.partners.correlation
-        yield _doubt("halves", summary.partners, speaks=correlation < HALVES, correlation=correlation)
+        yield _make_finding(
+            "halves", summary.partners, is_problem=correlation < MIN_SPLIT_HALF_RHO, correlation=correlation
+        )
 
 
-def _absence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
+def _check_absence_of_groups(lines: Sequence[GroupLine]) -> Iterator[Finding]:
+    """Yield how much the ranking changes without the most influential group as partners."""
     if not lines:
         return
     worst = min(lines, key=lambda line: line.correlation or 0.0)
     correlation = worst.correlation or 0.0
     text = (
-        f"Without one group as partners the other agents rank alike at ρ = {correlation:.2f} or more; least without "
-        f"“{worst.group}”" + (f", where {worst.moved} moves {worst.most} places." if worst.most else ".")
+        f"Without any one group as partners, the ranking of the other agents correlates with the full ranking at ρ = "
+        f"{correlation:.2f} or more. It changes most without “{worst.group}”"
     )
-    yield _doubt("groups", text, speaks=correlation < WITHOUT, group=worst.group, correlation=correlation)
+    text += f", where {worst.most_moved} moves by {worst.max_change} ranks." if worst.max_change else "."
+    is_problem = correlation < MIN_RHO_WITHOUT_GROUP
+    yield _make_finding("groups", text, is_problem=is_problem, group=worst.group, correlation=correlation)
 
 
-def _coalition(lines: Sequence[GroupLine]) -> Iterator[Finding]:
+def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
+    """Yield how large a coalition of agreeing agents would have to be to rank above each group."""
     if not lines:
         return
-    shares = [line for line in lines if line.share is not None]
-    lost = [line.group for line in lines if line.share is None]
-    text = "; ".join(
-        f"“{line.group}” would lose to agents that always agree from {line.share:.0%} of the pool" for line in shares
-    )
-    if lost:
-        text += (
-            "; " if text else ""
-        ) + f"{', '.join(f'“{group}”' for group in lost)} agree less inside than with others"
-    now = [line.group for line in shares if (line.others or 0.0) > (line.inside or 0.0)]
-    if now:
-        text += f". As they answer now, agents outside {', '.join(f'“{group}”' for group in now)} agree more than those inside"
-    yield _doubt("coalition", f"{text}.", speaks=False)
-
-
-def _spread(share: float | None) -> Iterator[Finding]:
-    if share is None:
-        return
-    text = f"{share:.0%} of all pairs agree on {AGREED:.0%} of the items or more"
-    if share >= MOSTLY:
-        text += (
-            ": there is hardly any spread in this pool. What is left to rank may be length or style; harder items, or a judge "
-            "that looks closer, would tell more."
+    sentences = []
+    lines_with_share = [line for line in lines if line.losing_share is not None]
+    if lines_with_share:
+        limits = [f"“{line.group}” from {line.losing_share:.0%} of the pool on" for line in lines_with_share]
+        sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
+    without_share = [line.group for line in lines if line.losing_share is None]
+    if without_share:
+        sentences.append(f"Agents of {_quote_all(without_share)} agree less with each other than with other agents.")
+    weaker = [line.group for line in lines_with_share if (line.outside or 0.0) > (line.inside or 0.0)]
+    if weaker:
+        sentences.append(
+            f"At present, agents outside {_quote_all(weaker)} agree more with each other than those inside."
         )
-        yield _doubt("spread", text, speaks=True, share=share)
-    else:
-        yield _doubt("spread", f"{text}.", speaks=False, share=share)
+    yield _make_finding("coalition", " ".join(sentences), is_problem=False)
+
+
+def _quote_all(names: Sequence[str]) -> str:
+    return ", ".join(f"“{name}”" for name in names)
+
+
+def _check_spread(fraction: float | None) -> Iterator[Finding]:
+    """Yield whether most pairs agree on most items, so that little remains to rank; nothing if no pair was compared."""
+    if fraction is None:
+        return
+    text = f"{fraction:.0%} of all pairs agree on {HIGH_AGREEMENT:.0%} of the items or more."
+    is_problem = fraction >= MAX_AGREEING_PAIRS
+    if is_problem:
+        text += (
+            " The agents hardly differ, so the ranking may follow length or style. Add harder items, or use a judge that "
+            "discriminates better."
+        )
+    yield _make_finding("spread", text, is_problem=is_problem, share=fraction)

@@ -1,4 +1,7 @@
-"""Read once everything that a report needs of a run: its answers, rates, scores, fit and texts."""
+"""Read the tables of a run, and open the texts and answers of its trials.
+
+A report reads each file once, and describes what it cannot open instead of failing.
+"""
 
 from __future__ import annotations
 
@@ -10,46 +13,110 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.store.answers import open_store_of_folder
-from youden.report.data.answer_blocks import Predictions, trials_on_disk
+from youden.report.data.answer_blocks import Predictions, open_trials
 from youden.stats.partners import PairMeans
 from youden.types import Pool, Verdicts
 from youden.types.pool import Bools, Json
 
 
 class Evidence:
-    """Tables of a run's folder, of which agents are positions.
+    """Tables of a run, with agents and items as positions.
 
-    `agreement` is the mean D of ordered pairs, with an FPR of their own if `own_rates`; `significant`, bool (n_agents, n_agents),
-    marks significantly different abilities; agents that are not `is_compared`, bool (n_agents,), have no intervals.
+    Attributes
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    pool : PoolSummary
+        Agents and items, without texts.
+    scores, holdout : Scores, Scores or None
+        Symmetric training scores, and those of held-out cells.
+    agent_ids, item_ids : tuple of str
+        Ids, by position.
+    agreement : float array (n_agents, n_agents)
+        Mean TPR of ordered pairs over items, minus the FPR of the pair if `own_rates` is True.
+    partners_seen : float or None
+        Mean fraction of its possible partners with which a cell was compared.
+    pairs : PairMeans or None
+        Mean answer to each pair; None if no two agents were compared.
+    predicted : Predictions
+        Scores that the fit predicts.
+    trials : TrialSource or None
+        Trials with their answers; None for an imported run.
+    significant : bool array (n_agents, n_agents)
+        Whether two abilities are significantly different.
+    is_compared : bool array (n_agents,)
+        Whether an agent has an interval.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        pairs = folder.read_pairs()
-        difficulty = [np.nan if row.difficulty is None else row.difficulty for row in folder.read_items()]
-        self.folder, self.pool = folder, folder.read_pool()
+        """Read the tables of a fitted run; RunFolderError if one is missing or damaged."""
+        self.folder = folder
+        self.pool = folder.read_pool()
         self.scores = folder.read_scores("symmetric")
         self.holdout = folder.read_holdout() if folder.has("holdout.csv") else None
-        self.agent_ids, self.item_ids = self.scores.agent_ids, self.scores.item_ids
-        self.agreement, self.own_rates, self.partners_seen = pairs.agreement, pairs.own_rates, pairs.partners_seen
+        self.agent_ids = self.scores.agent_ids
+        self.item_ids = self.scores.item_ids
+        self.trials = open_trials(folder) if folder.has("plan.parquet") else None
+
+        pairs = folder.read_pairs()
+        self.agreement = pairs.agreement
+        self.own_rates = pairs.own_rates
+        self.partners_seen = pairs.partners_seen
         self.pairs = PairMeans(pairs.mean, pairs.error, pairs.n) if pairs.n.any() else None
+        difficulty = [np.nan if row.difficulty is None else row.difficulty for row in folder.read_items()]
         self.predicted = Predictions(pairs.ability, np.array(difficulty))
-        self.trials = trials_on_disk(folder) if folder.has("plan.parquet") else None
         self.significant: Bools = np.asarray((pairs.above == 1) | (pairs.above.T == 1))
         self.is_compared: Bools = np.asarray((~np.isnan(pairs.above)).any(axis=1))
 
 
 def read_result(folder: RunFolder) -> Verdicts | None:
-    """Return the answers of a judged run in memory; None if the run was imported."""
-    return folder.read_verdicts(folder.read_plan()) if folder.has("plan.parquet") else None
+    """Read all answers of a run into memory.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a run.
+
+    Returns
+    -------
+    Verdicts or None
+        None if the run was imported.
+
+    Raises
+    ------
+    RunFolderError
+        If a file is missing or damaged.
+    """
+    if not folder.has("plan.parquet"):
+        return None
+    return folder.read_verdicts(folder.read_plan())
 
 
 class Sources:
-    """What opens a trial: the run's pool, the judge's prompt, and the store of its raw answers; what cannot be opened is None.
+    """Sources of the texts and answers of trials; a source that cannot be opened is None.
 
-    `judge` describes the judge that made the calls, None if there were no calls. `missing` states what is not available, and why.
+    Attributes
+    ----------
+    pool : Pool or None
+        Pool of the run.
+    prompt : dict or None
+        Prompt of the judge, with the keys "system" and "template".
+    store : str or None
+        Address of the store of raw answers.
+    missing : list of str
+        Sentences that state which source cannot be opened, and why.
     """
 
     def __init__(self, folder: RunFolder, judge: Mapping[str, Json] | None) -> None:
+        """Open the sources of a run.
+
+        Parameters
+        ----------
+        folder : RunFolder
+            Folder of the run.
+        judge : mapping or None
+            Settings of the judge that made the calls; None if no calls were made.
+        """
         self.pool: Pool | None = None
         self.prompt: dict[str, Json] | None = None
         self.store: str | None = None
@@ -63,7 +130,7 @@ class Sources:
             self.missing.append("This run was imported without texts.")
             return
         try:
-            pool = folder.run_pool()
+            pool = folder.read_judged_pool()
         except YoudenError as error:
             self.missing.append(f"The pool cannot be read: {error}")
             return
@@ -77,15 +144,16 @@ class Sources:
     def _open_store(self, folder: RunFolder, prompt_digest: str) -> None:
         try:
             config = folder.read_config()
-            with open_store_of_folder(config.store_place):
-                self.prompt = _prompt(load_judge_of_run(config), prompt_digest)
-            self.store = config.store_place
+            with open_store_of_folder(config.store_location):
+                self.prompt = _load_prompt(load_judge_of_run(config), prompt_digest)
+            self.store = config.store_location
             if self.prompt is None:
-                self.missing.append("The judge's prompt has changed since, so it is not shown.")
+                self.missing.append("The prompt of the judge has changed since the run, so it is not shown.")
         except YoudenError as error:
-            self.missing.append(f"The judge's raw answers or its prompt cannot be opened: {error}")
+            self.missing.append(f"The raw answers of the judge or its prompt cannot be read: {error}")
 
 
-def _prompt(config: JudgeConfig, digest: str) -> dict[str, Json] | None:
+def _load_prompt(config: JudgeConfig, digest: str) -> dict[str, Json] | None:
+    """Load the prompt of a judge; None if its digest has changed."""
     prompt = (config.of or config).loaded_prompt
     return {"system": prompt.system, "template": prompt.template} if prompt.digest == digest else None

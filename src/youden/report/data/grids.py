@@ -1,5 +1,6 @@
-"""Matrices of agents by agents and by items as they are drawn, binned where they are large, and what is drawn beside them: false
-alarms of single agents, predictions of held-out cells.
+"""Prepare data for the figures of a report: matrices of agents and of cells, false-positive rates and held-out cells.
+
+A large matrix is averaged over bins, so that a page stays small.
 """
 
 from __future__ import annotations
@@ -15,207 +16,338 @@ from scipy.special import betaincinv
 
 from youden.report.data.evidence import Evidence
 from youden.stats.trials.false_positives import YesCounts
-from youden.streams import own_stream
+from youden.streams import standalone_stream
 from youden.types.pool import Floats, Positions, ReadOnly
 
 MAX_TILES = 12_000
-"""Above so many cells a heatmap is drawn in bins, and says so."""
+"""Approximate number of cells above which a matrix is drawn in bins; the figure states it."""
 
 
 @dataclass(frozen=True, eq=False)
 class AgentGrid(ReadOnly):
-    """How often the judge saw two agents' responses to one item as one source, less the false-positive rate.
-
-    value: float[K, K] in [−1, 1], mean of D over items, first-read agent by row; NaN where never asked.
-    by_cluster: int64[K], positions of agents so that like stands beside like; by_rank: the same, best first.
-    """
+    """Agreement of every ordered pair of agents, in two orders of the agents."""
 
     agents: tuple[str, ...]
+    """Ids of the agents, by position."""
     value: Floats
+    """float (n_agents, n_agents) in [−1, 1], mean of TPR − FPR over items; rows are the agents that are read first; NaN for
+    pairs that were not compared.
+    """
     by_rank: Positions
+    """int64 (n_agents,), positions of the agents, best first."""
     by_cluster: Positions
+    """int64 (n_agents,), positions of the agents, similar agents next to each other."""
 
     def tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
-        """Return values, names and agents per tile in this order of agents, as means over at most about `max_tiles` tiles."""
-        per_tile = -(-len(order) // math.isqrt(max_tiles))
+        """Average the agreement over tiles.
+
+        Parameters
+        ----------
+        order : int64 array (n_agents,)
+            Positions of the agents, in the order of the rows and columns.
+        max_tiles : int, default 12,000
+            Approximate maximum number of tiles.
+
+        Returns
+        -------
+        value : float array (n_tiles, n_tiles)
+            Mean agreement of each tile.
+        names : tuple of str
+            Labels of the rows and columns.
+        agents_per_tile : int
+            Number of agents in a row of tiles.
+        """
+        agents_per_tile = -(-len(order) // math.isqrt(max_tiles))
         value = self.value[np.ix_(order, order)]
-        names = edges([self.agents[position] for position in order], per_tile)
-        return value if per_tile == 1 else binned(value, per_tile, per_tile), names, per_tile
+        if agents_per_tile > 1:
+            value = bin_means(value, agents_per_tile, agents_per_tile)
+        names = label_bins([self.agents[position] for position in order], agents_per_tile)
+        return value, names, agents_per_tile
 
 
-def agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
-    """The agent × agent matrix in the order of `ranked` and clustered. fpr: subtracted where a plan pools it."""
+def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
+    """Arrange the agreement of all pairs of agents.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+    ranked : sequence of str
+        Ids of the agents, best first.
+    fpr : float or None
+        Pooled false-positive rate, which is subtracted unless each pair has its own.
+
+    Returns
+    -------
+    AgentGrid
+    """
     value = evidence.agreement - (0.0 if evidence.own_rates else fpr or 0.0)
-    place = {agent: position for position, agent in enumerate(evidence.agent_ids)}
+    position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     return AgentGrid(
         agents=evidence.agent_ids,
         value=value,
-        by_rank=np.array([place[agent] for agent in ranked], dtype=np.int64),
+        by_rank=np.array([position_by_agent[agent] for agent in ranked], dtype=np.int64),
         by_cluster=cluster_order(value),
     )
 
 
 def cluster_order(value: Floats) -> Positions:
-    """Positions 0 … K−1 so that agents that agree stand together: average linkage on 1 − mean of both orders.
+    """Order agents so that agents that agree are next to each other, by average linkage.
 
-    value: float[K, K], NaN is unseen and counts as the mean of what was seen.
+    Parameters
+    ----------
+    value : float array (n_agents, n_agents)
+        Agreement of ordered pairs; NaN is replaced by the mean of all pairs.
+
+    Returns
+    -------
+    int64 array (n_agents,)
+        Positions of the agents. The distance of two agents is 1 − their mean agreement over both orders.
     """
-    K = len(value)
-    if K < 3:
-        return np.arange(K)
+    n_agents = len(value)
+    if n_agents < 3:
+        return np.arange(n_agents)
     overall = 0.0 if np.isnan(value).all() else float(np.nanmean(np.stack([value, value.T])))
-    distance = 1 - mean_of_both(value, unseen=overall)
+    distance = 1 - average_orders(value, default=overall)
     np.fill_diagonal(distance, 0.0)
-    return np.asarray(leaves_list(linkage(squareform(distance, checks=False), "average")), dtype=np.int64)
+    tree = linkage(squareform(distance, checks=False), "average")
+    return np.asarray(leaves_list(tree), dtype=np.int64)
 
 
 class CellGrid:
-    """Scores of agents on items and what the fit does not explain of them, float (rows, columns), NaN if never seen.
+    """Scores of agents on items and their residuals, as matrices for drawing.
 
-    Rows are agents, best first, columns items, easiest first. A tile of a binned grid is the mean of what was seen of
-    `agents_per_row` agents on `items_per_column` items.
+    Rows are agents, best first; columns are items, easiest first. A large matrix is averaged over bins.
+
+    Attributes
+    ----------
+    score, residual : float array (n_rows, n_columns)
+        Mean score, and mean score minus its prediction, of each tile; NaN if no cell was observed.
+    rows, columns : tuple of str
+        Labels of the rows and of the columns.
+    agents_per_row, items_per_column : int
+        Size of the bins.
     """
 
     def __init__(self, evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX_TILES) -> None:
         scores = evidence.scores
         position = {agent: k for k, agent in enumerate(scores.agent_ids)}
-        rows = np.array([position[agent] for agent in ranked], dtype=np.int64)
-        at, value, _ = scores.cells
-        n = np.bincount(at.item, minlength=at.n_items)
-        ease = np.divide(np.bincount(at.item, value, at.n_items), n, out=np.full(len(n), -2.0), where=n > 0)
-        columns = np.argsort(-ease, kind="stable")
-        per_row, per_column = self.agents_per_row, self.items_per_column = bin_sizes(
-            (at.n_agents, at.n_items), max_tiles
-        )
-        tile = _bins(rows, per_row, at.n_agents)[at.agent], _bins(columns, per_column, at.n_items)[at.item]
-        shape = -(-len(rows) // per_row), -(-len(columns) // per_column)
-        self.score = _tile_means(tile, value, shape)
-        self.residual = _tile_means(tile, value - evidence.predicted.at(at.agent, at.item), shape)
-        self.rows = edges([scores.agent_ids[i] for i in rows], per_row)
-        self.columns = edges([scores.item_ids[j] for j in columns], per_column)
+        agent_order = np.array([position[agent] for agent in ranked], dtype=np.int64)
+        cells, value, _ = scores.cells
+        n = np.bincount(cells.item, minlength=cells.n_items)
+        total = np.bincount(cells.item, value, cells.n_items)
+        mean_score = np.divide(total, n, out=np.full(len(n), -2.0), where=n > 0)  # items without a score come last
+        item_order = np.argsort(-mean_score, kind="stable")
+
+        per_row, per_column = bin_sizes((cells.n_agents, cells.n_items), max_tiles)
+        self.agents_per_row, self.items_per_column = per_row, per_column
+        row = _assign_bins(agent_order, per_row, cells.n_agents)[cells.agent]
+        column = _assign_bins(item_order, per_column, cells.n_items)[cells.item]
+        shape = -(-len(agent_order) // per_row), -(-len(item_order) // per_column)
+        residual = value - evidence.predicted.predict(cells.agent, cells.item)
+        self.score = _tile_means(row, column, value, shape)
+        self.residual = _tile_means(row, column, residual, shape)
+        self.rows = label_bins([scores.agent_ids[i] for i in agent_order], per_row)
+        self.columns = label_bins([scores.item_ids[j] for j in item_order], per_column)
 
 
-def _bins(order: Positions, size: int, n: int) -> Positions:
-    """The bin of each of n, by its place in `order`: int64[n]."""
+def _assign_bins(order: Positions, size: int, n: int) -> Positions:
+    """Assign each of n positions to a bin of `size` consecutive positions in `order`: int64 (n,)."""
     bins = np.zeros(n, dtype=np.int64)
     bins[order] = np.arange(len(order)) // size
     return bins
 
 
-def _tile_means(tile: tuple[Positions, Positions], values: Floats, shape: tuple[int, int]) -> Floats:
-    """Means of float[N], less NaN, by the tile that each stands in; NaN where nothing does."""
-    known = ~np.isnan(values)
-    place = (tile[0] * shape[1] + tile[1])[known]
-    n = np.bincount(place, minlength=shape[0] * shape[1])
-    total = np.bincount(place, values[known], len(n))
+def _tile_means(row: Positions, column: Positions, values: Floats, shape: tuple[int, int]) -> Floats:
+    """Average values by tile, ignoring NaN.
+
+    row, column, values : arrays (n_cells,); the result is float of `shape`, NaN for an empty tile
+    """
+    valid = ~np.isnan(values)
+    tile = (row * shape[1] + column)[valid]
+    n = np.bincount(tile, minlength=shape[0] * shape[1])
+    total = np.bincount(tile, values[valid], len(n))
     mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
     return mean.reshape(shape)
 
 
 def bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
-    """Agents a row and items a column so that at most about `max_tiles` tiles remain; the longer side is binned first.
+    """Choose bins of agents and items.
 
+    Parameters
+    ----------
+    shape : (int, int)
+        Number of agents and of items.
+    max_tiles : int
+        Approximate maximum number of tiles.
+
+    Returns
+    -------
+    agents_per_row, items_per_column : int
+
+    Examples
+    --------
     >>> bin_sizes((30, 200), 12_000), bin_sizes((200, 2000), 12_000)
     ((1, 1), (2, 17))
     """
-    K, J = shape
-    per_row = max(1, -(-K // 120))
-    per_column = max(1, -(-J * -(-K // per_row) // max_tiles))
-    return per_row, per_column
+    n_agents, n_items = shape
+    agents_per_row = max(1, -(-n_agents // 120))
+    n_rows = -(-n_agents // agents_per_row)
+    items_per_column = max(1, -(-n_items * n_rows // max_tiles))
+    return agents_per_row, items_per_column
 
 
-def binned(value: Floats, per_row: int, per_column: int) -> Floats:
-    """Means over blocks of cells, of what was seen; NaN where nothing was.
+def bin_means(value: Floats, per_row: int, per_column: int) -> Floats:
+    """Average a matrix over bins, ignoring NaN.
 
-    >>> binned(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
+    Parameters
+    ----------
+    value : float array (n_rows, n_columns)
+        Matrix.
+    per_row, per_column : int
+        Number of rows and of columns in a bin.
+
+    Returns
+    -------
+    float array (n_row_bins, n_column_bins)
+        Mean of each bin; NaN if all its values are NaN.
+
+    Examples
+    --------
+    >>> bin_means(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
     array([[ 2., nan]])
     """
-    seen = ~np.isnan(value)
-    starts = np.arange(0, value.shape[0], per_row), np.arange(0, value.shape[1], per_column)
-    total, n = (
-        np.add.reduceat(np.add.reduceat(part, starts[0], axis=0), starts[1], axis=1)
-        for part in (np.where(seen, value, 0.0), seen.astype(np.float64))
-    )
+    valid = ~np.isnan(value)
+    row_starts, column_starts = np.arange(0, value.shape[0], per_row), np.arange(0, value.shape[1], per_column)
+
+    def sum_bins(matrix: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(np.add.reduceat(matrix, row_starts, axis=0), column_starts, axis=1))
+
+    total, n = sum_bins(np.where(valid, value, 0.0)), sum_bins(valid.astype(np.float64))
     mean: Floats = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
     return mean
 
 
-def mean_of_both(value: Floats, *, unseen: float) -> Floats:
-    """The mean of both orders of float[K, K], of what was seen."""
-    stack = np.stack([value, value.T])
-    n = (~np.isnan(stack)).sum(axis=0)
-    return np.asarray(np.divide(np.nansum(stack, axis=0), n, out=np.full_like(value, unseen), where=n > 0))
+def average_orders(value: Floats, *, default: float) -> Floats:
+    """Average each pair of agents over both orders, ignoring NaN.
+
+    Parameters
+    ----------
+    value : float array (n_agents, n_agents)
+        Value of each ordered pair.
+    default : float
+        Result for a pair that is NaN in both orders.
+
+    Returns
+    -------
+    float array (n_agents, n_agents)
+        Symmetric matrix.
+    """
+    orders = np.stack([value, value.T])
+    n = (~np.isnan(orders)).sum(axis=0)
+    return np.asarray(np.divide(np.nansum(orders, axis=0), n, out=np.full_like(value, default), where=n > 0))
 
 
-def edges(names: Sequence[str], size: int) -> tuple[str, ...]:
-    """What stands at the edge of a matrix in bins of `size`: `first … last` of each bin."""
+def label_bins(names: Sequence[str], size: int) -> tuple[str, ...]:
+    """Label bins of `size` names by `first … last`, or by the name itself if a bin has only one."""
     if size == 1:
         return tuple(names)
-    blocks = [names[start : start + size] for start in range(0, len(names), size)]
-    return tuple(f"{block[0]} … {block[-1]}" if len(block) > 1 else block[0] for block in blocks)
+    bins = [names[start : start + size] for start in range(0, len(names), size)]
+    return tuple(f"{members[0]} … {members[-1]}" if len(members) > 1 else members[0] for members in bins)
 
 
-FAMILY_LEVEL = 0.95
+FAMILYWISE_LEVEL = 0.95
+"""Confidence level of the intervals of all agents together."""
 MAX_POINTS = 3_000
-"""Held-out cells drawn at most."""
+"""Maximum number of held-out cells in a figure."""
 
 
 @dataclass(frozen=True)
 class FalseAlarm:
-    """Yes-answers among the independent trials an agent takes part in on either side.
-
-    low, high: exact interval of the rate, wide enough to hold for all agents at once. alarmed: a warning of the run names the
-    agent, alone or in a pair.
-    """
+    """False-positive rate of an agent: yes-answers among its independent trials."""
 
     agent: str
+    """Id of the agent."""
     n: int
+    """Number of answered independent trials with a text of the agent."""
     n_yes: int
+    """Number of yes-answers among them."""
     low: float
+    """Lower simultaneous confidence bound of the rate."""
     high: float
+    """Upper simultaneous confidence bound of the rate."""
     alarmed: bool
+    """Whether a warning of the run names the agent, alone or in a pair."""
 
     @property
     def rate(self) -> float:
+        """Fraction of yes-answers."""
         return self.n_yes / self.n
 
 
 @dataclass(frozen=True, eq=False)
 class HoldoutPoints(ReadOnly):
-    """Held-out cells as predicted and as observed, float[n] each; n_cells: how many there are, of which n are drawn."""
+    """Predicted and observed scores of held-out cells, or of a sample of them."""
 
     predicted: Floats
+    """float (n_points,), predicted scores."""
     observed: Floats
+    """float (n_points,), observed scores."""
     n_cells: int
+    """Number of held-out cells that could be predicted."""
 
 
-def false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
-    """One line for each agent with independent trials that answered, the highest rate first; alarms are those of `YesCounts`.
+def compute_false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
+    """Compute the false-positive rate of each agent with a confidence interval.
 
-    Intervals are Clopper–Pearson at 1 − .05/K, so that all of them hold together with 95 %.
+    Parameters
+    ----------
+    counts : YesCounts
+        Answers to independent trials, by pair of agents.
+    agent_ids : sequence of str
+        Ids of the agents.
+
+    Returns
+    -------
+    tuple of FalseAlarm
+        One per agent with an answered independent trial, highest rate first.
+
+    Notes
+    -----
+    Clopper–Pearson intervals at level 1 − .05/K (Bonferroni), so that all K intervals cover simultaneously with 95 %.
     """
-    K = len(agent_ids)
-    named = {position for alarm in counts.alarms() for position in alarm.agents}
+    alarmed = {position for alarm in counts.find_alarms() for position in alarm.agents}
     n, n_yes = (table.sum(axis=0) + table.sum(axis=1) for table in (counts.n, counts.n_yes))
-    tail = (1 - FAMILY_LEVEL) / K / 2
-    lower = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n - n_yes + 1, tail), 0.0)
-    upper = np.where(n_yes < n, betaincinv(n_yes + 1, np.maximum(n - n_yes, 1), 1 - tail), 1.0)
+    tail = (1 - FAMILYWISE_LEVEL) / len(agent_ids) / 2
+    low = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n - n_yes + 1, tail), 0.0)
+    high = np.where(n_yes < n, betaincinv(n_yes + 1, np.maximum(n - n_yes, 1), 1 - tail), 1.0)
     lines = [
-        FalseAlarm(agent_ids[i], int(n[i]), int(n_yes[i]), float(lower[i]), float(upper[i]), alarmed=i in named)
+        FalseAlarm(agent_ids[i], int(n[i]), int(n_yes[i]), float(low[i]), float(high[i]), alarmed=i in alarmed)
         for i in np.flatnonzero(n).tolist()
     ]
     return tuple(sorted(lines, key=lambda line: -line.rate))
 
 
-def holdout_points(evidence: Evidence) -> HoldoutPoints | None:
-    """Predictions of held-out cells beside what was observed; None without a holdout or a fit."""
+def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:
+    """Sample held-out cells with their predicted and observed scores.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+
+    Returns
+    -------
+    HoldoutPoints or None
+        At most `MAX_POINTS` cells; None if the run has no held-out cell that could be predicted.
+    """
     if evidence.holdout is None:
         return None
-    at, held, _ = evidence.holdout.cells
-    order = at.by_agent
-    predicted = evidence.predicted.at(at.agent[order], at.item[order])
-    known = np.flatnonzero(~np.isnan(predicted))
-    if not len(known):
+    cells, observed, _ = evidence.holdout.cells
+    order = cells.by_agent
+    predicted = evidence.predicted.predict(cells.agent[order], cells.item[order])
+    valid = np.flatnonzero(~np.isnan(predicted))
+    if not len(valid):
         return None
-    drawn = own_stream(0).choice(known, min(MAX_POINTS, len(known)), replace=False)
-    return HoldoutPoints(predicted[drawn], held[order[drawn]], len(known))
+    sample = standalone_stream(0).choice(valid, min(MAX_POINTS, len(valid)), replace=False)
+    return HoldoutPoints(predicted[sample], observed[order[sample]], len(valid))

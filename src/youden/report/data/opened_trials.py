@@ -1,4 +1,7 @@
-"""Open trials: both texts, the judge's raw answer and its prompt; and the sample of opened trials that a page carries."""
+"""Open trials: read both texts and the raw answer of the judge, and select the trials that a page contains.
+
+A page contains a sample within limits of number and size, so that one file stays usable for a run of any size.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,48 @@ import numpy as np
 
 from youden.judging.store.answers import open_store_of_folder
 from youden.report.data.evidence import Sources
-from youden.report.data.ranking_tables import clipped, readable
+from youden.report.data.ranking_tables import escape_controls, truncate
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialLine
 from youden.types import Completion, Pool, Verdicts
 from youden.types.pool import Json
 
 Cell = tuple[int, int, int]
+"""Text of a pool: position of the agent, position of the item, and number of the response, from 1."""
 MAX_TRIALS = 2_000
+"""Maximum number of trials in a page."""
 MAX_BYTES = 1_100_000
+"""Maximum size of the texts in a page, in bytes."""
 MAX_TEXT = 4_000
-"""Number of trials, bytes of text, and characters of one text that a page carries at most."""
+"""Maximum length of one text in a page, in characters."""
+_BYTES_PER_TRIAL = 120
+"""Approximate size of a trial in a page, without its texts."""
 
 Raw = dict[str, Json]
-"""A judge's reply as a page shows it. top: alternatives of the first answer token with their probabilities."""
+"""Raw answer as a page shows it; "top" has the alternatives of the first token with their probabilities."""
 
 
 class TrialSample:
-    """Trials that a page carries with their texts, surprising ones first.
+    """Trials in a page, with their texts, most surprising kinds first.
 
-    `texts` has each text once; `first` and `second` have for each trial its texts' positions there, −1 for none; `raw` has its
-    raw answer or None. `n_all` and `n_of_kind` count all trials of the run; `worst` are the trials of the rows `ahead`.
+    Attributes
+    ----------
+    lines : list of TrialLine
+        The trials.
+    texts : list of str
+        Each text of the trials once.
+    first, second : list of int
+        Positions in `texts` of the first and of the second text of each trial; −1 if a text is missing.
+    raw : tuple of (dict or None)
+        Raw answer to each trial; None if it is not stored.
+    prompt : dict or None
+        Prompt of the judge.
+    worst : list of TrialLine
+        The trials of the rows `preferred`, with or without their texts.
+    n_all : int
+        Number of trials of the run.
+    n_of_kind : dict of str to int
+        Number of trials of each kind in the run.
     """
 
     def __init__(
@@ -38,75 +62,124 @@ class TrialSample:
         sources: Sources,
         *,
         rng: np.random.Generator,
-        ahead: Sequence[int] = (),
+        preferred: Sequence[int] = (),
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Draw up to `MAX_TRIALS` trials and `max_bytes` bytes of text, `ahead` before others, in half of the room at most."""
-        drawn = book.surprising(rng, MAX_TRIALS).tolist()
-        rows = [*ahead, *drawn]
+        """Sample trials and read their texts.
+
+        Parameters
+        ----------
+        book : TrialBook or TrialReading
+            Trials of the run.
+        sources : Sources
+            Sources of texts and raw answers.
+        rng : numpy.random.Generator
+            Source of the random sample.
+        preferred : sequence of int, optional
+            Rows of trials that are selected first, for at most half of the trials and of the bytes.
+        max_bytes : int, default 1,100,000
+            Maximum size of the texts, in bytes.
+
+        Raises
+        ------
+        JudgeError
+            [store-damaged]: if the store is damaged.
+        """
+        sampled = book.sample_surprising(rng, MAX_TRIALS).tolist()
+        rows = [*preferred, *sampled]
         lines = dict(zip(rows, book.lines(rows), strict=True))
+
+        # positions: cell → position of its text in `texts`; pairs: row → positions of both texts
         positions: dict[Cell, int] = {}
-        self.texts: list[str] = []
         pairs: dict[int, tuple[int, int]] = {}
-        left = max_bytes
-        for candidates, spare in ((ahead[: MAX_TRIALS // 2], max_bytes // 2), (drawn, 0)):
+        self.texts: list[str] = []
+        remaining_bytes = max_bytes
+        for candidates, reserved_bytes in ((preferred[: MAX_TRIALS // 2], max_bytes // 2), (sampled, 0)):
             for row in candidates:
                 if row in pairs or len(pairs) == MAX_TRIALS:
                     continue
                 cells = cells_of(lines[row])
-                new = {cell: text_of(sources.pool, cell) for cell in cells if cell not in positions}
-                shown = {cell: None if text is None else clipped(text, MAX_TEXT) for cell, text in new.items()}
-                size = sum(len((text or "").encode()) for text in shown.values()) + 120
-                if left - size < spare:
+                texts = {cell: _excerpt(sources.pool, cell) for cell in cells if cell not in positions}
+                size = sum(len(text.encode()) for text in texts.values() if text) + _BYTES_PER_TRIAL
+                if remaining_bytes - size < reserved_bytes:
                     break
-                left -= size
-                for cell, text in shown.items():
+                remaining_bytes -= size
+                for cell, text in texts.items():
                     positions[cell] = -1 if text is None else len(self.texts)
-                    self.texts += [] if text is None else [text]
+                    if text is not None:
+                        self.texts.append(text)
                 pairs[row] = (positions[cells[0]], positions[cells[1]])
+
         rows = sorted(pairs, key=lambda row: KINDS.index(lines[row].kind))
         self.lines = [lines[row] for row in rows]
-        self.first, self.second = [pairs[row][0] for row in rows], [pairs[row][1] for row in rows]
-        self.raw = raw_answers(book.keys(rows), sources.store)
-        self.prompt, self.worst = sources.prompt, [lines[row] for row in ahead]
-        self.n_all, self.n_of_kind = len(book), book.n_of_kind
+        self.first = [pairs[row][0] for row in rows]
+        self.second = [pairs[row][1] for row in rows]
+        self.raw = read_raw_answers(book.keys(rows), sources.store)
+        self.prompt = sources.prompt
+        self.worst = [lines[row] for row in preferred]
+        self.n_all = len(book)
+        self.n_of_kind = book.n_of_kind
 
 
-def judge_of_calls(result: Verdicts) -> Mapping[str, Json] | None:
-    """Return the judge of these answers; None if it makes no calls, because then its answers are in no store."""
+def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
+    """Return the settings of the judge of these answers; None if it makes no calls, because then no store has its answers."""
     return None if result.key is None else result.judge
 
 
-def raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
-    """The stored answers under these keys; None where there is none. Raises: JudgeError where the store is damaged."""
+def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
+    """Read stored answers.
+
+    Parameters
+    ----------
+    keys : sequence of bytes
+        Request hashes; empty for a trial without one.
+    store : str or None
+        Address of the store; None if it cannot be opened.
+
+    Returns
+    -------
+    tuple of (dict or None)
+        Raw answer to each request; None if it is not stored.
+
+    Raises
+    ------
+    JudgeError
+        [store-damaged]: if the store is damaged.
+    """
     if store is None:
         return (None,) * len(keys)
-    names = [key.decode() for key in keys]
+    hashes = [key.decode() for key in keys]
     with open_store_of_folder(store) as answers:
-        found = answers.answers([name for name in names if name])
-    return tuple(_raw(found[name]) if name in found else None for name in names)
+        completions = answers.answers([request_hash for request_hash in hashes if request_hash])
+    raw = {request_hash: _to_raw(completion) for request_hash, completion in completions.items()}
+    return tuple(raw.get(request_hash) for request_hash in hashes)
 
 
 def cells_of(line: TrialLine) -> tuple[Cell, Cell]:
-    """(agent, item, repeat) of the first and of the second text of a trial: positions, and a number from 1."""
-    other = line.item if line.other_item is None else line.other_item
-    return (line.first, line.item, line.first_repeat or 1), (line.second, other, line.second_repeat or 1)
+    """Return the agent, item and number of the response, from 1, of the first and of the second text of a trial."""
+    second_item = line.item if line.other_item is None else line.other_item
+    return (line.first, line.item, line.first_repeat or 1), (line.second, second_item, line.second_repeat or 1)
 
 
 def text_of(pool: Pool | None, cell: Cell) -> str | None:
-    """The text; None where there is none, or no pool."""
+    """Return a text of a pool; None if it is missing, or if `pool` is None."""
     agent, item, repeat = cell
     return None if pool is None else pool.every[agent + (repeat - 1) * pool.n_agents, item]
 
 
-def _raw(completion: Completion) -> Raw:
+def _excerpt(pool: Pool | None, cell: Cell) -> str | None:
+    text = text_of(pool, cell)
+    return None if text is None else truncate(text, MAX_TEXT)
+
+
+def _to_raw(completion: Completion) -> Raw:
     return {
-        "text": clipped(completion.text, MAX_TEXT),
-        "finish_reason": readable(completion.finish_reason),
-        "model": readable(completion.model),
+        "text": truncate(completion.text, MAX_TEXT),
+        "finish_reason": escape_controls(completion.finish_reason),
+        "model": escape_controls(completion.model),
         "tokens_in": completion.tokens_in,
         "tokens_out": completion.tokens_out,
         "seconds": completion.seconds,
-        "refusal": None if completion.refusal is None else clipped(completion.refusal, MAX_TEXT),
-        "top": [[readable(token), math.exp(value)] for token, value in completion.top_logprobs],
+        "refusal": None if completion.refusal is None else truncate(completion.refusal, MAX_TEXT),
+        "top": [[escape_controls(token), math.exp(value)] for token, value in completion.top_logprobs],
     }

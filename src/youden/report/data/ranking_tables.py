@@ -1,7 +1,7 @@
-"""The tables of agents, items and labels as they are shown: intervals as bars, places, who cannot be told from whom.
+"""Prepare rankings, items and labels for display.
 
-Labels that were held against an earlier ranking are told here, and characters that deceive a reader are made visible; markup is
-escaped later, where a text is drawn.
+Texts keep their characters except those that deceive a reader, such as controls, which are escaped here; markup is escaped by the
+templates.
 """
 
 from __future__ import annotations
@@ -17,238 +17,338 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
 from youden.report.data.evidence import Evidence
-from youden.stats.trials.comparisons import tied_places
+from youden.stats.trials.comparisons import rank_with_ties
 from youden.text.printable import printable
-from youden.text.sentences import with_interval
-from youden.text.tables import Table, fixed, two_sided
+from youden.text.sentences import format_with_interval
+from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Finding, Pool
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.types.facts import CHANCE, AgentMove, ChoiceFacts, RankedBy, RankingRow
 from youden.types.label_facts import Agreement, LabelFacts, QualityFacts, Validation
 from youden.types.pool import Json
 
-_ACTING = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
+_DECEPTIVE = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
 
 
-def readable(text: str) -> str:
-    r"""`text` with controls, lone surrogates and marks that turn the direction of reading spelt out; line breaks stay.
+def escape_controls(text: str) -> str:
+    r"""Escape characters of a text that are invisible or change its display.
 
-    >>> readable("a\u202eb\x00\n")
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        The text with control characters, lone surrogates and bidirectional controls as escapes; line breaks and tabs stay.
+
+    Examples
+    --------
+    >>> escape_controls("a\u202eb\x00\n")
     'a\\u202eb\\x00\n'
     """
-    return _ACTING.sub(lambda match: printable(match.group()), text.replace("\r\n", "\n"))
+    return _DECEPTIVE.sub(lambda match: printable(match.group()), text.replace("\r\n", "\n"))
 
 
-def clipped(text: str, limit: int) -> str:
-    """`readable` text of at most `limit` characters, saying how much is left out.
+def truncate(text: str, limit: int) -> str:
+    """Truncate a text, escape its controls, and state how many characters are left out.
 
-    >>> clipped("abcdef", 4)
+    Parameters
+    ----------
+    text : str
+        Any text.
+    limit : int
+        Maximum number of characters to keep.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> truncate("abcdef", 4)
     'abcd … (2 more characters)'
     """
     if len(text) <= limit:
-        return readable(text)
-    return f"{readable(text[:limit])} … ({len(text) - limit:,} more characters)"
+        return escape_controls(text)
+    return f"{escape_controls(text[:limit])} … ({len(text) - limit:,} more characters)"
 
 
 Tied = Mapping[str, tuple[str, ...] | None]
-"""For each agent those it is not told apart from, best first; None where nothing says how it compares."""
+"""Agent id → agents that are not significantly different, best first; None if the agent has no interval."""
 
 
 @dataclass(frozen=True)
 class IntervalBar:
-    """Where an interval is drawn, in percent of the axis that holds all intervals of the ranking."""
+    """Position of a confidence interval on an axis that contains all intervals of the ranking, in percent of the axis."""
 
     low: float
+    """Position of the lower bound."""
     width: float
-    middle: float
+    """Width of the interval."""
+    center: float
+    """Position of the ability."""
 
 
 @dataclass(frozen=True)
 class RankedAgent(RankingRow):
-    """One line of the ranking, with what is drawn beside it."""
+    """Row of a ranking with values that are only displayed."""
 
     chance: Annotated[float | None, Meaning(CHANCE)] = None
-    length_place: Annotated[int | None, Meaning("its place by mean words a response alone", heading="by length")] = None
+    length_place: Annotated[
+        int | None, Meaning("rank by the mean number of words per response", heading="by length")
+    ] = None
     bar: IntervalBar | None = None
+    """Its interval as a bar; None if it has no interval."""
 
     @property
     def as_json(self) -> dict[str, Json]:
+        """The row as JSON."""
         return fields_of(self) | super().as_json
 
     @property
-    def place_range(self) -> tuple[int, int]:
-        """The best and the worst place this agent can hold."""
+    def rank_interval(self) -> tuple[int, int]:
+        """Best and worst rank of the marginal rank confidence interval."""
         return self.place_low, self.place_high
 
     @property
-    def places(self) -> str:
-        """`3` or `3–5`: the places this agent can hold."""
-        return _range(*self.place_range)
+    def ranks(self) -> str:
+        """Marginal rank confidence interval as text: `3` or `3–5`."""
+        return _format_range(*self.rank_interval)
 
     @property
-    def places_at_once(self) -> str:
-        """The same, so that all agents' are true at once."""
-        return _range(self.rank_low, self.rank_high)
+    def simultaneous_ranks(self) -> str:
+        """Simultaneous rank confidence interval as text: `3` or `3–5`."""
+        return _format_range(self.rank_low, self.rank_high)
 
 
-def headed_by(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """The rows with the numbers of the ranking that heads the run."""
+def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
+    """Return the rows with the numbers of the ranking that the run reports first; agents without such numbers keep theirs."""
     if ranked_by == "plain":
         return tuple(rows)
     return tuple(replace(row.standings.get(ranked_by, row), standings=row.standings) for row in rows)
 
 
-def shown_columns(rows: Sequence[RankedAgent]) -> tuple[TableColumn, ...]:
-    """What stands beside places, agent, group, ability and interval wherever a ranking is shown: columns with a heading that say
-    something of an agent."""
-    headed = (column for column in columns_of(RankedAgent) if column.heading)
-    return tuple(column for column in headed if any(getattr(row, column.name) is not None for row in rows))
+def displayed_columns(rows: Sequence[RankedAgent]) -> tuple[TableColumn, ...]:
+    """Return the additional columns of a displayed ranking: those with a heading in which an agent has a value."""
+    columns = [column for column in columns_of(RankedAgent) if column.heading]
+    return tuple(column for column in columns if any(getattr(row, column.name) is not None for row in rows))
 
 
-def shown(row: RankedAgent, column: TableColumn) -> str:
-    """What a row says in a column, for a reader."""
+def format_cell(row: RankedAgent, column: TableColumn) -> str:
+    """Format the value of a row in a column for display, "–" if it is empty."""
     value: Field = getattr(row, column.name)
     if isinstance(value, float):
         return f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) else value or "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value or "–"
 
 
 def rank_agents(
     rows: Sequence[RankingRow], pool: PoolSummary, choice: ChoiceFacts | None = None
 ) -> tuple[RankedAgent, ...]:
-    """The lines of `ranking.csv` with what is drawn beside them, in the same order. choice: what knows their chances."""
-    lengths, chances = _length_places(pool), choice.chances if choice else {}
-    ends = [end for row in rows for end in (row.low, row.high, row.ability) if end is not None]
-    left, span = (min(ends), (max(ends) - min(ends)) or 1.0) if ends else (0.0, 1.0)
+    """Add the values that are only displayed to the rows of a ranking.
 
-    def bar(row: RankingRow) -> IntervalBar | None:
-        if row.ability is None or row.low is None or row.high is None:
-            return None
-        low, middle, high = (100 * (end - left) / span for end in (row.low, row.ability, row.high))
-        return IntervalBar(low=low, width=high - low, middle=middle)
+    Parameters
+    ----------
+    rows : sequence of RankingRow
+        Ranking, best agent first.
+    pool : PoolSummary
+        Pool of the run, for the mean length of the responses.
+    choice : ChoiceFacts, optional
+        Selection of the run, for the probability of being the best.
 
-    return tuple(
-        RankedAgent(**vars(row), chance=chances.get(row.agent), length_place=lengths.get(row.agent), bar=bar(row))
-        for row in rows
-    )
+    Returns
+    -------
+    tuple of RankedAgent
+        The same agents, in the same order.
+    """
+    length_ranks = _rank_by_length(pool)
+    chances = choice.chances if choice else {}
+    bounds = [bound for row in rows for bound in (row.low, row.high, row.ability) if bound is not None]
+    axis_start = min(bounds, default=0.0)
+    axis_length = (max(bounds, default=1.0) - axis_start) or 1.0
+
+    agents = []
+    for row in rows:
+        bar = None
+        if row.ability is not None and row.low is not None and row.high is not None:
+            low, center, high = (100 * (bound - axis_start) / axis_length for bound in (row.low, row.ability, row.high))
+            bar = IntervalBar(low=low, width=high - low, center=center)
+        agents.append(
+            RankedAgent(**vars(row), chance=chances.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar)
+        )
+    return tuple(agents)
 
 
-def tied_by_difference(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
-    """Return each agent's not significantly different others, in the order of the ranking; None for an agent without interval."""
+def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
+    """Find, for each agent, the agents that are not significantly different, in the order of the ranking."""
     position = {agent: k for k, agent in enumerate(evidence.agent_ids)}
     order = np.array([position[agent.agent] for agent in ranking], dtype=np.int64)
     tied: dict[str, tuple[str, ...] | None] = {}
     for k in order.tolist():
-        others = order[~evidence.significant[k, order] & (order != k)].tolist()
-        names = tuple(evidence.agent_ids[other] for other in others)
+        is_tied = ~evidence.significant[k, order] & (order != k)
+        names = tuple(evidence.agent_ids[index] for index in order[is_tied].tolist())
         tied[evidence.agent_ids[k]] = names if evidence.is_compared[k] else None
     return tied
 
 
-def _range(low: int, high: int) -> str:
+def _format_range(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def _length_places(pool: PoolSummary) -> Mapping[str, int]:
+def _rank_by_length(pool: PoolSummary) -> Mapping[str, int]:
+    """Rank the agents by the mean number of words of their responses: agent id → rank."""
     if pool.mean_length is None:
         return {}
-    places = tied_places(pool.mean_length)
-    return {agent.id: int(place) for agent, place in zip(pool.agents, places, strict=True)}
+    ranks = rank_with_ties(pool.mean_length)
+    return {agent.id: int(rank) for agent, rank in zip(pool.agents, ranks, strict=True)}
 
 
-N_SHOWN = 5
-EXCERPT = 600
-"""Characters shown of an item's prompt."""
+N_EXTREME_ITEMS = 5
+"""Number of items in the lists of the hardest and of the easiest items."""
+MAX_EXCERPT_CHARACTERS = 600
+"""Maximum number of characters of the excerpt of a prompt."""
 
 
 @dataclass(frozen=True)
 class ItemLine(ItemRow):
-    """One item. text: its prompt's beginning, None where unknown."""
+    """Item with an excerpt of its prompt."""
 
     text: str | None
+    """Beginning of the prompt; None if it is unknown."""
 
 
 class Items:
-    """Items from the easiest to the hardest, items without difficulty last; the hardest and the easiest of them."""
+    """Items of a run, sorted by difficulty.
+
+    Attributes
+    ----------
+    ordered : list of ItemLine
+        All items, easiest first; items without a difficulty are last.
+    hardest, easiest : list of ItemLine
+        A few items from either end, most extreme first.
+    """
 
     def __init__(self, folder: RunFolder, pool: Pool | None) -> None:
         prompts = {item.id: item.prompt for item in pool.items} if pool else {}
         lines = [ItemLine(**vars(row), text=_excerpt(prompts.get(row.item))) for row in folder.read_items()]
-        known = sorted((line for line in lines if line.difficulty is not None), key=lambda line: line.difficulty or 0.0)
-        n = min(N_SHOWN, len(known) // 2)
-        self.ordered = known + [line for line in lines if line.difficulty is None]
-        self.hardest, self.easiest = known[len(known) - n :][::-1], known[:n]
+        ranked = [line for line in lines if line.difficulty is not None]
+        ranked.sort(key=lambda line: line.difficulty or 0.0)
+        unranked = [line for line in lines if line.difficulty is None]
+        n = min(N_EXTREME_ITEMS, len(ranked) // 2)
+        self.ordered = ranked + unranked
+        self.hardest, self.easiest = ranked[len(ranked) - n :][::-1], ranked[:n]
 
 
 def _excerpt(prompt: str | None) -> str | None:
-    return clipped(prompt, EXCERPT) if prompt else None
+    return truncate(prompt, MAX_EXCERPT_CHARACTERS) if prompt else None
 
 
 LABELS = "labels.json"
 
 
-def current_quality(folder: RunFolder) -> QualityFacts | None:
-    """What quality.json says, if it is about the ranking that stands there now. Raises: RunFolderError where it is damaged."""
-    found = folder.read_quality() if folder.has("quality.json") else None
-    return found if found is not None and found.tables == folder.tables_digest() else None
+def read_current_quality(folder: RunFolder) -> QualityFacts | None:
+    """Read quality.json if it belongs to the present ranking.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a fitted run.
+
+    Returns
+    -------
+    QualityFacts or None
+        None if the run has no quality.json, or one that belongs to an earlier ranking.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is damaged.
+    """
+    if not folder.has("quality.json"):
+        return None
+    facts = folder.read_quality()
+    return facts if facts.tables == folder.compute_tables_digest() else None
 
 
-def current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
-    """What labels.json says, if it is about the ranking that stands there now; else None, and why not, if there is one.
+def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
+    """Read labels.json if it belongs to the present ranking.
 
-    Raises: RunFolderError where it is damaged.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a fitted run.
+
+    Returns
+    -------
+    validation : Validation or None
+        Contents of the file; None if the run has none, or one that belongs to an earlier ranking.
+    finding : Finding or None
+        Warning that the file belongs to an earlier ranking; else None.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is damaged.
     """
     if not folder.has(LABELS):
         return None, None
-    found = folder.read_labels()
-    if found.tables == folder.tables_digest():
-        return found, None
-    said = f"{LABELS} is about an earlier ranking and is left out."
-    return None, Finding("labels-stale", f"{said} Compare again: youden fit {folder.path} --labels {found.source}")
+    validation = folder.read_labels()
+    if validation.tables == folder.compute_tables_digest():
+        return validation, None
+    message = f"{LABELS} refers to an earlier ranking and is not shown."
+    remedy = f"Run `youden fit {folder.path} --labels {validation.source}`."
+    return None, Finding("labels-stale", f"{message} {remedy}")
 
 
-def labels_table(found: Validation) -> Table:
-    """How far the ranking agrees with each label."""
-    rows = (
-        [label.name, str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))]
-        for label in found.labels
-    )
-    title = f"against {found.source} ({found.level:.0%} intervals)"
-    return two_sided(title, ["label"], ["agents", "Spearman ρ", "Kendall τ-b", "AUC"], rows)
+def labels_table(validation: Validation) -> Table:
+    """Tabulate the agreement of the ranking with each label."""
+    rows = [
+        [label.name, str(label.n_agents), *map(_format_agreement, (label.spearman, label.kendall, label.auc))]
+        for label in validation.labels
+    ]
+    title = f"against {validation.source} ({validation.level:.0%} intervals)"
+    return make_table(title, ["label"], ["agents", "Spearman ρ", "Kendall τ-b", "AUC"], rows)
 
 
 def disagreements_table(label: LabelFacts) -> Table:
-    """The agents that stand elsewhere by a label than by ability."""
-    heads = ["agent", f"by {label.name}", "its places", "ability", "place, and its interval's", "explained"]
-    rows = (
+    """Tabulate the agents whose ranks by a label and by ability differ."""
+    heads = ["agent", f"by {label.name}", "its ranks", "ability", "rank, and its interval", "explained"]
+    rows = [
         [
-            one.agent,
-            f"{one.label:.4g}",
-            _range(one.label_low, one.label_high),
-            fixed(one.ability),
-            f"{one.place}; {_range(one.rank_low, one.rank_high)}",
-            "yes" if one.explained else "no",
+            line.agent,
+            f"{line.label:.4g}",
+            _format_range(line.label_low, line.label_high),
+            format_decimal(line.ability),
+            f"{line.place}; {_format_range(line.rank_low, line.rank_high)}",
+            "yes" if line.explained else "no",
         ]
-        for one in label.disagreements
-    )
-    return Table(f"elsewhere by {label.name}", heads, "lrrrrl", rows)
+        for line in label.disagreements
+    ]
+    return Table(f"other ranks by {label.name}", heads, "lrrrrl", rows)
 
 
 def moved_table(moves: Sequence[AgentMove]) -> Table:
-    """An agent a row, before and after the last extension."""
-    rows = (
+    """Tabulate abilities, ranks and drift of agents before and after the last extension."""
+    rows = [
         [
             move.agent,
-            *map(fixed, (move.before, move.after)),
-            *map(str, (move.place_before, move.place_after)),
-            *map(fixed, (move.drift, move.p)),
+            format_decimal(move.before),
+            format_decimal(move.after),
+            str(move.place_before),
+            str(move.place_after),
+            format_decimal(move.drift),
+            format_decimal(move.p),
         ]
         for move in moves
-    )
-    return two_sided("What moved", ["agent"], ["before", "now", "place before", "place now", "drift", "p"], rows)
+    ]
+    return make_table("What changed", ["agent"], ["before", "now", "rank before", "rank now", "drift", "p"], rows)
 
 
-def _agreement(found: Agreement | None) -> str:
-    if found is None or found.value is None:
+def _format_agreement(agreement: Agreement | None) -> str:
+    if agreement is None or agreement.value is None:
         return "–"
-    return with_interval(found.value, found.low, found.high)
+    return format_with_interval(agreement.value, agreement.low, agreement.high)

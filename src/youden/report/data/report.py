@@ -1,6 +1,6 @@
-"""All that a report says, as a tree of plain dataclasses from a run's folder, and what is known of each of its agents.
+"""Collect all data of a report from the folder of a run.
 
-Its parts are questions, in this order: who is best, can I believe it, what did it cost, show me.
+Nothing is drawn or formatted here, so that pages, Markdown and figures show the same numbers.
 """
 
 from __future__ import annotations
@@ -11,27 +11,48 @@ from itertools import zip_longest
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.report.data.doubts import Doubts, look_for_doubts
+from youden.report.data.doubts import RankingChecks, check_ranking
 from youden.report.data.evidence import Evidence, Sources
-from youden.report.data.grids import AgentGrid, CellGrid, FalseAlarm, agent_grid, holdout_points, mean_of_both
+from youden.report.data.grids import (
+    AgentGrid,
+    CellGrid,
+    FalseAlarm,
+    average_orders,
+    make_agent_grid,
+    sample_holdout_points,
+)
 from youden.report.data.opened_trials import TrialSample
-from youden.report.data.ranking_tables import Items, tied_by_difference
+from youden.report.data.ranking_tables import Items, find_ties
 from youden.report.data.summary import Summary
-from youden.report.data.trial_reading import AT_ONCE, LEAST_PARTNERS, JudgeQuality, Latency, TrialReading, reused_usd
-from youden.report.data.warnings import advise, grouped
-from youden.streams import own_stream
+from youden.report.data.trial_reading import (
+    MIN_PARTNER_FRACTION,
+    TRIALS_PER_CHUNK,
+    JudgeQuality,
+    Latency,
+    TrialReading,
+    compute_reused_usd,
+)
+from youden.report.data.warnings import group_warnings, iter_advice
+from youden.streams import standalone_stream
 from youden.types.pool import Floats, Ids, Json, Positions
 
-N_SHOWN = 5
-"""Partners and items at either end of one agent."""
+N_EXTREMES = 5
+"""Number of partners, and of items, in each list of an agent."""
 
 
 class AgentPage:
-    """What is known of one agent: findings, partners, items and trials.
+    """Details of one agent: findings, partners, items and trials.
 
-    `high` and `low` are the partners it agrees with most and least, as (position, agreement); `gains` and `loses` the items
-    on which it scores furthest above and below what its ability predicts, as (position, score, residual); `worst` are rows of
-    trials.
+    Attributes
+    ----------
+    findings : sequence of str
+        Sentences about the agent.
+    worst : sequence of int
+        Rows of the trials that lower its ability most.
+    high, low : list of (int, float)
+        Partners with the highest and with the lowest agreement: position and agreement.
+    gains, loses : list of (int, float, float)
+        Items with the largest positive and the largest negative residuals: position, score and residual.
     """
 
     def __init__(
@@ -41,75 +62,143 @@ class AgentPage:
         score: Floats,
         residual: Floats,
         *,
-        found: Sequence[str],
+        findings: Sequence[str],
         worst: Sequence[int],
     ) -> None:
-        """agreement : float array (n_agents,); item, score, residual : arrays (n_seen,) of the items on which it was seen."""
-        self.found, self.worst = found, worst
-        self.high, self.low = ([(k, float(agreement[k])) for k in end] for end in _ends(agreement))
-        self.gains, self.loses = (
-            [(int(item[j]), float(score[j]), float(residual[j])) for j in end if sign * residual[j] > 0]
-            for sign, end in zip((1, -1), _ends(residual), strict=True)
-        )
+        """Select the partners and items to show.
+
+        Parameters
+        ----------
+        agreement : float array (n_agents,)
+            Agreement with each agent; NaN if unknown.
+        item : int array (n_scored,)
+            Positions of the items on which the agent has a score.
+        score, residual : float array (n_scored,)
+            Its scores there, and scores minus predictions.
+        findings : sequence of str
+            Sentences about the agent.
+        worst : sequence of int
+            Rows of its worst trials.
+        """
+        self.findings, self.worst = findings, worst
+        highest, lowest = _extremes(agreement)
+        self.high = [(k, float(agreement[k])) for k in highest]
+        self.low = [(k, float(agreement[k])) for k in lowest]
+        highest, lowest = _extremes(residual)
+        self.gains = [(int(item[j]), float(score[j]), float(residual[j])) for j in highest if residual[j] > 0]
+        self.loses = [(int(item[j]), float(score[j]), float(residual[j])) for j in lowest if residual[j] < 0]
 
 
 def _agent_pages(
-    evidence: Evidence, summary: Summary, grid: AgentGrid, doubts: Doubts, worst: Sequence[Sequence[int]]
+    evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
     """Make one page per agent, in the order of the grid. worst: rows of each agent's worst trials, empty for an imported run."""
-    at, score, _ = evidence.scores.cells
-    of_agents = np.split(at.by_agent, np.cumsum(np.bincount(at.agent, minlength=at.n_agents))[:-1])
-    agreement = mean_of_both(grid.value, unseen=np.nan)
+    cells, scores, _ = evidence.scores.cells
+    n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
+    cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
+    agreement = average_orders(grid.value, default=np.nan)
     np.fill_diagonal(agreement, np.nan)
     pages = []
     for k, agent in enumerate(grid.agents):
-        item, own = at.item[of_agents[k]], score[of_agents[k]]
-        residual = own - evidence.predicted.at(k, item)
-        found, rows = list(findings(agent, summary, doubts)), worst[k] if worst else []
-        pages.append(AgentPage(agreement[k], item, own, residual, found=found, worst=rows))
+        item, score = cells.item[cells_by_agent[k]], scores[cells_by_agent[k]]
+        residual = score - evidence.predicted.predict(k, item)
+        findings = list(iter_agent_findings(agent, summary, checks))
+        rows = worst[k] if worst else []
+        pages.append(AgentPage(agreement[k], item, score, residual, findings=findings, worst=rows))
     return pages
 
 
-def findings(agent: str, summary: Summary, doubts: Doubts) -> Iterator[str]:
-    """What the run's warnings and this report's checks say of one agent, a sentence or two each."""
-    yield from (one.says for one in summary.warnings if agent in one.agents and one.slug != "pairs")
-    for pair in () if doubts.pairs is None else doubts.pairs.beyond:
+def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> Iterator[str]:
+    """Yield sentences about one agent, from the warnings, checks and labels of a run."""
+    for warning in summary.warnings:
+        if agent in warning.agents and warning.slug != "pairs":
+            yield warning.says
+    for pair in () if checks.pairs is None else checks.pairs.beyond:
         if agent in (pair.first, pair.second):
-            other = pair.second if agent == pair.first else pair.first
-            yield f"It agrees with {other} far beyond what their two abilities explain (agreement {pair.agreement:.2f})."
-    for one, places in () if summary.facts.partners is None else summary.facts.partners.agents:
-        if one == agent:
-            yield f"Its place depends on who else is in the pool: {places:.1f} places between random halves of its partners."
+            partner = pair.second if agent == pair.first else pair.first
+            yield f"It agrees with {partner} far more than their two abilities explain (agreement {pair.agreement:.2f})."
+    for name, change in () if summary.facts.partners is None else summary.facts.partners.agents:
+        if name == agent:
+            yield f"Its rank depends on the other agents: random halves of its partners differ by {change:.1f} ranks."
     for label in () if summary.labels is None else summary.labels.labels:
         for line in label.disagreements:
             if line.agent == agent:
-                yield f"By {label.name} it stands at place {line.label_low}, by ability at {line.place}."
+                yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.place}."
 
 
-def _ends(value: Floats) -> tuple[list[int], list[int]]:
-    """Positions of the highest, highest first, and of the lowest, lowest first; none stands in both."""
-    known = np.flatnonzero(~np.isnan(value))
-    order: Positions = known[np.argsort(value[known], kind="stable")]
-    n = min(N_SHOWN, len(order) // 2)
-    return order[::-1][: min(N_SHOWN, len(order) - n)].tolist(), order[:n].tolist()
+def _extremes(value: Floats) -> tuple[list[int], list[int]]:
+    """Return distinct positions of the highest values, highest first, and of the lowest values, lowest first."""
+    valid = np.flatnonzero(~np.isnan(value))
+    order: Positions = valid[np.argsort(value[valid], kind="stable")]
+    n_lowest = min(N_EXTREMES, len(order) // 2)
+    n_highest = min(N_EXTREMES, len(order) - n_lowest)
+    return order[::-1][:n_highest].tolist(), order[:n_lowest].tolist()
 
 
 class ReportData:
-    """Everything that a report shows of a run.
+    """All data that a report shows of a run.
 
-    `tied` has for each agent the agents that are not significantly different; `plan`, `trials` and `judge` are None
-    for an imported run; `groups` is the advice as it is shown; `pages` has one page per agent, in the order of `agents.agents`.
+    Attributes
+    ----------
+    summary : Summary
+        Ranking, costs and warnings.
+    plan : Plan or None
+        Plan without its trials; None for an imported run.
+    judge_settings : mapping
+        Settings of the judge; empty for an imported run.
+    trials : TrialSample or None
+        Trials with their texts; None for an imported run.
+    judge : JudgeQuality or None
+        Mean answers and agreement of repeated answers; None for an imported run.
+    latency : Latency or None
+        Duration of calls; None if it was not measured.
+    alarms : tuple of FalseAlarm
+        False-positive rates of the agents.
+    reused_usd : float or None
+        Cost in USD of the reused answers; None if there are none, or if it is unknown.
+    partners_seen : float or None
+        Mean fraction of its possible partners with which a cell was compared.
+    advice : tuple of Finding
+        Warnings about the run.
+    checks : RankingChecks
+        Checks of the ranking.
+    groups : tuple of Group
+        Warnings and checks, grouped for display.
+    tied : mapping of str to tuple of str, or None
+        Agents that are not significantly different from each agent.
+    agents, cells, items : AgentGrid, CellGrid, Items
+        Agreement of agents, scores of cells, and items by difficulty.
+    curl : tuple of CurlCurve
+        Distribution of the curl on each link.
+    holdout : HoldoutPoints or None
+        Held-out cells; None if there are none.
+    item_ids : tuple of str
+        Ids of the items, by position.
+    pages : list of AgentPage
+        Details of each agent, in the order of `agents.agents`.
     """
 
     def __init__(self, folder: RunFolder, *, seed: int = 0) -> None:
-        """Read a fitted run's folder and its answer store. seed: of the trials that are shown opened.
+        """Read the folder of a fitted run, and the store of its answers.
 
-        Raises: RunFolderError; JudgeError [store-damaged].
+        Parameters
+        ----------
+        folder : RunFolder
+            Folder of the run.
+        seed : int, default 0
+            Seed of the sample of trials.
+
+        Raises
+        ------
+        RunFolderError
+            If a file is missing or damaged.
+        JudgeError
+            [store-damaged]: if the store is damaged.
         """
         summary = self.summary = Summary(folder)
         evidence = Evidence(folder)
-        source, ranked = evidence.trials, [agent.agent for agent in summary.ranking]
-        sources = Sources(folder, None if source is None else source.asked)
+        source = evidence.trials
+        sources = Sources(folder, None if source is None else source.calling_judge)
         self.plan = None if source is None else source.plan
         self.judge_settings: Mapping[str, Json] = {} if source is None else source.judge
         self.trials: TrialSample | None = None
@@ -121,26 +210,32 @@ class ReportData:
         if source is not None:
             reading = TrialReading(source, evidence.predicted)
             worst = reading.worst
-            # Every agent's worst trial, then every agent's second worst, and so on.
-            ahead = list(dict.fromkeys(row for rows in zip_longest(*worst) for row in rows if row is not None))
-            self.trials = TrialSample(reading, sources, rng=own_stream(seed), ahead=ahead)
-            self.judge, self.alarms, self.latency = reading.judge, reading.alarms, reading.latency
-            if summary.calls is not None and summary.calls.n_reused and source.n_trials <= AT_ONCE:
-                self.reused_usd = reused_usd(folder)
+            # the worst trial of every agent, then the second worst of every agent, and so on
+            by_severity = [row for rows in zip_longest(*worst) for row in rows if row is not None]
+            preferred = list(dict.fromkeys(by_severity))
+            self.trials = TrialSample(reading, sources, rng=standalone_stream(seed), preferred=preferred)
+            self.judge = reading.judge
+            self.alarms = reading.alarms
+            self.latency = reading.latency
+            if summary.calls is not None and summary.calls.n_reused and source.n_trials <= TRIALS_PER_CHUNK:
+                self.reused_usd = compute_reused_usd(folder)
         self.partners_seen = evidence.partners_seen
-        self.advice = tuple(advise(summary, sources.missing, additivity=self.curl_tells))
-        self.doubts = look_for_doubts(evidence, summary)
-        self.groups = grouped(self.advice, self.doubts, headline=summary.headline)
-        self.tied = tied_by_difference(evidence, summary.ranking)
-        self.agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
+        self.advice = tuple(iter_advice(summary, sources.missing, additivity=self.can_assess_additivity))
+        self.checks = check_ranking(evidence, summary)
+        self.groups = group_warnings(self.advice, self.checks, headline=summary.headline)
+        self.tied = find_ties(evidence, summary.ranking)
+        ranked = [row.agent for row in summary.ranking]
+        self.agents = make_agent_grid(evidence, ranked, fpr=summary.facts.fpr)
         self.cells = CellGrid(evidence, ranked)
         self.items = Items(folder, sources.pool)
-        self.curl, self.holdout = folder.read_curl(), holdout_points(evidence)
+        self.curl = folder.read_curl()
+        self.holdout = sample_holdout_points(evidence)
         self.item_ids = evidence.item_ids
-        self.pages = _agent_pages(evidence, summary, self.agents, self.doubts, worst)
+        self.pages = _agent_pages(evidence, summary, self.agents, self.checks, worst)
 
     @property
-    def curl_tells(self) -> bool:
-        """Whether cells were compared with enough partners that curl and R² mean something."""
-        seen = self.partners_seen
-        return bool(self.summary.links) and seen is not None and seen >= LEAST_PARTNERS
+    def can_assess_additivity(self) -> bool:
+        """Whether cells were compared with enough partners for curl and R² to show additivity."""
+        if not self.summary.links or self.partners_seen is None:
+            return False
+        return self.partners_seen >= MIN_PARTNER_FRACTION

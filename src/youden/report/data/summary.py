@@ -1,4 +1,7 @@
-"""What a run says in a few lines: the ranking, the facts behind it, the warnings. The terminal and `--json` show no more."""
+"""Summarise a run: ranking, costs and warnings.
+
+The terminal, `--json` and the first lines of a report show the same sentences, so they are made here.
+"""
 
 from __future__ import annotations
 
@@ -6,139 +9,206 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
-from youden.pipeline.alternative_rankings import standing_line
+from youden.pipeline.alternative_rankings import describe_alternative_ranking
 from youden.pipeline.extension_facts import describe_extension
 from youden.report.data.ranking_tables import (
     RankedAgent,
-    current_labels,
-    current_quality,
-    headed_by,
+    displayed_columns,
+    format_cell,
     rank_agents,
-    shown,
-    shown_columns,
+    read_current_labels,
+    read_current_quality,
+    select_ranking,
 )
-from youden.text.sentences import items_compared
-from youden.text.tables import Table, bar, fixed, two_sided
+from youden.text.sentences import format_items_compared
+from youden.text.tables import Table, draw_interval, format_decimal, make_table
 from youden.types.columns import TableColumn
 from youden.types.facts import LinkFacts
 from youden.types.results import ABOUT, ScoreKind
 
 ABILITY = (
-    "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
-    "items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references "
-    "low), and is no proof of correctness."
+    "Ability measures how reliably the judge recognises that a response and those of other agents answer the same item, relative "
+    "to this pool, this judge and these items. It rewards responses to which others can be matched: obscure or bureaucratic "
+    "styles rank high, terse references low. It does not prove correctness."
 )
+"""Explanation of abilities for readers of a report."""
 
 
 Link = tuple[ScoreKind, str, LinkFacts]
-"""Which scores, by which link, and what their curl is."""
+"""Kind of the scores, name of the link, and curl of the scores on it."""
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """The curl of the scores on each link; sampled figures with their standard errors."""
+    """Tabulate the curl of the scores on each link, with standard errors if rectangles were sampled."""
     rows = (
         [
             scores,
             link,
-            _with_error(curl.median, curl.median_error),
-            _with_error(curl.p95, curl.p95_error),
-            *(fixed(value, 2) for value in (curl.median_scaled, curl.p95_scaled)),
-            fixed(curl.r2),
+            _format_with_error(curl.median, curl.median_error),
+            _format_with_error(curl.p95, curl.p95_error),
+            *(format_decimal(value, 2) for value in (curl.median_scaled, curl.p95_scaled)),
+            format_decimal(curl.r2),
         ]
         for scores, link, curl in links
     )
-    return two_sided("Curl", ["scores", "link"], ["median", "P95", "median per SD", "P95 per SD", "R²"], rows)
+    return make_table("Curl", ["scores", "link"], ["median", "P95", "median per SD", "P95 per SD", "R²"], rows)
 
 
-def _with_error(value: float, error: float | None) -> str:
-    return fixed(value) if error is None else f"{fixed(value)} ± {fixed(error, 4)}"
+def _format_with_error(value: float, std_error: float | None) -> str:
+    return format_decimal(value) if std_error is None else f"{format_decimal(value)} ± {format_decimal(std_error, 4)}"
 
 
-MOST_CHANCES = 5
+MAX_CHANCES = 5
+"""Maximum number of agents whose probability of being the best is listed."""
 
 
 class Summary:
-    """What the terminal, the first lines of a report and `--json` show of a fitted run.
+    """Summary of a fitted run, as shown by the terminal, the first lines of a report and `--json`.
 
-    `n_compared` counts the items on which agents were compared; `n_missing_cells` is None for an imported run; `warnings` are
-    findings of the run and of its labels; `labels`, `quality` and `moves` are None if they are not there or out of date.
+    Attributes
+    ----------
+    name : str
+        Name of the folder of the run.
+    facts : RunFacts
+        Contents of fit.json.
+    calls : CallFacts or None
+        Calls and costs; None for an imported run.
+    n_agents, n_items, n_compared : int
+        Number of agents, of items, and of items on which agents were compared.
+    n_missing_cells : int or None
+        Number of cells without a response; None for an imported run.
+    headline : str
+        The recommendation, and losses of rank of the first agent in alternative rankings.
+    warnings : tuple of Finding
+        Findings of the run and of its labels.
+    ranking : tuple of RankedAgent
+        Ranking that the run reports first.
+    links : list of (str, str, LinkFacts)
+        Curl of each kind of scores on each link.
+    labels, quality, moves : Validation, QualityFacts, WhatMoves or None
+        Contents of labels.json, quality.json and moves.json; None if there are none, or if they are out of date.
+    judge : str or None
+        Name of the judge; None for an imported run.
+    judged_on : str
+        Date of the answers, such as "2026-11-25".
+    signature, command : str
+        Signature of the run, and the command that repeats it.
+    calibration : str or None
+        Result of the calibration of the judge; None if there is none.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        """Raises: RunFolderError if the folder has no fitted run."""
+        """Read the folder of a fitted run.
+
+        Parameters
+        ----------
+        folder : RunFolder
+            Folder of the run.
+
+        Raises
+        ------
+        RunFolderError
+            If a file is missing or damaged, or the run was never fitted.
+        """
         facts, pool, signature = folder.read_facts(), folder.read_pool(), folder.read_signature()
-        self.labels, stale = current_labels(folder)
-        self.name, self.facts, self.calls = folder.path.resolve().name, facts, facts.calls
-        self.n_agents, self.n_items, self.n_compared = len(pool.agents), len(pool.item_ids), folder.n_compared(pool)
+        self.name = folder.path.resolve().name
+        self.facts = facts
+        self.calls = facts.calls
+        self.n_agents = len(pool.agents)
+        self.n_items = len(pool.item_ids)
+        self.n_compared = folder.count_compared_items(pool)
         self.n_missing_cells = pool.n_missing
-        leaders = (one.leader for one in facts.standings.values() if one.leader and facts.ranked_by == "plain")
-        self.headline = " ".join([facts.recommendation.text, *leaders])
-        self.warnings = facts.warnings if stale is None else (*facts.warnings, stale)
-        self.ranking = rank_agents(headed_by(folder.read_ranking(), facts.ranked_by), pool, facts.choice)
+
+        leader_changes = []
+        if facts.ranked_by == "plain":
+            leader_changes = [ranking.leader for ranking in facts.standings.values() if ranking.leader]
+        self.headline = " ".join([facts.recommendation.text, *leader_changes])
+        self.labels, stale_labels = read_current_labels(folder)
+        self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
+        rows = select_ranking(folder.read_ranking(), facts.ranked_by)
+        self.ranking = rank_agents(rows, pool, facts.choice)
         self.links = [(kind, link, row) for kind, table in facts.links.items() for link, row in table.items()]
-        self.quality = current_quality(folder)
+        self.quality = read_current_quality(folder)
         self.moves = folder.read_moves() if folder.has("moves.json") else None
+
         judge = signature.parts.get("judge")
-        self.judge, self.judged_on = judge if isinstance(judge, str) else None, _day(folder)
-        self.signature, self.command, self.calibration = signature.text, folder.command(), folder.calibration
+        self.judge = judge if isinstance(judge, str) else None
+        self.judged_on = _judging_date(folder)
+        self.signature = signature.text
+        self.command = folder.format_command()
+        self.calibration = folder.calibration
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
-        """What the ranking shows of each agent beside places, ability and interval."""
-        return shown_columns(self.ranking)
+        """Additional columns of the ranking, besides rank, agent, group, ability and interval."""
+        return displayed_columns(self.ranking)
 
-    def table(self, *, bar_cells: int, most: int | None = None) -> Table:
-        """The ranking, best first. bar_cells: letters of an interval's bar, 0 for none; most: agents shown, None for all."""
-        with_bar = bar_cells > 0
-        grouped = any(agent.group for agent in self.ranking)
-        heads = [
-            "places",
-            "agent",
-            *["group"] * grouped,
-            "ability",
-            f"{self.facts.level:.0%} interval",
-            *[""] * with_bar,
-        ]
+    def table(self, *, bar_cells: int, max_agents: int | None = None) -> Table:
+        """Tabulate the ranking, best agent first.
+
+        Parameters
+        ----------
+        bar_cells : int
+            Width in characters of a bar that shows the interval; 0 for no bar.
+        max_agents : int, optional
+            Maximum number of agents. Default: all.
+
+        Returns
+        -------
+        Table
+        """
+        has_bar = bar_cells > 0
+        has_groups = any(agent.group for agent in self.ranking)
+        heads = ["ranks", "agent", "ability", f"{self.facts.level:.0%} interval"]
+        sides = "rlrl"
         rows = [
             [
-                agent.places,
+                agent.ranks,
                 agent.agent,
-                *[agent.group or "–"] * grouped,
-                fixed(agent.ability),
-                f"{fixed(agent.low)} … {fixed(agent.high)}",
-                *([_bar(agent, bar_cells)] if with_bar else []),
-                *(shown(agent, column) for column in self.columns),
+                format_decimal(agent.ability),
+                f"{format_decimal(agent.low)} … {format_decimal(agent.high)}",
             ]
-            for agent in self.ranking[:most]
+            for agent in self.ranking[:max_agents]
         ]
-        return Table(
-            f"{self.name}: {self.n_agents} agents on {self.items}",
-            [*heads, *(column.heading for column in self.columns)],
-            "rl" + "l" * grouped + "rl" + "c" * with_bar + "r" * len(self.columns),
-            rows,
-        )
+        if has_groups:
+            heads.insert(2, "group")
+            sides = "rllrl"
+        if has_bar:
+            heads.append("")
+            sides += "c"
+        for agent, row in zip(self.ranking, rows, strict=False):
+            if has_groups:
+                row.insert(2, agent.group or "–")
+            if has_bar:
+                row.append(_draw_bar(agent, bar_cells))
+            row += [format_cell(agent, column) for column in self.columns]
+        heads += [column.heading for column in self.columns]
+        sides += "r" * len(self.columns)
+        return Table(f"{self.name}: {self.n_agents} agents on {self.items}", heads, sides, rows)
 
     @property
     def items(self) -> str:
-        """`40 items`, or `40 items, of which 30 were compared`."""
-        return items_compared(self.n_items, self.n_compared)
+        """Number of items as text: `40 items`, or `40 items, of which 30 were compared`."""
+        return format_items_compared(self.n_items, self.n_compared)
 
     @property
     def compared(self) -> str:
-        """`30 of 40 items compared`, or `all 40 items compared`."""
-        whole = self.n_compared == self.n_items
-        return f"{f'all {self.n_items:,}' if whole else f'{self.n_compared:,} of {self.n_items:,}'} items compared"
+        """Number of compared items as text: `30 of 40 items compared`, or `all 40 items compared`."""
+        if self.n_compared == self.n_items:
+            return f"all {self.n_items:,} items compared"
+        return f"{self.n_compared:,} of {self.n_items:,} items compared"
 
     @property
     def spent(self) -> str:
-        """`8,448 calls, $0.00`, or what is not known of it."""
+        """Number of calls and their cost as text, such as `8,448 calls, $0.00`."""
         if self.calls is None:
             return "calls and cost not recorded"
-        return f"{self.calls.n_calls:,} calls, {'cost ' if self.calls.usd is None else ''}{self.cost}"
+        prefix = "cost " if self.calls.usd is None else ""
+        return f"{self.calls.n_calls:,} calls, {prefix}{self.cost}"
 
     @property
     def cost(self) -> str:
-        """`$1.20`, spent in all passes; `unknown` where a price is not known."""
+        """Cost of all invocations as text, such as `$1.20`; `unknown` if a price is unknown."""
         usd = None if self.calls is None else self.calls.usd
         if usd is None:
             return "unknown"
@@ -146,43 +216,46 @@ class Summary:
 
     @property
     def target(self) -> str:
-        """What intervals and places describe, in one sentence."""
-        return f"Intervals and places describe how these agents would do on {ABOUT[self.facts.target]}."
+        """Sentence that states to which population intervals and ranks refer."""
+        return f"Intervals and ranks describe how these agents would perform on {ABOUT[self.facts.target]}."
 
     @property
     def chances(self) -> str | None:
-        """Probability of each agent of being the best, highest first; None if no other agent than those selected may be the best,
-        if agents cannot be compared, or if the judge does not discriminate."""
-        found = self.facts.choice
-        if found is None or not found.as_good or not self.facts.signal.discriminates:
+        """Sentence with the probabilities of being the best, highest first.
+
+        None if only the selected agents may be the best, if agents cannot be compared, or if the judge does not discriminate.
+        """
+        choice = self.facts.choice
+        if choice is None or not choice.as_good or not self.facts.signal.discriminates:
             return None
-        shown = list(found.chances.items())[:MOST_CHANCES]
-        rest = (
-            f"; all others: {max(1 - sum(chance for _, chance in shown), 0.0):.2f}"
-            if len(found.chances) > len(shown)
-            else ""
-        )
+        listed = list(choice.chances.items())[:MAX_CHANCES]
+        text = ", ".join(f"{agent} {chance:.2f}" for agent, chance in listed)
+        if len(choice.chances) > len(listed):
+            remainder = 1 - sum(chance for _, chance in listed)
+            text += f"; all others: {max(remainder, 0.0):.2f}"
         return (
-            f"Chance to be the best: {', '.join(f'{agent} {chance:.2f}' for agent, chance in shown)}{rest}. Where many agents "
-            "are nearly level, the chance of the first is overstated."
+            f"Probability of being the best: {text}. If many agents are nearly level, the probability of the first is "
+            "overstated."
         )
 
     @property
     def partners(self) -> str | None:
-        """What the ranking owes to who else was in the pool, in words; None where that was not measured."""
-        found = self.facts.partners
-        if found is None:
+        """Sentences with the split-half reliability over partners; None if it was not measured."""
+        split_half = self.facts.partners
+        if split_half is None:
             return None
-        named = ", ".join(f"{agent} ({moved:.1f} places)" for agent, moved in found.agents)
-        return (
-            f"Two random halves of the partners rank agents alike at ρ = {found.correlation:.2f} (mean of {found.n_splits} "
-            "splits; some of what differs is the chance of few answers)."
-            + (f" Who else was in the pool matters most for {named}." if named else "")
+        text = (
+            f"Rankings by two random halves of the partners correlate at ρ = {split_half.correlation:.2f} (mean of "
+            f"{split_half.n_splits} splits; part of the difference is due to the number of answers)."
         )
+        sensitive = ", ".join(f"{agent} ({change:.1f} ranks)" for agent, change in split_half.agents)
+        if sensitive:
+            text += f" The choice of the other agents in the pool matters most for {sensitive}."
+        return text
 
     @property
     def rectangles(self) -> str:
-        """Which rectangles the curl is of, in words."""
+        """Number of rectangles behind the curl as text, or that all were measured."""
         for _, _, curl in self.links:
             if curl.n_sampled is not None:
                 return f"sampled: {curl.n_sampled:,} of {curl.n_rectangles:,} rectangles"
@@ -190,38 +263,39 @@ class Summary:
 
     @property
     def standings(self) -> tuple[str, ...]:
-        """What the rankings beside the plain one say, a sentence each."""
+        """One sentence per alternative ranking that could be computed."""
         return tuple(
-            standing_line(name, facts, heads=name == self.facts.ranked_by)
+            describe_alternative_ranking(name, facts, heads=name == self.facts.ranked_by)
             for name, facts in self.facts.standings.items()
             if not facts.message
         )
 
     @property
     def percent_of_dense(self) -> float | None:
-        """Calls as percent of the dense design's 2K(K−1)J."""
+        """Number of calls in percent of the calls of the dense design; None for an imported run."""
         return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """What the last extension changed; empty for a run that was never extended."""
+        """Sentences that describe the last extension; empty if the run was never extended."""
         return () if self.facts.growth is None else describe_extension(self.facts.growth)
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:
-        """Calls without an answer, by arm and reason."""
+        """Pairs (trial type and reason, number of trials without an answer)."""
         if self.calls is None:
             return ()
-        arms = (("paired", self.calls.missing_paired), ("independent", self.calls.missing_independent))
-        return tuple((f"{arm} {reason}", n) for arm, reasons in arms for reason, n in reasons.items())
+        by_type = (("paired", self.calls.missing_paired), ("independent", self.calls.missing_independent))
+        return tuple((f"{name} {reason}", n) for name, reasons in by_type for reason, n in reasons.items())
 
 
-def _bar(agent: RankedAgent, cells: int) -> str:
+def _draw_bar(agent: RankedAgent, cells: int) -> str:
     if agent.bar is None:
         return ""
-    return bar(agent.bar.low, agent.bar.middle, agent.bar.low + agent.bar.width, cells=cells)
+    return draw_interval(agent.bar.low, agent.bar.center, agent.bar.low + agent.bar.width, cells=cells)
 
 
-def _day(folder: RunFolder) -> str:
-    answers = next((name for name in ("verdicts.parquet", "rates.parquet") if folder.has(name)), "ranking.csv")
-    return datetime.fromtimestamp(folder.file(answers).stat().st_mtime, UTC).date().isoformat()
+def _judging_date(folder: RunFolder) -> str:
+    """Return the date, in ISO format, on which the answers of a run were written."""
+    file = next((name for name in ("verdicts.parquet", "rates.parquet") if folder.has(name)), "ranking.csv")
+    return datetime.fromtimestamp(folder.file(file).stat().st_mtime, UTC).date().isoformat()

@@ -1,6 +1,6 @@
-"""What is told of a run's trials in one reading, block by block; the trials that a report shows are read once more.
+"""Read the trials of a run once, chunk by chunk, for all that a report shows of them.
 
-What was asked and how long calls took, how good the judge was, and which trials cost each agent most.
+The trials that a report displays are read a second time, because only their rows are known after the first reading.
 """
 
 from __future__ import annotations
@@ -13,99 +13,124 @@ from itertools import pairwise
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_tables import TrialBlock
+from youden.data.folder.trial_tables import VerdictChunk
 from youden.errors import YoudenError
-from youden.judging.config.judge_files import load_judge_of_run, price
+from youden.judging.config.judge_files import call_cost, load_judge_of_run
 from youden.judging.store.answers import open_store_of_folder
 from youden.report.data.answer_blocks import (
     AnswerAgreement,
     Predictions,
     TrialSource,
-    cell_keys,
-    codes_of,
-    repeats_of,
+    compare_repeats,
+    encode_trials,
+    number_cells,
 )
-from youden.report.data.grids import FalseAlarm, false_alarms
-from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, surprising
+from youden.report.data.grids import compute_false_alarms
+from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, sample_surprising
 from youden.stats.trials.false_positives import YesCounts
 from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.pool import Floats, Positions
+from youden.types.pool import Floats, Ids, Positions
 
-MAX_TIMED = 1_000_000
-"""Calls whose seconds are told at most; of more it is every so many."""
+MAX_TIMED_CALLS = 1_000_000
+"""Maximum number of calls whose durations are kept; of a larger run, every n-th call is."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds a call took, over the calls of the run's last pass. n_sampled: calls behind the figures, None for all."""
+    """Quantiles of the duration of calls, in seconds, over the last invocation of the run."""
 
     n_calls: int
+    """Number of calls."""
     median: float
+    """Median."""
     p90: float
+    """90th percentile."""
     p99: float
+    """99th percentile."""
     n_sampled: int | None = None
+    """Number of calls in the quantiles; None for all."""
 
 
-class Seconds:
-    """What calls took, over blocks of rows; of a large run, of every so many calls."""
+class CallDurations:
+    """Durations of calls, added chunk by chunk; of a large run, every n-th call."""
 
     def __init__(self, n_trials: int) -> None:
-        self._step = -(-n_trials // MAX_TIMED) or 1
-        self._n, self._timed = 0, [np.empty(0)]
+        self._step = -(-n_trials // MAX_TIMED_CALLS) or 1
+        self._n = 0
+        self._seconds = [np.empty(0)]
 
     def add(self, rows: TrialRows) -> None:
+        """Add the calls of some rows in place; rows without a duration are skipped."""
         seconds = rows.columns["seconds"]
-        timed = seconds[seconds > 0]
-        self._timed.append(timed[-self._n % self._step :: self._step])
-        self._n += len(timed)
+        seconds = seconds[seconds > 0]
+        self._seconds.append(seconds[-self._n % self._step :: self._step])
+        self._n += len(seconds)
 
     @property
     def latency(self) -> Latency | None:
+        """Quantiles of all added durations; None if there are none."""
         if not self._n:
             return None
-        timed = np.concatenate(self._timed)
-        median, p90, p99 = np.quantile(timed, [0.5, 0.9, 0.99]).tolist()
-        return Latency(self._n, median, p90, p99, None if self._step == 1 else len(timed))
+        seconds = np.concatenate(self._seconds)
+        median, p90, p99 = np.quantile(seconds, [0.5, 0.9, 0.99]).tolist()
+        return Latency(self._n, median, p90, p99, None if self._step == 1 else len(seconds))
 
 
-def reused_usd(folder: RunFolder) -> float | None:
+def compute_reused_usd(folder: RunFolder) -> float | None:
+    """Compute the cost in USD of the reused answers of a run, at present prices.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a judged run.
+
+    Returns
+    -------
+    float or None
+        None if a price is unknown, if the store cannot be read, or if the judge makes no calls.
+    """
     result = folder.read_verdicts(folder.read_plan())
     if result.key is None:
         return None
+    hashes = sorted({key.decode() for key in result.key[result.reused].tolist()})
     try:
         config = folder.read_config()
         judge = load_judge_of_run(config)
-        with open_store_of_folder(config.store_place) as store:
-            found = store.answers(sorted({key.decode() for key in result.key[result.reused].tolist()})).values()
+        with open_store_of_folder(config.store_location) as store:
+            completions = store.answers(hashes).values()
     except YoudenError:
         return None
-    usd = math.fsum(price(judge.of or judge, one.tokens_in, one.tokens_out) for one in found)
+    usd = math.fsum(call_cost(judge.of or judge, answer.tokens_in, answer.tokens_out) for answer in completions)
     return None if math.isnan(usd) else usd
 
 
-LEAST_PARTNERS = 0.5
-"""Below this share of a cell's partners the scores of single cells are mostly noise, and curl says nothing of additivity."""
+MIN_PARTNER_FRACTION = 0.5
+"""Minimum fraction of the possible partners of a cell for curl to show additivity; below it, scores of cells are mostly noise."""
 
 
 class JudgeQuality:
-    """Mean answers of both trial types, over chunks of rows, and the agreement of repeated answers.
+    """Mean answers to both trial types, added chunk by chunk, and the agreement of repeated answers.
 
-    `again` is the agreement of answers about the same two texts in the same order, `turned` in the other order; None if there are
-    none.
+    Attributes
+    ----------
+    retest, swapped : AnswerAgreement or None
+        Agreement of answers about the same two texts, in the same order and in the opposite order; None if there are none.
     """
 
     def __init__(self) -> None:
+        # by trial type: number of answers, sum of the answers, number of yes-decisions
         self._sums = {PAIRED: np.zeros(3), INDEPENDENT: np.zeros(3)}
         self._is_graded = False
-        self.again: AnswerAgreement | None = None
-        self.turned: AnswerAgreement | None = None
+        self.retest: AnswerAgreement | None = None
+        self.swapped: AnswerAgreement | None = None
 
     def add(self, rows: TrialRows) -> None:
-        answered = rows.columns["missing"] == 0
-        for arm in self._sums:
-            used = answered & (rows.columns["arm"] == arm)
+        """Add the answers of some rows in place."""
+        is_answered = rows.columns["missing"] == 0
+        for trial_type in self._sums:
+            used = is_answered & (rows.columns["arm"] == trial_type)
             answer, hard = rows.columns["answer"][used], rows.columns["hard"][used]
-            self._sums[arm] += len(answer), answer.sum(), hard.sum()
+            self._sums[trial_type] += len(answer), answer.sum(), hard.sum()
             self._is_graded |= bool((answer != hard).any())
 
     @property
@@ -120,162 +145,194 @@ class JudgeQuality:
 
     @property
     def yes(self) -> tuple[float, float] | None:
-        """Shares of yes-answers in both trial types, if answers are graded, so that the means are no shares; else None."""
+        """Fractions of yes-decisions in paired and in independent trials; None if answers are not graded or missing."""
         tpr, fpr = self._mean(PAIRED, 2), self._mean(INDEPENDENT, 2)
         return None if tpr is None or fpr is None or not self._is_graded else (tpr, fpr)
 
     @property
     def j(self) -> float | None:
-        """Youden's J = TPR − FPR, over all pairs of agents."""
+        """Youden's J = TPR − FPR, over all pairs of agents; None if a trial type has no answer."""
         return None if self.tpr is None or self.fpr is None else self.tpr - self.fpr
 
-    def _mean(self, arm: int, column: int) -> float | None:
-        n = self._sums[arm][0]
-        return float(self._sums[arm][column] / n) if n else None
+    def _mean(self, trial_type: int, column: int) -> float | None:
+        n = self._sums[trial_type][0]
+        return float(self._sums[trial_type][column] / n) if n else None
 
 
-N_SHOWN = 5
-"""Trials of one agent."""
-AT_ONCE = 65_536
-"""Trials that are looked at together; what was found in those before leaves few of them to be sorted."""
+N_WORST_TRIALS = 5
+"""Number of trials that are kept for each agent."""
+TRIALS_PER_CHUNK = 65_536
+"""Number of trials that are compared at a time; after the first chunks, few trials are worse than those that are kept."""
 
 
 class WorstTrials:
-    """For each agent the answered trials that lie furthest below what one would expect, worst first; of several trials of two
-    texts the worst.
+    """Trials that lower the ability of each agent most, collected chunk by chunk.
 
-    With p_i the score that the fit predicts for an agent on the item and p̄ their mean over agents, a paired trial of i and k is
-    expected at p_i + p_k − p̄, an independent one at 0, where a yes costs.
+    Of several trials of the same two texts only the worst is kept.
+
+    Notes
+    -----
+    With p_i the predicted score of agent i on the item, and p̄ the mean over agents, the expected answer to a paired trial of i
+    and k is p_i + p_k − p̄. The shortfall of a paired trial is the expected answer minus the answer; that of an independent trial
+    is the answer itself, because it should be 0.
     """
 
-    def __init__(self, plan: Plan, predicted: Predictions) -> None:
-        self._plan, self._predicted = plan, predicted
-        everybody = np.arange(plan.n_agents)
-        self._mean = np.array([_known(predicted.at(everybody, j)).mean() for j in range(plan.n_items)])
-        # agent, side, row, and the two cells of a trial
-        self._kept: Positions = np.empty((5, 0), dtype=np.int64)
-        self._short: Floats = np.empty(0)
-        self._bar = np.full(plan.n_agents, -np.inf)
+    def __init__(self, plan: Plan, predictions: Predictions) -> None:
+        self._plan, self._predictions = plan, predictions
+        agents = np.arange(plan.n_agents)
+        self._item_mean = np.array([self._predict(agents, j).mean() for j in range(plan.n_items)])
+        # rows: agent, side of the agent, row of the trial, and the numbers of its two cells in ascending order
+        self._trials: Positions = np.empty((5, 0), dtype=np.int64)
+        self._shortfall: Floats = np.empty(0)
+        self._min_shortfall = np.full(plan.n_agents, -np.inf)
 
     def add(self, rows: TrialRows) -> None:
-        """Of the next rows."""
-        columns = rows.columns
-        names = ("missing", "answer", "arm", "item", "first", "second")
-        missing, answer, arm, item, first, second = (columns[name] for name in names)
-        cells = cell_keys(columns, self._plan)
-        for start in range(0, len(arm), AT_ONCE):
-            some = start + np.flatnonzero(missing[start : start + AT_ONCE] == 0)
-            short = np.where(
-                arm[some] == PAIRED, self._expected(first[some], second[some], item[some]) - answer[some], answer[some]
-            )
-            for side, agent in enumerate((first[some], second[some])):
-                near = np.flatnonzero(short >= self._bar[agent])
-                at = some[near]
-                pair = np.sort([cells[0][at], cells[1][at]], axis=0)
-                found = np.stack([agent[near], np.full(len(near), side), rows.start + at, *pair])
-                self._kept = np.concatenate([self._kept, found], axis=1)
-                self._short = np.append(self._short, short[near])
-            self._thin_out()
+        """Add the next rows of the run in place."""
+        first_cell, second_cell = number_cells(rows.columns, self._plan)
+        agents = (rows.columns["first"], rows.columns["second"])
+        is_answered = rows.columns["missing"] == 0
+        for start in range(0, len(is_answered), TRIALS_PER_CHUNK):
+            chunk = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
+            shortfall = self._compute_shortfall(rows, chunk)
+            for side in (0, 1):
+                agent = agents[side][chunk]
+                is_candidate = np.flatnonzero(shortfall >= self._min_shortfall[agent])
+                trial = chunk[is_candidate]
+                cells = np.sort([first_cell[trial], second_cell[trial]], axis=0)
+                sides = np.full(len(trial), side)
+                candidates = np.stack([agent[is_candidate], sides, rows.start + trial, *cells])
+                self._trials = np.concatenate([self._trials, candidates], axis=1)
+                self._shortfall = np.append(self._shortfall, shortfall[is_candidate])
+            self._drop_better_trials()
 
     @property
     def rows(self) -> tuple[tuple[int, ...], ...]:
-        """Of each agent."""
-        ends = np.searchsorted(self._kept[0], np.arange(self._plan.n_agents + 1)).tolist()
-        return tuple(tuple(self._kept[2, start:stop].tolist()) for start, stop in pairwise(ends))
+        """Rows of the worst trials of each agent, worst first."""
+        bounds = np.searchsorted(self._trials[0], np.arange(self._plan.n_agents + 1)).tolist()
+        return tuple(tuple(self._trials[2, start:stop].tolist()) for start, stop in pairwise(bounds))
 
-    def _expected(self, first: Positions, second: Positions, item: Positions) -> Floats:
-        one, two = (_known(self._predicted.at(agent, item)) for agent in (first, second))
-        return np.asarray(one + two - self._mean[item])
+    def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
+        """Compute the shortfall of answered trials; chunk : int64 array (n_trials,), positions in `rows`."""
+        names = ("answer", "arm", "item", "first", "second")
+        answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)
+        expected = self._predict(first, item) + self._predict(second, item) - self._item_mean[item]
+        return np.where(trial_type == PAIRED, expected - answer, answer)
 
-    def _thin_out(self) -> None:
-        """Keep the worst of each agent, each pair of texts once."""
-        agent, side, row, low, high = self._kept
-        order = np.lexsort((row, side, -self._short, high, low, agent))
-        texts = self._kept[[0, 3, 4]][:, order]
-        order = order[np.append(True, (texts[:, 1:] != texts[:, :-1]).any(axis=0))[: len(order)]]
-        order = order[np.lexsort((row[order], side[order], -self._short[order], agent[order]))]
-        begin = np.searchsorted(agent[order], np.arange(self._plan.n_agents + 1))
-        place = np.arange(len(order)) - begin[agent[order]]
-        last = order[place == N_SHOWN - 1]
-        self._bar[agent[last]] = self._short[last]
-        order = order[place < N_SHOWN]
-        self._kept, self._short = self._kept[:, order], self._short[order]
+    def _predict(self, agent: Ids | Positions, item: Ids | Positions | int) -> Floats:
+        """Predict scores of cells, with 0.5 for agents and items without a score."""
+        return np.nan_to_num(self._predictions.predict(agent, item), nan=0.5)
+
+    def _drop_better_trials(self) -> None:
+        """Keep the worst trials of each agent, and of each two texts the worst trial, in place."""
+        agent, side, row, low_cell, high_cell = self._trials
+
+        # The worst trial of each agent and two texts
+        order = np.lexsort((row, side, -self._shortfall, high_cell, low_cell, agent))
+        texts = self._trials[[0, 3, 4]][:, order]
+        is_worst = np.append(True, (texts[:, 1:] != texts[:, :-1]).any(axis=0))[: len(order)]
+        order = order[is_worst]
+
+        # The worst trials of each agent
+        order = order[np.lexsort((row[order], side[order], -self._shortfall[order], agent[order]))]
+        starts = np.searchsorted(agent[order], np.arange(self._plan.n_agents + 1))
+        position = np.arange(len(order)) - starts[agent[order]]
+        last = order[position == N_WORST_TRIALS - 1]
+        self._min_shortfall[agent[last]] = self._shortfall[last]
+        order = order[position < N_WORST_TRIALS]
+        self._trials, self._shortfall = self._trials[:, order], self._shortfall[order]
 
 
-def _known(predicted: Floats) -> Floats:
-    """Predictions, .5 where the fit gives none."""
-    return np.nan_to_num(predicted, nan=0.5)
-
-
-_DIFFER = KINDS.index("answers differ")
+_ANSWERS_DIFFER = KINDS.index("answers differ")
 
 
 class TrialReading:
-    """A run's trials, read once: 18 bytes of each are in memory meanwhile, two afterwards.
+    """Results of one reading of all trials of a run.
 
-    worst: of each agent the rows of the trials that cost it most.
+    The reading needs 18 bytes of memory per trial, of which 2 remain.
+
+    Attributes
+    ----------
+    judge : JudgeQuality
+        Mean answers and agreement of repeated answers.
+    alarms : tuple of FalseAlarm
+        False-positive rates of the agents.
+    latency : Latency or None
+        Duration of calls; None if it was not measured.
+    worst : tuple of tuple of int
+        Rows of the trials of each agent that lower its ability most, worst first.
     """
 
-    judge: JudgeQuality
-    alarms: tuple[FalseAlarm, ...]
-    latency: Latency | None
-    worst: tuple[tuple[int, ...], ...]
+    def __init__(self, source: TrialSource, predictions: Predictions) -> None:
+        """Read all trials.
 
-    def __init__(self, source: TrialSource, predicted: Predictions) -> None:
-        """Raises: RunFolderError where a part is not whole."""
+        Parameters
+        ----------
+        source : TrialSource
+            Trials of the run.
+        predictions : Predictions
+            Scores that the fit predicts.
+
+        Raises
+        ------
+        RunFolderError
+            If a file is damaged.
+        """
         self._source = source
-        n, plan = source.n_trials, source.plan
-        code, self._kind = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int8)
-        arms, apart, worst, seconds = JudgeQuality(), YesCounts(plan.n_agents), WorstTrials(plan, predicted), Seconds(n)
+        self._lines: dict[int, TrialLine] = {}
+        n_trials, plan = source.n_trials, source.plan
+        code, self._kind = np.empty(n_trials, dtype=np.int64), np.empty(n_trials, dtype=np.int8)
+        self.judge = JudgeQuality()
+        yes_counts, worst, durations = YesCounts(plan.n_agents), WorstTrials(plan, predictions), CallDurations(n_trials)
         for block in source.blocks:
-            rows = TrialRows(block.again(), plan, start=block.start)
-            own = slice(block.start, block.start + block.n_rows)
-            code[own], self._kind[own] = codes_of(rows.columns, plan), rows.kind
-            arms.add(rows)
-            apart.add(*rows.false_yeses)
+            rows = TrialRows(block.unread_copy(), plan, start=block.start)
+            positions = slice(block.start, block.start + block.n_rows)
+            code[positions], self._kind[positions] = encode_trials(rows.columns, plan), rows.kind
+            self.judge.add(rows)
+            yes_counts.add(*rows.false_yeses)
             worst.add(rows)
             if "seconds" in source.measured:
-                seconds.add(rows)
-        repeats = repeats_of(code)
+                durations.add(rows)
+
+        repeats = compare_repeats(code)
         self._differ = repeats.differ
-        self._kind[repeats.differ & (self._kind > _DIFFER)] = _DIFFER
-        arms.again, arms.turned = repeats.again, repeats.turned
-        self.judge = arms
-        self.alarms, self.latency = false_alarms(apart, plan.agent_ids), seconds.latency
+        self._kind[repeats.differ & (self._kind > _ANSWERS_DIFFER)] = _ANSWERS_DIFFER
+        self.judge.retest, self.judge.swapped = repeats.retest, repeats.swapped
+        self.alarms = compute_false_alarms(yes_counts, plan.agent_ids)
+        self.latency = durations.latency
         self.worst = worst.rows
-        self._lines: dict[int, TrialLine] = {}
 
     def __len__(self) -> int:
         return len(self._kind)
 
     @property
     def n_of_kind(self) -> dict[Kind, int]:
-        """How many trials there are of each kind."""
+        """Number of trials of each kind."""
         return count_kinds(self._kind)
 
-    def surprising(self, rng: np.random.Generator, most: int) -> Positions:
-        """As `TrialBook.surprising`."""
-        return surprising(self._kind, rng, most)
+    def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
+        """Sample rows of surprising trials: int64 (n_rows,), the kinds in the order of `KINDS`, at random within a kind."""
+        return sample_surprising(self._kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int]) -> list[TrialLine]:
-        """These trials, in this order; kept for whoever asks again."""
-        for block, mine in self._by_block([row for row in rows if row not in self._lines]):
+        """Read trials by row, in the given order; they are cached."""
+        for block, block_rows in self._group_by_block([row for row in rows if row not in self._lines]):
             differ = self._differ[block.start : block.start + block.n_rows]
-            of = TrialRows(block.again(), self._source.plan, start=block.start, differ=differ)
-            self._lines |= {row: of.line(row) for row in mine}
+            trials = TrialRows(block.unread_copy(), self._source.plan, start=block.start, differ=differ)
+            self._lines |= {row: trials.line(row) for row in block_rows}
         return [self._lines[row] for row in rows]
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
-        """The trials' requests in the store; empty where they were not asked there."""
-        if self._source.asked is None:
+        """Read the request hashes of trials by row; empty if the judge makes no calls."""
+        if self._source.calling_judge is None:
             return [b""] * len(rows)
-        found: dict[int, bytes] = {}
-        for block, mine in self._by_block(rows):
-            found |= zip(mine, block.keys_of(np.array(mine) - block.start), strict=True)
-        return [found[row] for row in rows]
+        keys: dict[int, bytes] = {}
+        for block, block_rows in self._group_by_block(rows):
+            keys |= zip(block_rows, block.read_request_hashes(np.array(block_rows) - block.start), strict=True)
+        return [keys[row] for row in rows]
 
-    def _by_block(self, rows: Sequence[int]) -> list[tuple[TrialBlock, list[int]]]:
-        at = np.unique(np.array(rows, dtype=np.int64))
-        cuts = np.searchsorted(at, [block.start for block in self._source.blocks[1:]])
-        mine = [part.tolist() for part in np.split(at, cuts)]
-        return [(block, part) for block, part in zip(self._source.blocks, mine, strict=True) if part]
+    def _group_by_block(self, rows: Sequence[int]) -> list[tuple[VerdictChunk, list[int]]]:
+        """Group distinct rows by the block that contains them; blocks without a row are left out."""
+        positions = np.unique(np.array(rows, dtype=np.int64))
+        cuts = np.searchsorted(positions, [block.start for block in self._source.blocks[1:]])
+        groups = [group.tolist() for group in np.split(positions, cuts)]
+        return [(block, group) for block, group in zip(self._source.blocks, groups, strict=True) if group]

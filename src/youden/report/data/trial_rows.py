@@ -1,4 +1,7 @@
-"""Trials as a person looks at them: what kind of surprise each one is, and which to show first."""
+"""Trials for readers: classify each by how surprising its answer is, filter, sort and sample them.
+
+A trial has exactly one kind, the most surprising that applies, so that the numbers of all kinds add up.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.report.data.answer_blocks import codes_of, repeats_of
+from youden.report.data.answer_blocks import compare_repeats, encode_trials
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
 from youden.types.pool import Bools, Codes, Floats, Ids, Positions, freeze
 
@@ -23,63 +26,80 @@ KINDS: tuple[Kind, ...] = (
     "paired no",
     "ordinary",
 )
-"""The most surprising first. A trial is of the first kind that fits it."""
+"""All kinds, most surprising first. A trial has the first kind that applies to it."""
 
 Column = Literal["row", "item", "first", "second", "arm", "answer", "kind"]
+"""Column by which trials are sorted."""
 
 
 @dataclass(frozen=True)
 class TrialLine:
-    """One trial; agents and items are positions in the plan's ids.
-
-    answer: None where missing, then `missing` says why. against: the other judge's hard answer, None without one.
-    first_repeat, second_repeat: which of its responses each agent shows, from 1; None where nobody has several.
-    """
+    """One trial, with plain values; agents and items are positions in the ids of the plan."""
 
     row: int
+    """Row in the run."""
     item: int
+    """Item of the first text, and of both texts of a paired trial."""
     other_item: int | None
+    """Item of the second text of an independent trial; None for a paired one."""
     first: int
+    """Agent whose text the judge reads first."""
     second: int
+    """Agent of the second text."""
     arm: Literal["paired", "independent"]
+    """Trial type."""
     answer: float | None
+    """Answer in [0, 1]; None if missing."""
     hard: bool | None
+    """Answer as a decision; None if missing."""
     missing: str | None
+    """Reason for a missing answer; None for an answer."""
     kind: Kind
+    """Kind of the trial."""
     against: float | None
+    """Decision of the other judge, 0 or 1; None if it has none."""
     first_repeat: int | None = None
+    """Number, from 1, of the response of the first agent; None if no agent has several."""
     second_repeat: int | None = None
+    """Number, from 1, of the response of the second agent; None if no agent has several."""
 
 
 @dataclass(frozen=True)
 class TrialFilter:
-    """Which trials are asked for; None asks for all.
-
-    agents, items: positions, of which a trial names one; words: a search, whose cells (bool[K, J]) a trial reads one of.
-    """
+    """Conditions that selected trials have to fulfil together; None selects all."""
 
     agents: frozenset[int] | None = None
+    """Positions of agents, of which a trial has at least one."""
     items: frozenset[int] | None = None
+    """Positions of items, of which a trial has at least one."""
     arm: str | None = None
+    """Trial type: "paired" or "independent"."""
     kind: str | None = None
+    """Kind; an unknown kind selects no trial."""
     answer: Literal["yes", "no", "missing"] | None = None
+    """Decision of the judge, or no answer."""
     words: str = ""
+    """Search text from which `cells` was computed."""
     cells: Bools | None = field(default=None, compare=False)
+    """bool (n_agents, n_items), cells of which a trial has at least one."""
 
 
 class Page(NamedTuple):
-    """Some of the trials that were asked for, and how many there are."""
+    """Page of a list of trials."""
 
     total: int
+    """Number of trials in the whole list."""
     lines: tuple[TrialLine, ...]
+    """Trials of the page."""
 
 
 class TrialRows:
-    """Some trials of a run, looked at row by row.
+    """Trials of some rows of a run.
 
-    columns: by the names of verdicts.parquet, positions for ids; start: the first row's position in the run; differ: bool[N],
-    whether the same texts got another answer too, None where that is not known; against: float[N], another judge's hard answers
-    to the same trials, NaN where it has none.
+    Attributes
+    ----------
+    kind : int8 array (n_rows,)
+        Index into `KINDS`.
     """
 
     def __init__(
@@ -91,103 +111,145 @@ class TrialRows:
         against: Floats | None = None,
         differ: Bools | None = None,
     ) -> None:
-        self.columns, self.plan, self.start, self.against = columns, plan, start, against
+        """Wrap the columns of some rows.
+
+        Parameters
+        ----------
+        columns : mapping of str to array (n_rows,)
+            Columns of trials and answers, named as in verdicts.parquet, with positions instead of ids.
+        plan : Plan
+            Plan of the run; its trials are not read.
+        start : int, default 0
+            Position of the first of these rows in the run.
+        against : float array (n_rows,), optional
+            Decisions of another judge, 0 or 1, on the same trials; NaN if it has none.
+        differ : bool array (n_rows,), optional
+            Whether the same two texts also got the other answer. Default: unknown.
+        """
+        self.columns = columns
+        self.plan = plan
+        self.start = start
+        self.against = against
         self._differ = differ
         freeze([against])
 
     @property
     def differ(self) -> Bools | None:
+        """bool (n_rows,), whether the same two texts also got the other answer; None if unknown."""
         return self._differ
 
     @cached_property
     def kind(self) -> Codes:
-        """int8[N], index into KINDS."""
-        arm, hard = self.columns["arm"], self.columns["hard"]
-        tests: dict[Kind, Bools | None] = {
-            "independent yes": (arm == INDEPENDENT) & (hard == 1),
-            "judges differ": None
-            if self.against is None
-            else ~np.isnan(self.against) & ~np.isnan(hard) & (self.against != hard),
+        """int8 (n_rows,), index into `KINDS`."""
+        trial_type, hard = self.columns["arm"], self.columns["hard"]
+        judges_differ = None
+        if self.against is not None:
+            judges_differ = ~np.isnan(self.against) & ~np.isnan(hard) & (self.against != hard)
+        conditions: dict[Kind, Bools | None] = {
+            "independent yes": (trial_type == INDEPENDENT) & (hard == 1),
+            "judges differ": judges_differ,
             "answers differ": self.differ,
             "no answer": self.columns["missing"] != 0,
-            "paired no": (arm == PAIRED) & (hard == 0),
+            "paired no": (trial_type == PAIRED) & (hard == 0),
         }
-        kinds = np.full(len(arm), KINDS.index("ordinary"), dtype=np.int8)
-        for name, fits in reversed(tests.items()):
-            if fits is not None:
-                kinds[fits] = KINDS.index(name)
+        kinds = np.full(len(trial_type), KINDS.index("ordinary"), dtype=np.int8)
+        for name, mask in reversed(conditions.items()):
+            if mask is not None:
+                kinds[mask] = KINDS.index(name)
         return kinds
 
     @property
     def false_yeses(self) -> tuple[Ids, Ids, Bools]:
-        """Of answered independent trials: their agents, int32[T] each, and whether the answer is a yes."""
-        asked = (self.columns["arm"] == INDEPENDENT) & (self.columns["missing"] == 0)
-        return self.columns["first"][asked], self.columns["second"][asked], self.columns["hard"][asked] >= 0.5
+        """Answered independent trials: first agents and second agents, int32 each, and whether the answer is a yes."""
+        used = (self.columns["arm"] == INDEPENDENT) & (self.columns["missing"] == 0)
+        return self.columns["first"][used], self.columns["second"][used], self.columns["hard"][used] >= 0.5
 
     def line(self, row: int) -> TrialLine:
-        """One trial, by its position in the run."""
-        at = row - self.start
-        of = {name: self.columns[name][at] for name in ("item", "other_item", "first", "second", "arm", "missing")}
-        answered, independent = bool(of["missing"] == 0), bool(of["arm"] == INDEPENDENT)
-        other = np.nan if self.against is None else float(self.against[at])
-        repeats = ("first_repeat", "second_repeat") if "first_repeat" in self.columns else ()
+        """Return one trial by its row in the run."""
+        position = row - self.start
+        names = ["item", "other_item", "first", "second", "arm", "missing", "answer", "hard"]
+        repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
+        trial = {name: self.columns[name][position] for name in (*names, *repeats)}
+        is_answered, is_independent = bool(trial["missing"] == 0), bool(trial["arm"] == INDEPENDENT)
+        against = None
+        if self.against is not None and not np.isnan(self.against[position]):
+            against = float(self.against[position])
         return TrialLine(
             row=row,
-            item=int(of["item"]),
-            other_item=int(of["other_item"]) if independent else None,
-            first=int(of["first"]),
-            second=int(of["second"]),
-            arm="independent" if independent else "paired",
-            answer=float(self.columns["answer"][at]) if answered else None,
-            hard=bool(self.columns["hard"][at] == 1) if answered else None,
-            missing=None if answered else MISSING_REASONS[of["missing"]],
-            kind=KINDS[self.kind[at]],
-            against=None if np.isnan(other) else other,
-            **{name: int(self.columns[name][at]) for name in repeats},
+            item=int(trial["item"]),
+            other_item=int(trial["other_item"]) if is_independent else None,
+            first=int(trial["first"]),
+            second=int(trial["second"]),
+            arm="independent" if is_independent else "paired",
+            answer=float(trial["answer"]) if is_answered else None,
+            hard=bool(trial["hard"] == 1) if is_answered else None,
+            missing=None if is_answered else MISSING_REASONS[trial["missing"]],
+            kind=KINDS[self.kind[position]],
+            against=against,
+            **{name: int(trial[name]) for name in repeats},
         )
 
-    def find(self, chosen: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
-        """Rows of the run that fit `chosen`, sorted by a column; rows with nothing in that column come last."""
-        rows = self._fitting(chosen)
-        value = self._sortable(by)[rows]
+    def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
+        """Find and sort the trials that fulfil a condition.
+
+        Parameters
+        ----------
+        condition : TrialFilter
+            Condition.
+        by : str, default "kind"
+            Column by which the trials are sorted; missing values come last.
+        descending : bool, default False
+            Whether to sort from the largest value to the smallest.
+
+        Returns
+        -------
+        int64 array
+            Their rows in the run.
+        """
+        rows = self._filter(condition)
+        value = self._sort_values(by)[rows]
         order = np.argsort(-value if descending else value, kind="stable")
         return np.asarray(self.start + rows[order], dtype=np.int64)
 
-    def values(self, chosen: TrialFilter, *, by: Column) -> Floats:
-        """What those rows are sorted by, unsorted."""
-        return self._sortable(by)[self._fitting(chosen)]
+    def values(self, condition: TrialFilter, *, by: Column) -> Floats:
+        """Return the values by which `find` sorts the same trials, in the order of the rows."""
+        return self._sort_values(by)[self._filter(condition)]
 
-    def _fitting(self, chosen: TrialFilter) -> Positions:
+    def _filter(self, condition: TrialFilter) -> Positions:
+        """Find the positions in these rows that fulfil a condition."""
         columns = self.columns
-        tests = []
-        if chosen.agents is not None:
-            agents = list(chosen.agents)
-            tests.append(np.isin(columns["first"], agents) | np.isin(columns["second"], agents))
-        if chosen.items is not None:
-            items = list(chosen.items)
-            tests.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
-        if chosen.arm is not None:
-            tests.append(columns["arm"] == (INDEPENDENT if chosen.arm == "independent" else PAIRED))
-        if chosen.kind is not None:
-            tests.append(self.kind == (KINDS.index(chosen.kind) if chosen.kind in KINDS else -1))
-        if chosen.answer == "missing":
-            tests.append(columns["missing"] != 0)
-        elif chosen.answer is not None:
-            tests.append(columns["hard"] == (chosen.answer == "yes"))
-        if chosen.cells is not None:
-            other = np.where(columns["arm"] == INDEPENDENT, columns["other_item"], columns["item"])
-            tests.append(chosen.cells[columns["first"], columns["item"]] | chosen.cells[columns["second"], other])
-        keep = np.ones(len(columns["arm"]), dtype=np.bool_)
-        for fits in tests:
-            keep &= fits
-        return np.flatnonzero(keep)
+        masks = []
+        if condition.agents is not None:
+            agents = list(condition.agents)
+            masks.append(np.isin(columns["first"], agents) | np.isin(columns["second"], agents))
+        if condition.items is not None:
+            items = list(condition.items)
+            masks.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
+        if condition.arm is not None:
+            masks.append(columns["arm"] == (INDEPENDENT if condition.arm == "independent" else PAIRED))
+        if condition.kind is not None:
+            masks.append(self.kind == (KINDS.index(condition.kind) if condition.kind in KINDS else -1))
+        if condition.answer == "missing":
+            masks.append(columns["missing"] != 0)
+        elif condition.answer is not None:
+            masks.append(columns["hard"] == (condition.answer == "yes"))
+        if condition.cells is not None:
+            second_item = np.where(columns["arm"] == INDEPENDENT, columns["other_item"], columns["item"])
+            has_first = condition.cells[columns["first"], columns["item"]]
+            masks.append(has_first | condition.cells[columns["second"], second_item])
 
-    def _sortable(self, by: Column) -> Floats:
+        is_selected = np.ones(len(columns["arm"]), dtype=np.bool_)
+        for mask in masks:
+            is_selected &= mask
+        return np.flatnonzero(is_selected)
+
+    def _sort_values(self, by: Column) -> Floats:
+        """Compute numbers by which the rows are sorted: float (n_rows,)."""
         if by == "row":
             return np.arange(len(self.columns["arm"]), dtype=np.float64)
         if by in ("first", "second", "item"):
             names = self.plan.item_ids if by == "item" else self.plan.agent_ids
-            return np.asarray(_alphabetical(names)[self.columns[by]])
+            return np.asarray(_alphabetical_positions(names)[self.columns[by]])
         return np.asarray(self.kind if by == "kind" else self.columns[by], dtype=np.float64)
 
 
@@ -195,6 +257,7 @@ class TrialBook(TrialRows):
     """All trials of a run, in memory."""
 
     def __init__(self, result: Verdicts, against: Floats | None = None) -> None:
+        """Collect the trials of a run; against : float array (n_trials,), decisions of another judge, NaN if it has none."""
         columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
         columns |= {"answer": result.answer, "hard": result.hard, "missing": result.missing}
         super().__init__(columns, result.plan, against=against)
@@ -205,47 +268,83 @@ class TrialBook(TrialRows):
 
     @cached_property
     def differ(self) -> Bools:
-        return repeats_of(codes_of(self.columns, self.plan)).differ
+        """bool (n_trials,), whether the same two texts also got the other answer."""
+        return compare_repeats(encode_trials(self.columns, self.plan)).differ
 
     @property
     def n_of_kind(self) -> dict[Kind, int]:
-        """How many trials there are of each kind."""
+        """Number of trials of each kind."""
         return count_kinds(self.kind)
 
-    def surprising(self, rng: np.random.Generator, most: int) -> Positions:
-        """At most `most` rows, the kinds in the order of KINDS, drawn at random within a kind."""
-        return surprising(self.kind, rng, most)
+    def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
+        """Sample rows of surprising trials: int64 (n_rows,), the kinds in the order of `KINDS`, at random within a kind."""
+        return sample_surprising(self.kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int] | Positions) -> list[TrialLine]:
-        """These trials, in this order."""
+        """Return trials by row, in the given order."""
         return [self.line(int(row)) for row in rows]
 
-    def page(self, chosen: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
-        """The trials from `start` to `stop` among those that `find` finds."""
-        rows = self.find(chosen, by=by, descending=descending)
+    def page(self, condition: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
+        """Return part of the trials that fulfil a condition.
+
+        Parameters
+        ----------
+        condition : TrialFilter
+            Condition.
+        by : str
+            Column by which the trials are sorted; missing values come last.
+        descending : bool
+            Whether to sort from the largest value to the smallest.
+        start, stop : int
+            Bounds of the page in the sorted list.
+
+        Returns
+        -------
+        Page
+        """
+        rows = self.find(condition, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
-        """The trials' requests in the store; empty where they were not asked there."""
-        return [b"" if self.result.key is None else bytes(self.result.key[row]) for row in rows]
+        """Return the request hashes of trials by row; empty if the judge makes no calls."""
+        if self.result.key is None:
+            return [b""] * len(rows)
+        return [bytes(self.result.key[row]) for row in rows]
 
 
 @lru_cache(maxsize=4)
-def _alphabetical(names: tuple[str, ...]) -> Floats:
+def _alphabetical_positions(names: tuple[str, ...]) -> Floats:
+    """Compute the position of each name in alphabetical order: float (n_names,)."""
     return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable")).astype(np.float64)
 
 
 def count_kinds(kind: Codes) -> dict[Kind, int]:
-    """kind: int8[N], index into KINDS."""
+    """Count the trials of each kind; kind : int8 array (n_trials,), index into `KINDS`."""
     counts = np.bincount(kind, minlength=len(KINDS))
     return {name: int(n) for name, n in zip(KINDS, counts, strict=True)}
 
 
-def surprising(kind: Codes, rng: np.random.Generator, most: int) -> Positions:
-    """As `TrialBook.surprising`. kind: int8[N], index into KINDS."""
-    found = [np.empty(0, dtype=np.int64)]
+def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
+    """Sample trials, the most surprising kinds first.
+
+    Parameters
+    ----------
+    kind : int8 array (n_trials,)
+        Index into `KINDS`.
+    rng : numpy.random.Generator
+        Source of the order within a kind.
+    max_trials : int
+        Maximum number of trials.
+
+    Returns
+    -------
+    int64 array (n_sampled,)
+        Positions in `kind`: trials of the first kind in random order, then those of the second, and so on.
+    """
+    sampled = [np.empty(0, dtype=np.int64)]
+    remaining = max_trials
     for code in range(len(KINDS)):
         rows = np.flatnonzero(kind == code)
-        found.append(rows[rng.choice(len(rows), min(most, len(rows)), replace=False)])
-        most -= len(found[-1])
-    return np.concatenate(found)
+        sampled.append(rows[rng.choice(len(rows), min(remaining, len(rows)), replace=False)])
+        remaining -= len(sampled[-1])
+    return np.concatenate(sampled)

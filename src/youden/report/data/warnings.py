@@ -1,5 +1,6 @@
-"""The warnings of a report as a reader meets them: what its figures call for beside what the run said itself, grouped by what
-they are about, those of one kind in one line that opens.
+"""Collect the warnings of a report and group them for display.
+
+Warnings are grouped by subject; several of one kind share one line that a reader can open.
 """
 
 from __future__ import annotations
@@ -8,129 +9,172 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from youden.report.data.doubts import Doubts
+from youden.report.data.doubts import RankingChecks
 from youden.report.data.summary import Summary
 from youden.types.finding import About, Finding, kind_of
 
-MISSING_SHARE = 0.01
-LITTLE_R2 = 0.5
-HIGH_FPR = 0.05
+MAX_MISSING_FRACTION = 0.01
+MIN_R2 = 0.5
+MAX_FPR = 0.05
 
 
-def advise(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> Iterator[Finding]:
-    """Warnings the run itself gave, then what its figures call for, then what this report lacks (`notes`).
+def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> Iterator[Finding]:
+    """Yield all warnings about a run, except the checks of its ranking.
 
-    additivity: whether so many partners were asked that additivity says anything.
+    Parameters
+    ----------
+    summary : Summary
+        Summary of the run.
+    notes : sequence of str
+        Data that the report could not read, and why.
+    additivity : bool, default True
+        Whether cells were compared with enough partners for R² to show additivity.
+
+    Yields
+    ------
+    Finding
+        Warnings of the run, then those that follow from its numbers, then `notes`.
     """
     facts, calls = summary.facts, summary.calls
     yield from summary.warnings
     if facts.status != "ok" and all(facts.message != warning.says for warning in summary.warnings):
         yield Finding("fit", f"The fit ended with status {facts.status}: {facts.message}")
-    if calls is not None and calls.n_missing > MISSING_SHARE * calls.n_calls:
+    if calls is not None and calls.n_missing > MAX_MISSING_FRACTION * calls.n_calls:
         yield Finding(
             "missing",
             f"{calls.n_missing:,} of {calls.n_calls:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
-            todo="Open them below (kind: no answer), correct the judge's prompt or limits, and run the same command again.",
+            todo="See them below (kind: no answer), correct the prompt or the limits of the judge, and run the command again.",
             facts={"n": calls.n_missing, "of": calls.n_calls},
         )
     if facts.n_components > 1:
         yield Finding(
             "components",
-            f"The cells fall into {facts.n_components} parts that share no agent and no item: abilities across parts do not "
-            "compare.",
-            todo="Plan more calls, or fewer gaps in the pool.",
+            f"The cells form {facts.n_components} components without common agents or items, and abilities of different "
+            "components are not comparable.",
+            todo="Add calls, or responses that are missing in the pool.",
             facts={"n": facts.n_components},
         )
-    if facts.fpr is not None and facts.fpr > HIGH_FPR:
+    if facts.fpr is not None and facts.fpr > MAX_FPR:
         yield Finding(
             "fpr",
             f"The judge's false-positive rate is {facts.fpr:.1%}: its mean answer to pairs from different items.",
-            todo="Look at those trials below (kind: independent yes): are the items too much alike, or is the judge too "
-            "lenient?",
+            todo="Check these trials below (kind: independent yes): the items may be too similar, or the judge too lenient.",
             facts={"rate": facts.fpr},
         )
-    r2 = [curl.r2 for scores, link, curl in summary.links if (scores, link) == ("symmetric", "identity")]
-    if additivity and r2 and r2[0] is not None and r2[0] < LITTLE_R2:
+    r2 = next((curl.r2 for scores, link, curl in summary.links if (scores, link) == ("symmetric", "identity")), None)
+    if additivity and r2 is not None and r2 < MIN_R2:
         yield Finding(
             "additivity",
-            f"Ability − difficulty explains {r2[0]:.0%} of the variance of the scores.",
-            todo="Trust the ranking of means more than predictions of single cells; look at the residuals below.",
-            facts={"r2": r2[0]},
+            f"Ability − difficulty explains {r2:.0%} of the variance of the scores.",
+            todo="Use the ranking rather than predictions of single cells, and see the residuals below.",
+            facts={"r2": r2},
         )
     yield from (Finding("report", note) for note in notes)
 
 
 TITLES: dict[About, str] = {"judge": "The judge", "pool": "The pool", "data": "The data"}
-_SHORTEST = 25
-"""Characters of a line at least, so that `Warning: …` is not cut to `Warning`."""
+MIN_SENTENCE_CHARACTERS = 25
+"""Minimum length of a shortened line, so that `Warning: …` is not cut to `Warning`."""
 
 
 @dataclass(frozen=True)
 class WarningLine:
-    """One line that opens. short: what it says closed; said: the warnings behind it."""
+    """Line that a reader can open to read one or more warnings in full."""
 
     short: str
-    said: tuple[Finding, ...]
+    """Text of the closed line."""
+    findings: tuple[Finding, ...]
+    """Warnings of the opened line."""
 
     @property
     def opens(self) -> bool:
-        """Whether there is more to read than the line itself."""
-        return len(self.said) > 1 or bool(self.said[0].todo) or self.short != self.said[0].says
+        """Whether the opened line shows more than the closed one."""
+        first = self.findings[0]
+        return len(self.findings) > 1 or bool(first.todo) or self.short != first.says
 
 
 @dataclass(frozen=True)
 class Group:
-    """The warnings about one thing."""
+    """Warnings about one subject."""
 
     about: About
+    """Subject."""
     lines: tuple[WarningLine, ...]
+    """Warnings, by kind."""
 
     @property
     def title(self) -> str:
+        """Title for display."""
         return TITLES[self.about]
 
 
-def grouped(advice: Sequence[Finding], doubts: Doubts, *, headline: str) -> tuple[Group, ...]:
-    """Warnings, and doubts that speak against the ranking, by what they are about.
+def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline: str) -> tuple[Group, ...]:
+    """Group warnings, and checks that question the ranking, by subject.
 
-    Of one kind several stand in one line; what repeats another, or the headline, is left out.
+    Parameters
+    ----------
+    advice : sequence of Finding
+        Warnings about the run.
+    checks : RankingChecks
+        Checks of the ranking.
+    headline : str
+        Headline of the report; a warning that it contains is left out.
+
+    Returns
+    -------
+    tuple of Group
+        Subjects with at least one warning.
     """
-    lines = together((*advice, *doubts.against), headline=headline)
-    found = [Group(about, tuple(line for of, line in lines if of == about)) for about in TITLES]
-    return tuple(group for group in found if group.lines)
+    lines = merge_by_kind((*advice, *checks.warnings), headline=headline)
+    groups = [Group(about, tuple(line for subject, line in lines if subject == about)) for about in TITLES]
+    return tuple(group for group in groups if group.lines)
 
 
-def together(findings: Sequence[Finding], *, headline: str) -> list[tuple[About, WarningLine]]:
-    """One line for each kind, with what it is about; what repeats another, or the headline, is left out."""
-    kinds: dict[tuple[About, str, str], list[Finding]] = {}
-    for one in findings:
-        if one.says.removesuffix(".").casefold() in headline.casefold():
+def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[About, WarningLine]]:
+    """Merge findings of the same kind into one line each.
+
+    Parameters
+    ----------
+    findings : sequence of Finding
+        Findings; repeated sentences are left out.
+    headline : str
+        Headline of the report; a finding that it contains is left out.
+
+    Returns
+    -------
+    list of (str, WarningLine)
+        Subject and line of each kind, in the order of first occurrence.
+    """
+    by_kind: dict[tuple[About, str, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.says.removesuffix(".").casefold() in headline.casefold():
             continue
-        kind = kind_of(one)
-        slug = one.slug if kind.several or kind.once else one.says
-        same = kinds.setdefault((kind.about, slug, str(one.facts.get("judge"))), [])
-        if all(one.says != other.says for other in same):
-            same.append(one)
-    return [(about, _line(said)) for (about, *_), said in kinds.items()]
+        kind = kind_of(finding)
+        name = finding.slug if kind.several or kind.is_repeated else finding.says
+        same_kind = by_kind.setdefault((kind.about, name, str(finding.facts.get("judge"))), [])
+        if all(finding.says != earlier.says for earlier in same_kind):
+            same_kind.append(finding)
+    return [(about, _make_line(same_kind)) for (about, *_), same_kind in by_kind.items()]
 
 
 def first_sentence(text: str) -> str:
-    """What stands before the first full stop, or before a colon outside brackets; all of a text without.
+    """Return the first sentence of a text, or its part before a colon or semicolon outside brackets, without the mark.
 
     >>> first_sentence("The judge is a similarity baseline: it sees words. Read on.")
     'The judge is a similarity baseline'
     """
     for end in re.finditer(r"[.:;] ", text):
-        head = text[: end.start()]
-        if end.start() >= _SHORTEST and head.count("(") == head.count(")"):
-            return head
+        sentence = text[: end.start()]
+        if end.start() >= MIN_SENTENCE_CHARACTERS and sentence.count("(") == sentence.count(")"):
+            return sentence
     return text.removesuffix(".")
 
 
-def _line(said: list[Finding]) -> WarningLine:
-    kind = kind_of(said[0])
-    if kind.once:
-        said = [max(said, key=lambda one: (bool(one.todo), len(one.says)))]
-    if len(said) > 1:
-        return WarningLine(kind.several.format(n=len(said)), tuple(said))
-    return WarningLine(first_sentence(said[0].says), tuple(said))
+def _make_line(findings: list[Finding]) -> WarningLine:
+    """Make one line of findings of the same kind."""
+    kind = kind_of(findings[0])
+    if kind.is_repeated:
+        findings = [max(findings, key=lambda finding: (bool(finding.todo), len(finding.says)))]
+    if len(findings) > 1:
+        return WarningLine(kind.several.format(n=len(findings)), tuple(findings))
+    return WarningLine(first_sentence(findings[0].says), tuple(findings))

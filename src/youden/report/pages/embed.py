@@ -1,6 +1,6 @@
-"""Puts data, figures and scripts into a page that runs nothing else.
+"""Embed data, figures and scripts in a page.
 
-JSON and scripts are quoted for HTML, and the content security policy names each script by its hash.
+The content security policy of the page names each script by its hash, so that a browser runs no other script.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from youden.pipeline.variance_components import moves_table
+from youden.pipeline.variance_components import build_variance_table
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
 from youden.report.data.doubts import groups_table
 from youden.report.data.opened_trials import TrialSample
-from youden.report.data.ranking_tables import RankedAgent, disagreements_table, labels_table, moved_table, shown
+from youden.report.data.ranking_tables import RankedAgent, disagreements_table, format_cell, labels_table, moved_table
 from youden.report.data.report import AgentPage, ReportData
 from youden.report.data.summary import links_table
 from youden.report.data.trial_rows import TrialLine
 from youden.text.printable import printable
-from youden.text.sentences import with_interval
-from youden.text.tables import fixed
+from youden.text.sentences import format_with_interval
+from youden.text.tables import format_decimal
 from youden.types.finding import kind_of
 from youden.types.pool import Json
 from youden.workflows.quality import quality_table
@@ -38,176 +38,270 @@ _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", 
 
 @dataclass(frozen=True)
 class Script:
-    """A script that stands in the page, and the source expression that allows it."""
+    """Script of a page."""
 
     text: str
+    """Source code."""
 
     @property
     def source(self) -> str:
+        """Source expression that allows the script in a content security policy."""
         digest = hashlib.sha256(self.text.encode()).digest()
         return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def scripts(*names: str, charts: bool) -> tuple[Script, ...]:
-    """The chart library, if wanted, then the package's own scripts by name."""
+def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
+    """Load scripts of this package by file name, after the chart library if `charts` is True."""
     folder = files("youden.report.pages") / "templates"
-    own = [(folder / name).read_text(encoding="utf-8") for name in names]
-    return tuple(Script(text) for text in ([vega.script()] if charts else []) + own)
+    texts = [vega.load_script()] if charts else []
+    texts += [(folder / name).read_text(encoding="utf-8") for name in names]
+    return tuple(Script(text) for text in texts)
 
 
-def policy(used: Sequence[Script], *, served: bool) -> str:
-    """A content security policy that runs these scripts and no other, and loads nothing but, where `served`, from the viewer."""
-    sources = " ".join(script.source for script in used) or "'none'"
-    own = "'self'" if served else "'none'"
+def make_policy(scripts: Sequence[Script], *, is_served: bool) -> str:
+    """Make a content security policy that allows only the given scripts.
+
+    Parameters
+    ----------
+    scripts : sequence of Script
+        Scripts of the page.
+    is_served : bool
+        Whether the viewer serves the page, which may then load data from it. A page in a file loads nothing.
+
+    Returns
+    -------
+    str
+    """
+    script_sources = " ".join(script.source for script in scripts) or "'none'"
+    viewer = "'self'" if is_served else "'none'"
     return (
-        f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data:; connect-src {own}; "
-        f"base-uri 'none'; form-action {own}"
+        f"default-src 'none'; script-src {script_sources}; style-src 'unsafe-inline'; img-src data:; connect-src {viewer}; "
+        f"base-uri 'none'; form-action {viewer}"
     )
 
 
-def json_text(value: Json) -> str:
-    """JSON that is safe inside a script element, whatever its strings hold."""
+def to_script_json(value: Json) -> str:
+    """Encode a value as JSON that cannot end the script element that contains it."""
     text = orjson.dumps(value).decode()
-    for character, quoted in _UNSAFE.items():
-        text = text.replace(character, quoted)
+    for character, escaped in _UNSAFE.items():
+        text = text.replace(character, escaped)
     return text
 
 
-def report_figures(data: ReportData) -> dict[str, Json]:
-    """A report's figures by slug; empty without the chart library."""
+def draw_report_figures(data: ReportData) -> dict[str, Json]:
+    """Draw the figures of a report, by slug; none if the chart library is not installed."""
     if not vega.has_charts():
         return {}
-    from youden.report.charts.figures import figures
+    from youden.report.charts.figures import draw_figures
 
-    return {figure.slug: figure.to_json() for figure in figures(data)}
+    return {figure.slug: figure.to_json() for figure in draw_figures(data)}
 
 
-def comparison_figures(data: Comparison) -> dict[str, Json]:
-    """A comparison's figures by slug; empty without the chart library."""
+def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
+    """Draw the figures of a comparison, by slug; none if the chart library is not installed."""
     if not vega.has_charts():
         return {}
-    from youden.report.charts.studies import slope
+    from youden.report.charts.studies import draw_slope
 
-    return {"slope": slope(data).to_json()}
+    return {"slope": draw_slope(data).to_json()}
 
 
-def live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
-    """The ranking so far; empty without the chart library or without a ranking."""
+def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
+    """Draw the ranking of a run in progress.
+
+    Parameters
+    ----------
+    agents : sequence of RankedAgent
+        Ranking by the answers so far.
+    n_answered : int
+        Number of answers.
+    level : float
+        Confidence level of the intervals.
+
+    Returns
+    -------
+    dict
+        Slug → figure as JSON; empty if `agents` is empty, or if the chart library is not installed.
+    """
     if not vega.has_charts() or not agents:
         return {}
-    from youden.report.charts.figures import ranking_figure
+    from youden.report.charts.figures import draw_ranking_figure
 
-    figure = ranking_figure(agents, level=level, source=f"the store, {n_answered:,} answers so far")
+    figure = draw_ranking_figure(agents, level=level, source=f"the store, {n_answered:,} answers so far")
     return {figure.slug: figure.to_json()}
 
 
-def agent_data(data: ReportData) -> dict[str, Json]:
-    """What the agents' own pages say: names by position, and for each agent what was found, its partners, items and worst
-    trials."""
-    known = {name: k for k, name in enumerate(data.agents.agents)}
-    ranked = {known[row.agent]: row for row in data.summary.ranking}
-    items = {item for page in data.pages for item, _, _ in (*page.gains, *page.loses)}
+def collect_agent_data(data: ReportData) -> dict[str, Json]:
+    """Collect the details of all agents for the script of the page: names, findings, partners, items and worst trials."""
+    position_by_agent = {name: k for k, name in enumerate(data.agents.agents)}
+    rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst = () if data.trials is None else data.trials.worst
-    items |= {item for line in worst for item in (line.item, line.other_item) if item is not None}
+    items = _items_of_trials(worst)
+    for page in data.pages:
+        items |= {item for item, _, _ in (*page.gains, *page.loses)}
     return {
         "names": [printable(name) for name in data.agents.agents],
-        "items": _named(data.item_ids, sorted(items)),
-        "order": list(ranked),
-        "pages": {str(k): _agent_page(page, ranked[k], data) for k, page in enumerate(data.pages)},
+        "items": _names_by_position(data.item_ids, sorted(items)),
+        "order": list(rows),
+        "pages": {str(k): _to_page_json(page, rows[k], data) for k, page in enumerate(data.pages)},
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst],
     }
 
 
-def _agent_page(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str, Json]:
+def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str, Json]:
+    """Convert the details of an agent to JSON; row : its row of the ranking."""
     tied = data.tied[row.agent]
     return {
         "group": None if row.group is None else printable(row.group),
-        "places": row.places,
-        "at_once": row.places_at_once,
-        "ability": _rounded(row.ability),
-        "low": _rounded(row.low),
-        "high": _rounded(row.high),
-        "shown": [f"{column.heading} {printable(shown(row, column))}" for column in data.summary.columns],
+        "places": row.ranks,
+        "at_once": row.simultaneous_ranks,
+        "ability": _round(row.ability),
+        "low": _round(row.low),
+        "high": _round(row.high),
+        "shown": [f"{column.heading} {printable(format_cell(row, column))}" for column in data.summary.columns],
         "tied": None if tied is None else len(tied),
-        "found": [printable(text) for text in page.found],
-        "partners": [[[k, _rounded(value)] for k, value in end] for end in (page.high, page.low)],
+        "found": [printable(text) for text in page.findings],
+        "partners": [
+            [[k, _round(agreement)] for k, agreement in page.high],
+            [[k, _round(agreement)] for k, agreement in page.low],
+        ],
         "items": [
-            [[j, _rounded(score), _rounded(residual)] for j, score, residual in end] for end in (page.gains, page.loses)
+            [[j, _round(score), _round(residual)] for j, score, residual in page.gains],
+            [[j, _round(score), _round(residual)] for j, score, residual in page.loses],
         ],
         "worst": list(page.worst),
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def trial_data(
-    trials: TrialSample | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
+def collect_trial_data(
+    trials: TrialSample | None, agents: Sequence[str], items: Sequence[str], *, has_sample: bool
 ) -> dict[str, Json] | None:
-    """The sample of trials in columns with the names that it speaks of, by position, if the page is to carry it; None for an
-    imported run."""
+    """Collect trials for the script of the page.
+
+    Parameters
+    ----------
+    trials : TrialSample or None
+        Sample of trials; None for an imported run.
+    agents, items : sequence of str
+        Ids of all agents and items, by position.
+    has_sample : bool
+        Whether the page contains the sample; else it loads trials from the viewer.
+
+    Returns
+    -------
+    dict or None
+        Trials in columns, their texts, and the names of their agents and items; None for an imported run.
+    """
     if trials is None:
         return None
-    lines = [vars(line) for line in trials.lines] if sampled else []
+    lines = [vars(line) for line in trials.lines] if has_sample else []
     if not any(line["first_repeat"] for line in lines):
         lines = [{name: value for name, value in line.items() if not name.endswith("_repeat")} for line in lines]
     return {
-        **names_in(trials.lines if sampled else (), agents, items),
+        **select_names(trials.lines if has_sample else (), agents, items),
         "lines": [list(line.values()) for line in lines],
         "columns": list(lines[0]) if lines else [],
-        "texts": list(trials.texts) if sampled else [],
+        "texts": list(trials.texts) if has_sample else [],
         "first": list(trials.first),
         "second": list(trials.second),
-        "raw": list(trials.raw) if sampled else [],
+        "raw": list(trials.raw) if has_sample else [],
         "prompt": trials.prompt,
     }
 
 
-def names_in(lines: Sequence[TrialLine], agents: Sequence[str], items: Sequence[str]) -> dict[str, Json]:
-    """The names of the agents and items that these trials speak of, by position."""
-    asked = {item for line in lines for item in (line.item, line.other_item) if item is not None}
+def select_names(lines: Sequence[TrialLine], agents: Sequence[str], items: Sequence[str]) -> dict[str, Json]:
+    """Select the names of the agents and items of trials.
+
+    Parameters
+    ----------
+    lines : sequence of TrialLine
+        Trials.
+    agents, items : sequence of str
+        Ids of all agents and items, by position.
+
+    Returns
+    -------
+    dict
+        "agents" and "items": position, as a text → printable name.
+    """
+    agent_positions = {agent for line in lines for agent in (line.first, line.second)}
     return {
-        "agents": _named(agents, sorted({agent for line in lines for agent in (line.first, line.second)})),
-        "items": _named(items, sorted(asked)),
+        "agents": _names_by_position(agents, sorted(agent_positions)),
+        "items": _names_by_position(items, sorted(_items_of_trials(lines))),
     }
 
 
-def _named(names: Sequence[str], positions: Sequence[int]) -> dict[str, Json]:
+def _items_of_trials(lines: Sequence[TrialLine]) -> set[int]:
+    """Return the positions of the items of trials."""
+    return {item for line in lines for item in (line.item, line.other_item) if item is not None}
+
+
+def _names_by_position(names: Sequence[str], positions: Sequence[int]) -> dict[str, Json]:
     return {str(position): printable(names[position]) for position in positions}
 
 
 @cache
-def environment() -> Environment:
-    """Templates that escape everything and refuse an unknown name."""
-    made = Environment(
+def get_environment() -> Environment:
+    """Return the environment of the templates, which escapes all values and refuses undefined names."""
+    environment = Environment(
         loader=PackageLoader("youden.report.pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tables = (disagreements_table, groups_table, labels_table, links_table, moved_table, moves_table)
-    made.globals |= {made_by.__name__: made_by for made_by in (*tables, quality_table)}
-    made.filters["printable"] = printable
-    made.filters["coded"] = coded
-    made.filters["address"] = lambda text: quote(printable(text), safe="")
-    made.filters["shown"] = shown
-    made.filters["kind"] = kind_of
-    made.filters["fixed"] = fixed
-    made.filters["with_interval"] = lambda found: with_interval(found.value, found.low, found.high, why=found.method)
-    made.filters["count"] = lambda value: f"{value:,}"
-    return made
+    tables = (
+        disagreements_table,
+        groups_table,
+        labels_table,
+        links_table,
+        moved_table,
+        build_variance_table,
+        quality_table,
+    )
+    environment.globals |= {function.__name__: function for function in tables}
+    environment.filters["printable"] = printable
+    environment.filters["coded"] = format_code
+    environment.filters["address"] = lambda text: quote(printable(text), safe="")
+    environment.filters["cell"] = format_cell
+    environment.filters["kind"] = kind_of
+    environment.filters["fixed"] = format_decimal
+    environment.filters["with_interval"] = lambda metric: format_with_interval(
+        metric.value, metric.low, metric.high, method=metric.method
+    )
+    environment.filters["count"] = lambda value: f"{value:,}"
+    return environment
 
 
-def coded(text: str) -> Markup:
-    """Text for a page, what stands between backticks as code.
+def format_code(text: str) -> Markup:
+    """Format a text as HTML, with the parts between backticks as code.
 
-    >>> coded("run `youden fit` <now>")
+    Parameters
+    ----------
+    text : str
+        Text; a single backtick stays.
+
+    Returns
+    -------
+    Markup
+        HTML, in which all other markup is escaped.
+
+    Examples
+    --------
+    >>> format_code("run `youden fit` <now>")
     Markup('run <code>youden fit</code> &lt;now&gt;')
     """
-    parts = printable(text).split("`")
-    if len(parts) % 2 == 0:
+    parts: list[str] = printable(text).split("`")
+    if len(parts) % 2 == 0:  # the last backtick has no partner
         parts[-2:] = ["`".join(parts[-2:])]
-    return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
+    is_code = False
+    html = Markup("")
+    for part in parts:
+        html += Markup("<code>{}</code>").format(part) if is_code else part
+        is_code = not is_code
+    return html

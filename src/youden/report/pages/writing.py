@@ -1,7 +1,6 @@
-"""Pages and Markdown from their data, and the files they are written to: a run's report, two runs, a study, a gate, a stress
-test.
+"""Render reports, comparisons, studies, gates and stress tests as HTML, Markdown or JUnit, and write them to files.
 
-Nothing is computed here. Agents' names are other people's: no character of them acts.
+Nothing is computed here. Names and texts of a pool are untrusted, so that their markup and control characters are escaped.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from youden.data.atomic import replacing
+from youden.data.atomic import atomic_write
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.report.charts import vega
@@ -23,13 +22,14 @@ from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY, Summary
 from youden.report.pages import embed
-from youden.stats.trials.noninferiority import Verdict
+from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import printable
-from youden.text.sentences import counted, items_compared, quoted
-from youden.text.tables import as_markdown, fixed
+from youden.text.sentences import escape_markdown, format_count, format_items_compared
+from youden.text.tables import format_decimal, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
-from youden.workflows.gate import Gate, footing, of_all, sentence, table, to_do
+from youden.workflows.gate import Gate
+from youden.workflows.gate_text import describe_result, describe_run, format_footnote, format_next_command, gate_table
 from youden.workflows.stress import NOTES, Stress, attacks_table, conclusion
 
 if TYPE_CHECKING:
@@ -38,46 +38,65 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyPart:
-    """A study of one run: its words and its figures."""
+    """Results of a study on one run."""
 
     name: str
+    """Name of the run."""
     signature: str
+    """Signature of the run."""
     words: tuple[str, ...]
+    """Sentences that summarise the results."""
     figures: tuple[Figure, ...]
+    """Figures."""
 
 
 MAX_AGENTS = 30
-BAR = 20
+"""Maximum number of agents in a Markdown table."""
+BAR_CELLS = 20
+"""Width in characters of the bar of an interval in a Markdown table."""
 RunLine = tuple[str, str, str, Summary | None, str | None]
-"""A run in the viewer's list: name, its name in an address, state, what it says if it is fitted, what is wrong with it."""
+"""Run in the list of the viewer: name, name in an address, state, summary if it is fitted, and error message if there is one."""
 
 
 def render_page(data: ReportData, *, live: str | None = None, home: str | None = None) -> str:
-    """A run's report. Everything from outside is escaped, and shown with its control characters spelt out.
+    """Render the report of a run as HTML.
 
-    live: path under which the viewer serves this run's trials, None for a file that has only its sample; home: the viewer's
-    list of runs.
+    Parameters
+    ----------
+    data : ReportData
+        Data of the report.
+    live, home : str, optional
+        Paths under which the viewer serves the trials of the run, and its list of runs. Default: the page is a file, which
+        contains a sample of the trials.
     """
     return _render(
         "report.html",
-        figures=embed.report_figures(data),
-        trials=embed.trial_data(data.trials, data.agents.agents, data.item_ids, sampled=live is None),
+        figures=embed.draw_report_figures(data),
+        trials=embed.collect_trial_data(data.trials, data.agents.agents, data.item_ids, has_sample=live is None),
         live=live,
         home=home,
         report=data,
         run=data.summary,
         ability=ABILITY,
-        agent_json=embed.json_text(embed.agent_data(data)),
+        agent_json=embed.to_script_json(embed.collect_agent_data(data)),
         scripts_of=("agents.js",),
     )
 
 
 def render_comparison(data: Comparison, *, live: str | None = None, home: str | None = None) -> str:
-    """Two runs side by side."""
+    """Render a comparison of two runs as HTML.
+
+    Parameters
+    ----------
+    data : Comparison
+        Data of the comparison.
+    live, home : str, optional
+        Paths under which the viewer serves the trials of both runs, and its list of runs. Default: the page is a file.
+    """
     return _render(
         "comparison.html",
-        figures=embed.comparison_figures(data),
-        trials=embed.trial_data(data.trials, data.agent_ids, data.item_ids, sampled=live is None),
+        figures=embed.draw_comparison_figures(data),
+        trials=embed.collect_trial_data(data.trials, data.agent_ids, data.item_ids, has_sample=live is None),
         live=live,
         home=home,
         report=data,
@@ -85,23 +104,23 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
 
 
 def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
-    """A study's figures and words, run by run. Needs the chart library."""
+    """Render the figures and sentences of a study as HTML, run by run; the chart library has to be installed."""
     figures: dict[str, Json] = {}
-    shown = []
+    sections = []
     for number, part in enumerate(parts, start=1):
-        named = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
-        figures |= named
-        shown.append((part.name, part.signature, part.words, list(named)))
-    return _render("study.html", figures=figures, live=None, home=None, title=title, parts=shown)
+        part_figures = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
+        figures |= part_figures
+        sections.append((part.name, part.signature, part.words, list(part_figures)))
+    return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
 
 
 def render_runs(lines: Sequence[RunLine]) -> str:
-    """The viewer's list of runs."""
+    """Render the list of runs of the viewer as HTML."""
     return _render("runs.html", live=None, home="/", lines=lines)
 
 
 def render_live(name: str, address: str) -> str:
-    """A run under way. address: the run's path in the viewer."""
+    """Render the page of a run in progress as HTML; address : path of the run in the viewer."""
     return _render("live.html", figures={}, live=address, home="/", name=name, charts=True)
 
 
@@ -116,97 +135,117 @@ def _render(
     scripts_of: Sequence[str] = (),
     **content: object,
 ) -> str:
-    drawn = (charts or bool(figures)) and vega.has_charts()
-    names = ["page.js", *(["figures.js"] if drawn else []), *(["trials.js"] if trials else []), *scripts_of]
-    used = embed.scripts(*names, *(["live.js"] if template == "live.html" else []), charts=drawn)
-    return (
-        embed.environment()
-        .get_template(template)
-        .render(
-            content,
-            figures=figures or {},
-            figure_json=embed.json_text(dict(figures or {})),
-            trial_json=embed.json_text(dict(trials) if trials else None),
-            live=live,
-            home=home,
-            scripts=used,
-            policy=embed.policy(used, served=home is not None),
-        )
+    """Render a template of the package.
+
+    charts : whether the page draws figures later, though it has none yet
+    scripts_of : further scripts of the page, by file name
+    content : variables of the template
+    """
+    has_charts = (charts or bool(figures)) and vega.has_charts()
+    names = ["page.js"]
+    if has_charts:
+        names.append("figures.js")
+    if trials:
+        names.append("trials.js")
+    names += scripts_of
+    if template == "live.html":
+        names.append("live.js")
+    scripts = embed.load_scripts(*names, charts=has_charts)
+    page = embed.get_environment().get_template(template)
+    return page.render(
+        content,
+        figures=figures or {},
+        figure_json=embed.to_script_json(dict(figures or {})),
+        trial_json=embed.to_script_json(dict(trials) if trials else None),
+        live=live,
+        home=home,
+        scripts=scripts,
+        policy=embed.make_policy(scripts, is_served=home is not None),
     )
 
 
 def render_markdown(data: ReportData) -> str:
-    """A run's summary for a pull request: headline, warnings, ranking with bars, cost and signature."""
+    """Render the summary of a run as Markdown, for example for a pull request."""
     run = data.summary
     lines = [
-        f"## {quoted(run.name)}: {run.n_agents} agents on {run.items}",
+        f"## {escape_markdown(run.name)}: {run.n_agents} agents on {run.items}",
         "",
-        f"**{quoted(run.headline)}**",
+        f"**{escape_markdown(run.headline)}**",
         "",
-        f"{quoted(ABILITY)} {quoted(run.target)}",
+        f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    lines += [quoted(run.calibration), ""] if run.calibration else []
-    lines += [quoted(run.chances), ""] if run.chances else []
-    lines += _warned(data.advice)
-    lines += [
-        "",
-        as_markdown(run.table(bar_cells=BAR, most=MAX_AGENTS)),
-    ]
+    lines += [escape_markdown(run.calibration), ""] if run.calibration else []
+    lines += [escape_markdown(run.chances), ""] if run.chances else []
+    lines += _format_warnings(data.advice)
+    lines += ["", to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
     if len(run.ranking) > MAX_AGENTS:
-        lines += ["", f"… and {counted(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
-    lines += ["", *(f"{quoted(line)} " for line in run.standings)]
+        lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
+    lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
     if run.calls is not None:
         lines += [
-            f"{run.calls.n_calls:,} calls ({fixed(run.percent_of_dense, 1)} % of dense), "
+            f"{run.calls.n_calls:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
             f"{run.calls.n_missing:,} without an answer. "
         ]
         if run.calls.n_reused:
-            then = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f} then"
-            lines += [f"{counted(run.calls.n_reused, 'answer', 'was', 'were')} asked before this run{then}. "]
-    if (held := run.facts.holdout) is not None:
-        lines += [f"Held-out cells: RMSE {held.rmse:.3f} on {held.n_cells:,} cells ({held.rule}). "]
+            cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
+            lines += [f"{format_count(run.calls.n_reused, 'answer', 'was', 'were')} requested before this run{cost}. "]
+    if (holdout := run.facts.holdout) is not None:
+        lines += [f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). "]
     if run.partners is not None:
-        lines += [quoted(run.partners)]
+        lines += [escape_markdown(run.partners)]
     if run.moves is not None:
-        lines += [f"What moves it: {quoted(run.moves.sentence)} "]
+        lines += [f"Variance: {escape_markdown(run.moves.sentence)} "]
     if run.facts.growth is not None:
-        lines += ["", *(f"- {quoted(line)}" for line in run.moved)]
+        lines += ["", *(f"- {escape_markdown(line)}" for line in run.moved)]
     if run.labels is not None:
-        lines += ["", f"Against {quoted(run.labels.source)}, which no fit has seen:", ""]
-        lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]
-        lines += [f"- {quoted(line)}" for line in run.labels.notes]
+        lines += ["", f"Agreement with {escape_markdown(run.labels.source)}, on which no fit depends:", ""]
+        lines += [f"- {escape_markdown(' '.join(label.words))}" for label in run.labels.labels]
+        lines += [f"- {escape_markdown(line)}" for line in run.labels.notes]
     if run.quality is not None:
-        lines += ["", "Quality, from labels:", "", *(f"- {quoted(line)}" for line in run.quality.words)]
-    return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
+        lines += [
+            "",
+            "Quality, estimated from labels:",
+            "",
+            *(f"- {escape_markdown(line)}" for line in run.quality.words),
+        ]
+    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
 
 
-def _warned(found: Iterable[Finding]) -> list[str]:
-    """A line each, with what to do."""
-    return [f"> ⚠ {quoted(one.says)}{f' **{quoted(one.todo)}**' if one.todo else ''}  " for one in found]
+def _format_warnings(findings: Iterable[Finding]) -> list[str]:
+    """Format each finding with its remedy as one line of Markdown."""
+    lines = []
+    for finding in findings:
+        remedy = f" **{escape_markdown(finding.todo)}**" if finding.todo else ""
+        lines.append(f"> ⚠ {escape_markdown(finding.says)}{remedy}  ")
+    return lines
 
 
-_MARKS: dict[Verdict, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
+_MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
 
 
 def gate_markdown(gate: Gate) -> str:
-    """Verdict, a row an agent, what to do, and which agent of the whole run to take."""
+    """Render the result of a gate as Markdown: result, one row per agent, next command, and best agents of the whole run."""
     lines = [
-        f"## {_MARKS[gate.verdict]} {gate.verdict}: {_named(gate)} against {quoted(gate.baseline)}",
+        f"## {_MARKS[gate.verdict]} {gate.verdict}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
         "",
-        as_markdown(table(gate)),
+        to_markdown(gate_table(gate)),
     ]
-    lines += ["", *(f"- {quoted(sentence(gate, row))}" for row in gate.agents if row.verdict == "undecided")]
-    command = to_do(gate)
+    lines += [
+        "",
+        *(f"- {escape_markdown(describe_result(gate, row))}" for row in gate.agents if row.verdict == "undecided"),
+    ]
+    command = format_next_command(gate)
     if command is not None:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
         lines += ["", f"{fence}sh", printable(command), fence]
-    ends = (paragraph for line in (*of_all(gate), footing(gate)) for paragraph in ("", quoted(line)))
-    return "\n".join([*lines, *ends, "", f"<sub>{quoted(gate.signature)}</sub>", ""])
+    for paragraph in (*describe_run(gate), format_footnote(gate)):
+        lines += ["", escape_markdown(paragraph)]
+    return "\n".join([*lines, "", f"<sub>{escape_markdown(gate.signature)}</sub>", ""])
 
 
 def render_junit(gate: Gate) -> str:
-    """One test an agent: worse fails, undecided is an error, all else passes."""
+    """Render the result of a gate as JUnit XML, one test case per agent: "worse" is a failure, "undecided" an error."""
     verdicts = [row.verdict for row in gate.agents]
     counts = {
         "tests": str(len(verdicts)),
@@ -221,71 +260,85 @@ def render_junit(gate: Gate) -> str:
     for name, value in {"baseline": gate.baseline, "margin": f"{gate.margin:g}", "signature": gate.signature}.items():
         ET.SubElement(properties, "property", {"name": name, "value": printable(value)})
     for row in gate.agents:
-        said = printable(sentence(gate, row))
-        against = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
-        case = ET.SubElement(suite, "testcase", {**against, "time": "0"})
+        message = printable(describe_result(gate, row))
+        names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
+        case = ET.SubElement(suite, "testcase", {**names, "time": "0"})
         if row.verdict in ("worse", "undecided"):
             kind = "failure" if row.verdict == "worse" else "error"
-            ET.SubElement(case, kind, {"type": row.verdict, "message": said}).text = printable(to_do(gate) or "")
-        ET.SubElement(case, "system-out").text = said
+            problem = ET.SubElement(case, kind, {"type": row.verdict, "message": message})
+            problem.text = printable(format_next_command(gate) or "")
+        ET.SubElement(case, "system-out").text = message
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _named(gate: Gate) -> str:
-    return quoted(gate.agents[0].agent) if len(gate.agents) == 1 else f"{len(gate.agents)} agents"
+def _format_agents(gate: Gate) -> str:
+    return escape_markdown(gate.agents[0].agent) if len(gate.agents) == 1 else f"{len(gate.agents)} agents"
 
 
-def _stress_markdown(found: Stress) -> str:
-    """What got through, and a row an attack."""
+def _render_stress_markdown(stress: Stress) -> str:
+    """Render a stress test as Markdown: conclusions, and one row per attack."""
     lines = [
-        f"## What gaming does to the ranking of {quoted(found.name)}",
+        f"## Effect of attacks on the ranking of {escape_markdown(stress.name)}",
         "",
-        f"{found.n_agents} agents × {items_compared(found.n_items, found.n_compared)}, judged by "
-        f"{quoted(found.judge)} ({found.n_trials:,} trials). "
-        f"Attackers start from the answers of {quoted(found.weak)}, {quoted(found.because)}.",
+        f"{stress.n_agents} agents × {format_items_compared(stress.n_items, stress.n_compared)}, judged by "
+        f"{escape_markdown(stress.judge)} ({stress.n_trials:,} trials). "
+        f"Attacks start from the responses of {escape_markdown(stress.weak)}, {escape_markdown(stress.because)}.",
         "",
-        *(f"- {quoted(line)}" for line in conclusion(found)),
+        *(f"- {escape_markdown(line)}" for line in conclusion(stress)),
         "",
-        as_markdown(attacks_table(found)),
+        to_markdown(attacks_table(stress)),
         "",
         NOTES,
         "",
-        *_warned(found.warnings),
+        *_format_warnings(stress.warnings),
     ]
     return "\n".join([*lines, ""])
 
 
 def write_report(folder: RunFolder) -> ReportData:
-    """Build the report of a fitted run, write it as report.html, and hand its data back.
+    """Write the report of a fitted run to report.html in its folder.
 
-    Raises: RunFolderError naming the file that is missing and the command that makes it.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+
+    Returns
+    -------
+    ReportData
+        Data of the report.
+
+    Raises
+    ------
+    RunFolderError
+        If a file is missing or damaged; the message names the command that creates it.
     """
     return write_page(folder)[1]
 
 
 def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
-    """The report as HTML, at `out` or as the folder's report.html. Raises: RunFolderError."""
+    """Write the report of a fitted run as HTML, by default to report.html in its folder; return the path and the data."""
     data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
     write_file(path, render_page(data))
     return path, data
 
 
-def write_comparison(one: RunFolder, two: RunFolder, *, out: Path | None = None) -> Path:
-    """Both runs side by side, at `out` or in the first one's folder. Raises: RunFolderError."""
-    path = one.file(f"against-{two.path.resolve().name}.html") if out is None else out
-    write_file(path, render_comparison(Comparison(one, two)))
+def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
+    """Write a comparison of two fitted runs as HTML, by default to against-SECOND.html in the first folder; return the path."""
+    path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
+    write_file(path, render_comparison(Comparison(first, second)))
     return path
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
-    """One figure. Raises: RunFolderError; ConfigError [unknown-chart], [pictures-missing]."""
+    """Write one figure of a fitted run as a picture, by default to SLUG.KIND in its folder; return the path."""
     vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out
-    drawn = draw(picture_spec(ReportData(folder), slug), kind)
-    with replacing(path) as fresh:
-        fresh.write_bytes(drawn)
+    picture = draw(picture_spec(ReportData(folder), slug), kind)
+    with atomic_write(path) as temporary_path:
+        temporary_path.write_bytes(picture)
     return path
 
 
@@ -315,13 +368,14 @@ def write_as(
     Raises
     ------
     ConfigError
-        [report-format], [report-against]; as `write_picture`.
+        [report-format]: if `kind` is unknown; [report-against]: if `against` is given and `kind` is not "html";
+        [unknown-chart]: if the run has no such figure; [pictures-missing]: if a required package is not installed.
     RunFolderError
-        If a file of the run is missing.
+        If a file of the run is missing or damaged.
     """
     if against is not None and kind != "html":
         raise ConfigError(
-            f"A report of two runs is available as html only: got the format {kind}. Leave out the format.",
+            f"A report of two runs is available as html only: got the format {kind}. Remove the format, or set it to html.",
             slug="report-against",
         )
     if against is not None:
@@ -332,7 +386,7 @@ def write_as(
         return write_picture(folder, chart or "ranking", kind="png" if kind == "png" else "svg", out=out)
     if kind not in TEXTS:
         raise ConfigError(
-            f"A report has no such format: got '{kind}'. Pass html, md, csv, png or svg.", slug="report-format"
+            f"The format of the report is unknown: got '{kind}'. Pass html, md, csv, png or svg.", slug="report-format"
         )
     path = folder.file(f"report.{kind}") if out is None else out
     write_file(path, TEXTS[kind](folder))
@@ -340,39 +394,52 @@ def write_as(
 
 
 def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
-    """A study as HTML. The caller has checked `vega.need_charts`."""
+    """Write a study as HTML, run by run; the chart library has to be installed (`vega.need_charts`)."""
     write_file(path, _render_study(title, parts))
 
 
-def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
-    """stress.md, stress.json and, with vl-convert, stress.svg in the folder `out`, made where it is missing."""
+def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
+    """Write a stress test to files.
+
+    Parameters
+    ----------
+    stress : Stress
+        Result of the stress test.
+    out : Path
+        Folder, which is created if it does not exist.
+
+    Returns
+    -------
+    tuple of Path
+        stress.md, stress.json and, if vl-convert is installed, stress.svg.
+    """
     texts = {
-        "stress.md": _stress_markdown(found),
-        "stress.json": json.dumps(plain_fields(found), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
+        "stress.md": _render_stress_markdown(stress),
+        "stress.json": json.dumps(plain_fields(stress), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
     }
     if vega.has_pictures():
-        texts["stress.svg"] = draw(stress_spec(found), "svg").decode()
+        texts["stress.svg"] = draw(stress_spec(stress), "svg").decode()
     for name, text in texts.items():
         write_file(out / name, text)
     return tuple(out / name for name in texts)
 
 
-def markdown(folder: RunFolder) -> str:
-    """A summary as Markdown. Raises: RunFolderError."""
+def read_markdown(folder: RunFolder) -> str:
+    """Read a fitted run and render its summary as Markdown; RunFolderError if a file is missing or damaged."""
     return render_markdown(ReportData(folder))
 
 
-def ranking_csv(folder: RunFolder) -> str:
-    """The ranking as the folder has it. Raises: RunFolderError."""
+def read_ranking_csv(folder: RunFolder) -> str:
+    """Read ranking.csv of a run as text with "\\n" line ends; RunFolderError if it is missing or damaged."""
     folder.read_ranking()
     return folder.file("ranking.csv").read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
 
 
-TEXTS = {"md": markdown, "csv": ranking_csv}
-"""Formats of a report that are text, and what makes it."""
+TEXTS = {"md": read_markdown, "csv": read_ranking_csv}
+"""Text format of a report → function that takes the folder of a run and returns the text."""
 
 
 def write_file(path: Path, text: str) -> None:
-    """Replace a file in one step, UTF-8."""
-    with replacing(path) as fresh:
-        fresh.write_text(text, encoding="utf-8", newline="\n")
+    """Replace a file atomically with a text in UTF-8."""
+    with atomic_write(path) as temporary_path:
+        temporary_path.write_text(text, encoding="utf-8", newline="\n")

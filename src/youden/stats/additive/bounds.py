@@ -35,7 +35,7 @@ FLAT = 1e-13
 
 
 class Fit(NamedTuple):
-    """Effects, the largest residual of their optimality conditions, the solutions it took and their CG iterations."""
+    """Effects, their largest optimality residual, and numbers of solutions and CG iterations."""
 
     effects: Effects
     kkt: float
@@ -103,14 +103,14 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
     )
     K, signs, d = len(r), np.array(SIGNS), equations.n + equations.ridge
     w = np.where(active.y.any(axis=0), 0.0, 1 / (m + equations.ridge))
-    held = np.column_stack([A @ side.astype(np.float64) for side in active.y])
+    on_bounds = np.column_stack([A @ side.astype(np.float64) for side in active.y])
     h = g + A @ (w * f)
     heavy = active.y @ (m + equations.ridge)
 
     # ∂x = left·(x, p, q, ν) − right, and below it Σ ∂y over each bound, and the gauge
-    left = np.column_stack([np.diag(d) - equations.gram(w), -held, h])
-    right = r - A @ (w * c) - held @ signs
-    sums = np.column_stack([-held.T, np.diag(heavy), active.y @ f])
+    left = np.column_stack([np.diag(d) - equations.gram(w), -on_bounds, h])
+    right = r - A @ (w * c) - on_bounds @ signs
+    sums = np.column_stack([-on_bounds.T, np.diag(heavy), active.y @ f])
     system = np.vstack([left, sums, np.append(h, np.append(active.y @ f, -(w @ f)))])
     target = np.concatenate([right, signs * heavy - active.y @ c, [f @ (w * c) + signs @ (active.y @ f)]])
     for k, side in enumerate(active.x):
@@ -177,7 +177,7 @@ def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> fl
         violations += [e * g_x[side_x], -e * g_y[side_y], np.abs([g_x[side_x].sum() + g_y[side_y].sum()])]
     seen_x, seen_y = x[equations.n > 0], y[equations.m > 0]
     violations.append(np.array([seen_x.max() - seen_y.min() - 1, seen_y.max() - seen_x.min() - 1]))
-    return max(float(part.max(initial=0.0)) for part in violations)
+    return max(float(group.max(initial=0.0)) for group in violations)
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
@@ -228,14 +228,14 @@ class _Saturated:
 
     def solve_without(self, is_exceeded: Bools) -> tuple[Effects, int]:
         """Fit the cells without the exceeded saturated ones, under the same gauge."""
-        kept = np.ones(len(self._cells), dtype=np.bool_)
-        kept[self._index[is_exceeded]] = False
-        whole = self._equations
-        if not kept.any():
-            return Effects(np.zeros(len(whole.n)), np.zeros(len(whole.m))), 0
-        part = equate(self._cells.where(kept), ridge=whole.ridge)
-        part = replace(part, row_gauge=whole.row_gauge, column_gauge=whole.column_gauge)
-        return solve(part, part.r, part.c)
+        is_used = np.ones(len(self._cells), dtype=np.bool_)
+        is_used[self._index[is_exceeded]] = False
+        full = self._equations
+        if not is_used.any():
+            return Effects(np.zeros(len(full.n)), np.zeros(len(full.m))), 0
+        reduced = equate(self._cells.where(is_used), ridge=full.ridge)
+        reduced = replace(reduced, row_gauge=full.row_gauge, column_gauge=full.column_gauge)
+        return solve(reduced, reduced.r, reduced.c)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
         """Find the length in (0, 1] at which the objective stops falling along the step."""

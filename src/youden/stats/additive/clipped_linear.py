@@ -1,7 +1,7 @@
-"""The clipped-linear model as an estimator, score ≈ clip(ability − difficulty, −1, 1), and how sure its abilities are.
+"""Estimate the clipped-linear model, score ≈ clip(ability − difficulty, −1, 1), with intervals of the abilities.
 
-Residuals of cells are summed by item. An item is one draw, whatever its cells have in common; its own effect, which the
-fit takes out, is no doubt.
+Residuals of cells are summed by item. An item is one draw, whatever its cells have in common; its own effect is a parameter of
+the fit, and is no error.
 """
 
 from __future__ import annotations
@@ -15,160 +15,225 @@ from numpy.typing import ArrayLike
 from scipy.linalg import inv
 
 from youden.errors import StatisticsError
-from youden.stats.additive.observed_cells import check_cells
+from youden.stats.additive.observed_cells import cells_from_arrays
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
-from youden.stats.base.clusters import CentredCovariance, check_level, covariance_of_blocks
-from youden.stats.base.estimator import Estimator, check_score_matrix, check_scored_cells, no_cells, not_fitted
+from youden.stats.base.clusters import CentredCovariance, check_level, covariance_of_chunks
+from youden.stats.base.estimator import (
+    Estimator,
+    check_score_matrix,
+    check_scored_cells,
+    no_cells_error,
+    not_fitted_error,
+)
 from youden.stats.trials.comparisons import agent_components
 from youden.types import Scores
 from youden.types.cells import CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions, freeze
 
-_EXACT = 1e-9
-"""A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""
+_EXACT_FIT = 1e-9
+"""A cell of leverage above 1 minus this is fitted exactly, whatever its score: it alone links two parts of the graph."""
 
 
-class CellItemMoves(NamedTuple):
-    """What each item does to the abilities of agents that are linked by more than one cell.
+class CellInfluence(NamedTuple):
+    """Influence of the items on the abilities of one set of linked agents.
 
-    agents: int64[k]; by_item: float[k, J], U as in `_item_covariance`; share: float[k, J], rows sum to 1.
+    The agents stay linked if any single cell is removed.
+
+    Attributes
+    ----------
+    agents : int64 array (n_linked,)
+        Positions of the agents.
+    influence : float array (n_linked, n_items)
+        Influence U_ij of item j on the ability of agent i.
+    share : float array (n_linked, n_items)
+        Share of the item in the agent's weight; rows sum to 1.
     """
 
     agents: Positions
-    by_item: Floats
+    influence: Floats
     share: Floats
 
 
-def _item_covariance(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
-    """Of the θ_i − θ̄, θ̄ the mean over the agents of i's component that have one, by `covariance_over_clusters` with
+def _item_covariance(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> CentredCovariance:
+    """Estimate the covariance of the θ_i − θ̄ by a sandwich estimator, clustered by item.
 
-    U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), p_kj = A_kj/n_k. With V any inverse of XᵀAX on what
-    the cells determine, centred R, T = R·A/m, θ̂_i moves with the score of cell (k, j) by A_kj(R_ik − T_ij), and
-    h = A_kj(V_kk − 2V_kj + V_jj); n and m are the weights of agents and items, cells that are fitted exactly left out. In a dense
-    matrix the root is 1.
+    weight, residual : float (n_cells,), weights above 0; component : int (n_agents,), component of each agent.
 
-    weight: float[N] > 0; error: float[N], residuals of the cells; component: as `agent_components` gives.
-    NaN: an agent seen once, one that a single cell links to the rest, an agent alone, and every pair of two components.
+    θ̄ is the mean over the agents of the same component that have a variance. NaN for an agent seen once, for one that a single
+    cell links to the others, for an agent alone, and for pairs of two components.
 
-    Source: MacKinnon and White (1985), J. Econometrics 29, for weights taken as fixed, by item.
+    With V any inverse of XᵀAX on what the cells determine, R = V with centred rows and T = R·A/m, θ̂_i changes with the score
+    of cell (k, j) by A_kj(R_ik − T_ij), and the leverage is h = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is U_ij =
+    Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k. n and m are the weights of agents
+    and items without cells that are fitted exactly. For a dense matrix the root is 1 (MacKinnon & White 1985, J. Econometrics
+    29, by item, with weights taken as fixed).
     """
-    covariance, freedom = np.full((cells.n_agents, cells.n_agents), np.nan), np.full(cells.n_agents, np.nan)
-    for moves in _moves(cells, weight, error, component=component):
-        if (moves.n_items >= 2).sum() < 2:
+    n_agents = cells.n_agents
+    covariance, df = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
+    for group in _iter_groups(cells, weight, residual, component=component):
+        if (group.n_items >= 2).sum() < 2:
             continue
-        own = moves.agents
-        found = covariance_of_blocks(
-            moves.blocks(), n_clusters=moves.n_items, share_squares=moves.share_squares, size=1 / moves.weight
+        estimate = covariance_of_chunks(
+            group.iter_chunks(),
+            n_clusters=group.n_items,
+            share_squares=group.share_squares,
+            relative_variance=1 / group.weight,
         )
-        covariance[np.ix_(own, own)], freedom[own] = found.covariance, found.freedom
-    return CentredCovariance(covariance, freedom)
+        covariance[np.ix_(group.agents, group.agents)], df[group.agents] = estimate.covariance, estimate.df
+    return CentredCovariance(covariance, df)
 
 
-def item_moves(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> Iterator[CellItemMoves]:
-    """One for each component, of its largest set of agents that stay linked without any one cell. As `_item_covariance`."""
-    for moves in _moves(cells, weight, error, component=component):
-        by_item, share = (np.concatenate(table, axis=1) for table in zip(*moves.blocks(), strict=True))
-        yield CellItemMoves(moves.agents, by_item, share)
+def _iter_influence(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[CellInfluence]:
+    """Yield the influence of all items on each group of linked agents; weight, residual : float (n_cells,)."""
+    for group in _iter_groups(cells, weight, residual, component=component):
+        influence, share = (np.concatenate(table, axis=1) for table in zip(*group.iter_chunks(), strict=True))
+        yield CellInfluence(group.agents, influence, share)
 
 
-class _Moves(NamedTuple):
-    """`CellItemMoves` by blocks of items. weight: float[k], of an agent's cells; n_items: int64[k], in which it has a share;
-    share_squares: float[k], Σp²."""
+class _LinkedGroup(NamedTuple):
+    """Agents that stay linked if any single cell is removed, and the influence of items on them, in chunks of items.
+
+    agents : int64 (n_linked,); weight : float (n_linked,), total weight of an agent's cells; n_items : int64 (n_linked,), number
+    of items with a share; share_squares : float (n_linked,); iter_chunks : yields influence and share, (n_linked, n_chunk_items).
+    """
 
     agents: Positions
     weight: Floats
     n_items: Positions
     share_squares: Floats
-    blocks: Callable[[], Iterator[tuple[Floats, Floats]]]
+    iter_chunks: Callable[[], Iterator[tuple[Floats, Floats]]]
 
 
-def _moves(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> Iterator[_Moves]:
-    seen = np.flatnonzero(component >= 0)
-    part, K = component[seen], len(seen)
+def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
+    """Yield the largest group of linked agents of each component; weight, residual : float (n_cells,)."""
+    observed = np.flatnonzero(component >= 0)
     renumbered = (np.cumsum(component >= 0) - 1).astype(np.int32)
-    at = CellIndex(renumbered[cells.agent], cells.item, K, cells.n_items)
-    agent, item = at.agent, at.item
+    component, K = component[observed], len(observed)
+    index = CellIndex(renumbered[cells.agent], cells.item, K, cells.n_items)
+    agent, item = index.agent, index.item
 
-    def of_agents(column: Floats) -> Floats:
+    def sum_by_agent(column: Floats) -> Floats:
         return np.bincount(agent, column, K).astype(np.float64)
 
-    n, m = of_agents(weight), np.bincount(item, weight, at.n_items)
-    divided = weight / m[item]
-    folded = np.zeros((K, K))
-    for A, C in at.blocks(weight, divided):
-        folded += C @ A.T
-    same = part[:, None] == part
-    V = inv(np.diag(n) - folded + same * (n.mean() / same.sum(axis=1)), check_finite=False)
-    leverage = np.empty(len(at))
-    for (rows, items), (C,) in zip(at.spans(), at.blocks(divided), strict=True):
-        across, k, j = V @ C, agent[rows], item[rows] - items.start
-        own_moves = np.diag(V)[k] - 2 * across[k, j] + 1 / m[item[rows]] + (C * across).sum(axis=0)[j]
-        leverage[rows] = weight[rows] * own_moves
-    free = leverage < 1 - _EXACT
-    tells = np.where(free, weight, 0.0)
-    own, of_item = of_agents(tells), np.bincount(item, tells, at.n_items)
-    share, among = (np.divide(tells, of, out=np.zeros(len(at)), where=of > 0) for of in (own[agent], of_item[item]))
-    left = np.maximum((1 - among) * (1 - share), 0)
-    moving = weight * error * np.sqrt(np.divide(left, 1 - leverage, out=np.zeros(len(at)), where=free))
+    n, m = sum_by_agent(weight), np.bincount(item, weight, index.n_items)
+    normalised = weight / m[item]
+    eliminated = np.zeros((K, K))
+    for A, C in index.iter_matrices(weight, normalised):
+        eliminated += C @ A.T
+    is_same = component[:, None] == component
+    # a constant within each component makes the matrix regular without changing differences of effects
+    V = inv(np.diag(n) - eliminated + is_same * (n.mean() / is_same.sum(axis=1)), check_finite=False)
 
-    def blocks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
+    leverage = np.empty(len(index))
+    for (rows, items), (C,) in zip(index.iter_chunks(), index.iter_matrices(normalised), strict=True):
+        cross, k, j = V @ C, agent[rows], item[rows] - items.start
+        quadratic = np.diag(V)[k] - 2 * cross[k, j] + 1 / m[item[rows]] + (C * cross).sum(axis=0)[j]
+        leverage[rows] = weight[rows] * quadratic
+
+    is_free = leverage < 1 - _EXACT_FIT
+    free_weight = np.where(is_free, weight, 0.0)
+    weight_by_agent, weight_by_item = sum_by_agent(free_weight), np.bincount(item, free_weight, index.n_items)
+    share, item_share = (
+        np.divide(free_weight, total, out=np.zeros(len(index)), where=total > 0)
+        for total in (weight_by_agent[agent], weight_by_item[item])
+    )
+    numerator = np.maximum((1 - item_share) * (1 - share), 0)
+    root = np.sqrt(np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free))
+    adjusted = weight * residual * root
+
+    def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
         R = V[group] - V[group].mean(axis=0)
-        for M, C, p in at.blocks(moving, divided, share):
-            yield R @ M - (R @ C) * M.sum(axis=0), p[group]
+        for E, C, p in index.iter_matrices(adjusted, normalised, share):
+            yield R @ E - (R @ C) * E.sum(axis=0), p[group]
 
     n_items = np.bincount(agent[share > 0], minlength=K)
-    for group in _references(part, at.where(free)):
-        squares = of_agents(share**2)[group]
-        yield _Moves(seen[group], own[group], n_items[group], squares, partial(blocks, group))
+    for group in _robustly_linked(component, index.where(is_free)):
+        share_squares = sum_by_agent(share**2)[group]
+        yield _LinkedGroup(
+            observed[group], weight_by_agent[group], n_items[group], share_squares, partial(iter_chunks, group)
+        )
 
 
-def _references(component: Ids, free: CellIndex) -> list[Bools]:
-    """For each component, its largest set of agents that stay linked without any one cell; none of a single agent."""
-    linked = agent_components(free.agent, free.item, n_agents=free.n_agents, n_items=free.n_items)
+def _robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
+    """Find, in each component, the largest set of two or more agents that stay linked if any single cell is removed.
+
+    component : int (n_agents,). Returns bool masks (n_agents,).
+    """
+    linked = agent_components(
+        free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items
+    )
     groups = []
-    for one in range(int(component.max()) + 1):
-        within = linked[(component == one) & (linked >= 0)]
-        if within.size:
-            group = linked == np.bincount(within).argmax()
-            if group.sum() > 1:
-                groups.append(group)
+    for label in range(int(component.max()) + 1):
+        members = linked[(component == label) & (linked >= 0)]
+        if not members.size:
+            continue
+        group = linked == np.bincount(members).argmax()
+        if group.sum() > 1:
+            groups.append(group)
     return groups
 
 
 class ClippedLinear(Estimator):
-    """Abilities and difficulties by least squares, predictions clipped to the range of scores.
+    """Clipped-linear model of scores, fitted by least squares.
 
-    min Σ w (s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), Σ b = 0 over the items seen; ŝ = clip(θ_i − b_j, −1, 1). w is the number
-    of answered trials behind a cell over its mean, so that equal weights give plain least squares at any ridge.
+    A score is predicted as ability minus difficulty, clipped to [−1, 1].
 
-    constraint: `censored` (a score of ±1 pays only for a prediction short of it), `clip` (the plain fit) or `box`
-    (|θ_i − b_j| ≤ 1); see `youden.stats.additive.solver.solve_additive`. `none` is `clip` here.
-    ridge: positive, in mean weights of a cell; it makes the solution unique, and at 1e-6 is too small to move it.
-    level: the intervals' coverage, in (0, 1).
+    Parameters
+    ----------
+    constraint : {"censored", "clip", "box", "none"}, default "censored"
+        Treatment of the range of scores. "censored": a score of ±1 contributes only if the prediction falls short of it. "clip"
+        and "none": plain least squares, and only predictions are clipped. "box": |θ_i − b_j| ≤ 1 for all observed agents and
+        items.
+    ridge : float, default 1e-6
+        Positive ridge penalty, in mean weights of a cell. It makes the solution unique; the default is too small to change it.
+    level : float in (0, 1), default 0.95
+        Confidence level of the intervals.
 
-    Learned by `fit`, for K agents and J items; NaN for an agent or item without a cell:
-    ability_: float[K]; difficulty_: float[J], in the scores' unit.
-    low_, high_: float[K], the interval of θ_i − θ̄ (what a ranking needs) put around θ_i, over items of this kind, each of which
-    is one draw; θ̄ is the mean over the agents that have an interval, in the agent's component. NaN where nothing says how sure
-    it is: an agent seen once, one that a single cell links to the rest, an agent alone.
-    covariance_: float[K, K], of the θ_i − θ̄, as `_item_covariance` gives it; NaN likewise and across components. freedom_:
-    float[K], of Student's t.
-    Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the
-    intervals are those of a fit without it.
-    status_, message_, kkt_, n_components_, component_: see `youden.stats.additive.solver.Solution`.
-    residual_: float[K, J], s − θ_i + b_j, not clipped; NaN where unseen.
-    r2_: 1 − Σw·residual² / Σw(s − s̄)², the residual of a saturated score overshot under `censored` taken as 0; NaN where
-    all scores are equal.
+    Attributes
+    ----------
+    ability_ : float array (n_agents,)
+        Abilities θ, NaN for an agent without a cell.
+    difficulty_ : float array (n_items,)
+        Difficulties b, in the unit of scores; NaN for an item without a cell. They sum to 0.
+    low_, high_ : float array (n_agents,)
+        Confidence bounds: the interval of θ_i − θ̄, shifted to θ_i. NaN if the standard error is unknown.
+    covariance_ : float array (n_agents, n_agents)
+        Covariance of the θ_i − θ̄, clustered by item; θ̄ is the mean over the agents of the same component that have a
+        variance. NaN for an agent seen once or linked to the others by a single cell, for an agent alone, and for pairs of two
+        components.
+    df_ : float array (n_agents,)
+        Degrees of freedom of Student's t.
+    residual_ : float array (n_agents, n_items)
+        Residuals s − θ_i + b_j, not clipped; NaN for unobserved cells.
+    r2_ : float
+        Coefficient of determination; NaN if all scores are equal. With "censored", the residual of a score of ±1 that the
+        prediction exceeds counts as 0.
+    status_ : {"ok", "disconnected", "not_converged"}
+        "disconnected": abilities of different components cannot be compared. "not_converged": the optimality conditions are not
+        met to 1e-8 of the largest total.
+    message_ : str
+        Advice if the status is not "ok", else empty.
+    kkt_ : float
+        Largest absolute residual of the optimality conditions.
+    n_components_, component_ : int, int32 array (n_agents,)
+        Number of connected components, and the component of each agent; −1 for an agent without a cell.
 
-    Raises: StatisticsError, by `fit` and `predict`.
+    Notes ----- The model minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, with Σ b = 0 over observed items. The
+    predictions are clip(θ_i − b_j, −1, 1). A weight w is the number of answered trials of a cell divided by its mean.
 
-    Source: the paper's clipped-linear model; its intervals are multinomial bootstraps, these are sandwich ones,
-    by item.
+    Intervals are for items like these, each of which is one draw. With "censored", scores of ±1 that predictions exceed
+    contribute nothing to them; with "box", they are those of a fit without the box.
 
+    References
+    ----------
+    MacKinnon & White (1985), J. Econometrics 29, 305–325 (here by item).
+
+    Examples
+    --------
     >>> model = ClippedLinear().fit([[0.5, 0.3, 0.1], [0.4, 0.2, float("nan")]])
     >>> model.ability_.round(2), model.difficulty_.round(2)
     (array([0.3, 0.2]), array([-0.2,  0. ,  0.2]))
-    >>> model.predict().round(2)[1, 2]  # the cell that was not seen
+    >>> model.predict().round(2)[1, 2]  # the unobserved cell
     np.float64(0.0)
     """
 
@@ -187,44 +252,72 @@ class ClippedLinear(Estimator):
         self.level = level
 
     def fit(self, scores: Scores | ArrayLike) -> Self:
-        """Fit to scores and their weights, or to a matrix float[K, J] in [−1, 1] of equal weights; NaN is unseen.
+        """Fit abilities and difficulties to observed scores.
 
-        Raises: StatisticsError [scores-empty], [scores-range], [scores-infinite], [scores-shape], [scores-numeric],
-        [weights-negative], [weights-shape], [weights-numeric], [ridge], [level],
-        [constraint], [box-too-large].
+        Parameters
+        ----------
+        scores : Scores or array_like (n_agents, n_items)
+            Scores in [−1, 1]; NaN is unobserved. The cells of an array have equal weights, those of `Scores` the number of their
+            answered trials.
+
+        Returns
+        -------
+        ClippedLinear
+            The estimator itself.
+
+        Raises
+        ------
+        StatisticsError
+            [scores-empty], [scores-range], [scores-infinite], [scores-shape], [scores-numeric], [scores-holdout]: if the scores
+            cannot be fitted; [weights-negative], [weights-shape], [weights-numeric], [weights-scale]: if the weights cannot be
+            used; [ridge], [level], [constraint]: if a parameter is out of range; [box-too-large]: if the box needs too much
+            memory.
         """
         check_level(self.level)
-        at, value, weight = _weighted(scores)
-        cells = check_cells(at.agent, at.item, value, n_agents=at.n_agents, n_items=at.n_items, weight=weight)
+        index, value, weight = _normalised_cells(scores)
+        cells = cells_from_arrays(
+            index.agent, index.item, value, n_agents=index.n_agents, n_items=index.n_items, weight=weight
+        )
         solution = solve_cells(cells, ridge=self.ridge, constraint=self.constraint)
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.status_, self.message_, self.kkt_ = solution.status, solution.message, solution.kkt
         self.n_components_, self.component_ = solution.n_components, solution.component
-        residual = value - (self.ability_[at.agent] - self.difficulty_[at.item])
-        error, component = residual, self.component_
-        overshot = (np.abs(value) == 1) & (error * value < 0)
-        binding = weight
-        if self.constraint == "censored" and overshot.any():
-            binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
-            kept = ~overshot
-            component = agent_components(at.agent[kept], at.item[kept], n_agents=at.n_agents, n_items=at.n_items)
-        self.r2_ = explained(value, error, weight)
-        self._seen = ScoredCells(at, residual, weight)
-        self._binding, self._error, self._component = binding, error, component
-        for made in ("centred_covariance", "residual_"):
-            self.__dict__.pop(made, None)
+
+        residual = value - (self.ability_[index.agent] - self.difficulty_[index.item])
+        binding_weight, binding_residual, component = weight, residual, self.component_
+        is_exceeded = (np.abs(value) == 1) & (residual * value < 0)
+        if self.constraint == "censored" and is_exceeded.any():
+            binding_weight = np.where(is_exceeded, 0.0, weight)
+            binding_residual = np.where(is_exceeded, 0.0, residual)
+            binds = ~is_exceeded
+            component = agent_components(
+                index.agent[binds], index.item[binds], n_agents=index.n_agents, n_items=index.n_items
+            )
+        self.r2_ = r_squared(value, binding_residual, weight)
+        self._cells = ScoredCells(index, residual, weight)
+        self._binding_weight, self._binding_residual, self._component = binding_weight, binding_residual, component
+        for name in ("centred_covariance", "residual_"):
+            self.__dict__.pop(name, None)
         return self
 
     def predict(self) -> Floats:
-        """clip(θ_i − b_j, −1, 1) for every cell: float[K, J], NaN for agents and items never seen.
+        """Predict the scores of all cells.
 
-        Raises: StatisticsError [not-fitted].
+        Returns
+        -------
+        float array (n_agents, n_items)
+            clip(θ_i − b_j, −1, 1); NaN for agents and items that were not observed.
+
+        Raises
+        ------
+        StatisticsError
+            [not-fitted]: if `fit` was not called.
         """
         self._check_fitted()
         return np.clip(self.ability_[:, None] - self.difficulty_, -1, 1)
 
     def predict_at(self, agent: Ids | Positions, item: Ids | Positions) -> Floats:
-        """Predict single cells.
+        """Predict the scores of single cells.
 
         Parameters
         ----------
@@ -234,7 +327,7 @@ class ClippedLinear(Estimator):
         Returns
         -------
         float array (n_cells,)
-            Predictions in [−1, 1], as `predict` returns them.
+            clip(θ_i − b_j, −1, 1); NaN for agents and items that were not observed.
 
         Raises
         ------
@@ -257,75 +350,115 @@ class ClippedLinear(Estimator):
 
     @property
     def residual_cells_(self) -> ScoredCells:
-        """`residual_` of the cells seen, as columns, with their weights of mean 1. Raises: StatisticsError [not-fitted]."""
+        """Residuals of the observed cells as columns, with weights of mean 1.
+
+        Raises
+        ------
+        StatisticsError
+            [not-fitted]: if `fit` was not called.
+        """
         self._check_fitted()
-        return self._seen
+        return self._cells
 
     @cached_property
     def residual_(self) -> Floats:
+        """Residuals s − θ_i + b_j: float array (n_agents, n_items), NaN for unobserved cells."""
         cells = self.residual_cells_
-        found = cells.at.matrix(cells.value, empty=np.nan)
-        freeze([found])
-        return found
+        residual = cells.cell_index.to_matrix(cells.value, empty=np.nan)
+        freeze([residual])
+        return residual
 
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
-        """`covariance_` and `freedom_` together, made when first asked for. Raises: StatisticsError [not-fitted]."""
-        found = _item_covariance(*self._bound(), component=self._component)
-        freeze([found.covariance, found.freedom])
-        return found
+        """`covariance_` and `df_` as one object, computed on first access.
 
-    def item_moves(self) -> Iterator[CellItemMoves]:
-        """What the items do to abilities, which `covariance_` sums up, for each set of agents that more than one cell links.
-
-        Raises: StatisticsError [not-fitted].
+        Raises
+        ------
+        StatisticsError
+            [not-fitted]: if `fit` was not called.
         """
-        return item_moves(*self._bound(), component=self._component)
+        estimate = _item_covariance(*self._binding_cells(), component=self._component)
+        freeze([estimate.covariance, estimate.df])
+        return estimate
 
-    def _bound(self) -> tuple[CellIndex, Floats, Floats]:
-        """The cells that say something, with their weights and residuals."""
+    def item_influence(self) -> Iterator[CellInfluence]:
+        """Compute the influence of the items on abilities, by sets of linked agents.
+
+        Returns
+        -------
+        iterator of CellInfluence
+            For each component, its largest set of agents that stay linked if any single cell is removed.
+
+        Raises
+        ------
+        StatisticsError
+            [not-fitted]: if `fit` was not called.
+        """
+        return _iter_influence(*self._binding_cells(), component=self._component)
+
+    def _binding_cells(self) -> tuple[CellIndex, Floats, Floats]:
+        """Return the cells that carry information, with their weights and residuals, float (n_cells,)."""
         self._check_fitted()
-        binding = self._binding > 0
-        return self._seen.at.where(binding), self._binding[binding], self._error[binding]
+        binds = self._binding_weight > 0
+        return self._cells.cell_index.where(binds), self._binding_weight[binds], self._binding_residual[binds]
 
     @property
     def covariance_(self) -> Floats:
+        """Covariance of the θ_i − θ̄: float array (n_agents, n_agents)."""
         return self.centred_covariance.covariance
 
     @property
-    def freedom_(self) -> Floats:
-        return self.centred_covariance.freedom
+    def df_(self) -> Floats:
+        """Degrees of freedom of Student's t: float array (n_agents,)."""
+        return self.centred_covariance.df
 
     @property
     def low_(self) -> Floats:
+        """Lower confidence bounds of the abilities: float array (n_agents,)."""
         return np.asarray(self.ability_ - self.centred_covariance.half_width(self.level))
 
     @property
     def high_(self) -> Floats:
+        """Upper confidence bounds of the abilities: float array (n_agents,)."""
         return np.asarray(self.ability_ + self.centred_covariance.half_width(self.level))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ability_"):
-            raise not_fitted(self)
+            raise not_fitted_error(self)
 
 
-def _weighted(scores: Scores | ArrayLike) -> ScoredCells:
-    """The cells that were seen, with weights of mean 1."""
+def _normalised_cells(scores: Scores | ArrayLike) -> ScoredCells:
+    """Return the observed cells with weights of mean 1."""
     if isinstance(scores, Scores):
         cells = check_scored_cells(scores)
         cells = cells.where(cells.weight > 0)
     else:
         value = check_score_matrix(scores)
-        at = CellIndex.of(~np.isnan(value))
-        cells = ScoredCells(at, value[at.agent, at.item], np.ones(len(at)))
-    if not len(at := cells.at):
-        raise no_cells(f"{at.n_agents} × {at.n_items}, all unseen")
-    return cells._replace(weight=cells.weight * (len(at) / cells.weight.sum()))
+        index = CellIndex.from_mask(~np.isnan(value))
+        cells = ScoredCells(index, value[index.agent, index.item], np.ones(len(index)))
+    if not len(index := cells.cell_index):
+        raise no_cells_error(f"{index.n_agents} × {index.n_items}, all unobserved")
+    return cells._replace(weight=cells.weight * (len(index) / cells.weight.sum()))
 
 
-def explained(value: Floats, left: Floats, weight: Floats | None = None) -> float:
-    """1 − Σw·left² / Σw(value − mean)² of float[N], of which a fit leaves `left`; NaN where all are equal. weight: 1 if None."""
+def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> float:
+    """Compute the coefficient of determination of a fit.
+
+    Parameters
+    ----------
+    value : float array (n,)
+        Observed values.
+    residual : float array (n,)
+        Residuals of the fit.
+    weight : float array (n,), optional
+        Weights. Default: 1.
+
+    Returns
+    -------
+    float
+        1 − Σw·residual² / Σw·(value − mean)²; NaN if all values are equal.
+    """
     if np.ptp(value) == 0:
         return float("nan")
     w = np.ones(len(value)) if weight is None else weight
-    return 1 - float(w @ left**2) / float(w @ (value - np.average(value, weights=w)) ** 2)
+    return 1 - float(w @ residual**2) / float(w @ (value - np.average(value, weights=w)) ** 2)

@@ -40,7 +40,7 @@ class Effects(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Row and column of each cell: agent and item, or item and agent if items are fewer (`swapped`)."""
+    """Row and column of each cell: agent and item, or the reverse if `swapped`."""
 
     row: IdColumn
     column: IdColumn
@@ -58,7 +58,9 @@ def sides(cells: Cells) -> Sides:
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """Normal equations of min Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint that the gauged effects sum to 0.
+    """Normal equations of the additive model.
+
+    They minimise Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint that the gauged effects sum to 0.
 
     Attributes
     ----------
@@ -102,7 +104,10 @@ class Equations:
         return np.asarray((self.A @ diags_array(w) @ self.A.T).toarray())
 
     def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
-        """Compute half the gradient for the totals r, c, with the multiplier of the gauge that makes it smallest."""
+        """Compute half the gradient for the totals r, c, float (n_rows,), (n_columns,).
+
+        The multiplier of the gauge is the one that makes it smallest.
+        """
         x, y = effects
         g_x = (self.n + self.ridge) * x - self.A @ y - r
         g_y = (self.m + self.ridge) * y - x @ self.A + c
@@ -111,13 +116,16 @@ class Equations:
         return Effects(g_x, g_y)
 
     def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
-        """Compute the largest absolute residual of the equations for the totals r, c, that of the gauge included."""
+        """Compute the largest absolute residual of the equations and of the gauge.
+
+        r, c : float (n_rows,), (n_columns,), totals of weight × score.
+        """
         off_gauge = self.row_gauge @ effects.x + self.column_gauge @ effects.y
         return max(*(float(np.abs(part).max()) for part in self.gradient(effects, r, c)), abs(float(off_gauge)))
 
 
 def equate(cells: Cells, *, ridge: float) -> Equations:
-    """Make the normal equations of `cells`, in which the effects of the observed items sum to 0."""
+    """Make the normal equations of cells; the effects of observed items sum to 0."""
     row, column, n_rows, n_columns, swapped = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
     pull = weight * cells.score * (-1 if swapped else 1)
@@ -195,8 +203,8 @@ def _solve_rows(
         factor, failed = dpotrf(S.T, lower=1, overwrite_a=1, clean=0)
         if failed:
             raise StatisticsError(
-                f"The cells do not determine the effects: the system is singular at ridge = {equations.ridge:g}. Score more "
-                "cells, or raise ridge to 1e-6.",
+                f"The cells do not determine the effects: got a singular system at ridge = {equations.ridge:g}. Add scores of "
+                "more cells, or set ridge to 1e-6.",
                 slug="additive-singular",
             )
         return [dpotrs(factor, target, lower=1)[0] for target in targets], 0
@@ -224,7 +232,10 @@ def _divide_by(diagonal: Floats) -> Callable[[Floats], Floats]:
 
 
 def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
-    """Check cheaply whether chains of a few cells join all observed rows; False does not prove that they are disconnected."""
+    """Return whether chains of a few cells join all observed rows.
+
+    The check is fast, but False does not prove that rows are disconnected.
+    """
     is_observed: Bools = equations.n > 0
     reached = np.zeros(len(is_observed))
     reached[is_observed.argmax()] = 1.0

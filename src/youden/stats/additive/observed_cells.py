@@ -1,7 +1,7 @@
-"""Observed cells as an estimator reads them: columns that are checked once and never copied, grouped by item, and counted.
+"""Check columns of observed cells for an estimator, without copying them.
 
-Solving is timed in tenths of milliseconds and run on hundreds of millions of cells, so checks look at extremes first: a
-minimum and a maximum see NaN, infinity and range in one pass without a temporary; only then is the bad row searched.
+A fit takes tenths of milliseconds, or has hundreds of millions of cells. Checks therefore compute a minimum and a maximum first,
+which show NaN, infinity and range in one pass without a temporary array; an invalid row is searched for only then.
 """
 
 from __future__ import annotations
@@ -14,17 +14,32 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from youden.errors import StatisticsError
-from youden.stats.base.estimator import RealColumn, as_matrix, as_reals, no_cells
+from youden.stats.base.estimator import RealColumn, as_matrix, as_reals, no_cells_error
 
 IdColumn = NDArray[np.int32] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Observed cells as columns of one length N, in any order; a cell may come more than once.
+    """Observed cells as columns, in any order and possibly repeated.
 
-    agent, item: int[N], 0 ≤ agent < n_agents and 0 ≤ item < n_items; score: float[N], finite, from low to high;
-    weight: float[N], positive and finite, or None where all are 1.
+    Attributes
+    ----------
+    agent, item : int32 or int64 array (n_cells,)
+        Position of the agent and of the item of each cell.
+    score : float array (n_cells,)
+        Finite scores.
+    weight : float array (n_cells,) or None
+        Positive finite weights; None if all are 1.
+    n_agents, n_items : int
+        Numbers of agents and of items.
+    low, high : float
+        Bounds of the scores.
+
+    Raises
+    ------
+    StatisticsError
+        [cells-length]: if the columns differ in length.
     """
 
     agent: IdColumn
@@ -42,26 +57,42 @@ class Cells:
             if column is not None and column.shape != self.score.shape:
                 raise StatisticsError(
                     f"The columns of cells must have one length: got {column.shape} in {name} for scores of the shape "
-                    f"{self.score.shape}. Make cells with check_cells.",
+                    f"{self.score.shape}. Make cells with cells_from_arrays.",
                     slug="cells-length",
                 )
 
     def __len__(self) -> int:
         return len(self.score)
 
-    def where(self, kept: NDArray[np.bool_]) -> Cells:
-        """Copy the cells that a mask, bool (n_cells,), selects. Raises: StatisticsError [cells-length]."""
-        if kept.shape != (len(self),):
+    def where(self, mask: NDArray[np.bool_]) -> Cells:
+        """Copy some of the cells.
+
+        Parameters
+        ----------
+        mask : bool array (n_cells,)
+            Cells to copy.
+
+        Returns
+        -------
+        Cells
+            The selected cells, with the same bounds.
+
+        Raises
+        ------
+        StatisticsError
+            [cells-length]: if the mask has another length.
+        """
+        if mask.shape != (len(self),):
             raise StatisticsError(
-                f"The mask does not fit the cells: got the shape {kept.shape} for {len(self)} cells. Pass one value per cell.",
+                f"The mask does not fit the cells: got the shape {mask.shape} for {len(self)} cells. Pass one value per cell.",
                 slug="cells-length",
             )
-        weight = None if self.weight is None else self.weight[kept]
-        columns = (self.agent[kept], self.item[kept], self.score[kept])
+        weight = None if self.weight is None else self.weight[mask]
+        columns = (self.agent[mask], self.item[mask], self.score[mask])
         return Cells(*columns, weight, self.n_agents, self.n_items, self.low, self.high)
 
 
-def check_cells(
+def cells_from_arrays(
     agent: ArrayLike,
     item: ArrayLike,
     score: ArrayLike,
@@ -70,13 +101,30 @@ def check_cells(
     n_items: int,
     weight: ArrayLike | None = None,
 ) -> Cells:
-    """Columns of cells, checked, less those of weight 0; no weight is weight 1.
+    """Check columns of observed cells, and drop cells of weight 0.
 
-    agent, item: int[N]; score: float[N]; weight: float[N] ≥ 0. int32 and int64 ids, float32 and float64 numbers stay as
-    they are, without a copy.
+    Parameters
+    ----------
+    agent, item : int array_like (n_cells,)
+        Positions of agents and items; int32 and int64 are not copied.
+    score : float array_like (n_cells,)
+        Finite scores; float32 and float64 are not copied.
+    n_agents, n_items : int
+        Numbers of agents and of items.
+    weight : float array_like (n_cells,), optional
+        Finite weights, at least 0. Default: 1.
 
-    Raises: StatisticsError [cells-length], [cells-id], [scores-numeric], [scores-infinite], [weights-numeric],
-    [weights-negative], [scores-empty].
+    Returns
+    -------
+    Cells
+        The cells, for `solve_cells`.
+
+    Raises
+    ------
+    StatisticsError
+        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is no integer or out
+        of range; [scores-numeric], [scores-infinite], [scores-empty]: if scores are no finite numbers, or there are none;
+        [weights-numeric], [weights-negative]: if weights are no finite numbers, or one is negative.
     """
     agents, items = np.asarray(agent), np.asarray(item)
     scores = as_reals(score, noun="scores")
@@ -84,44 +132,62 @@ def check_cells(
     columns = [agents, items, scores] if weights is None else [agents, items, scores, weights]
     if scores.ndim != 1 or any(column.shape != scores.shape for column in columns):
         raise StatisticsError(
-            f"Agent, item, score and weight came with the shapes {', '.join(str(column.shape) for column in columns)}. "
-            "Give one-dimensional arrays of one length.",
+            "Agent, item, score and weight must be one-dimensional arrays of one length: got the shapes "
+            f"{', '.join(str(column.shape) for column in columns)}. Pass one value per cell.",
             slug="cells-length",
         )
     if not len(scores):
-        raise no_cells("0 rows")
-    ids = _ids(agents, size=n_agents, noun="agent"), _ids(items, size=n_items, noun="item")
+        raise no_cells_error("0 rows")
+    ids = _check_ids(agents, size=n_agents, noun="agent"), _check_ids(items, size=n_items, noun="item")
     low, high = float(scores.min()), float(scores.max())
     if not (low > -np.inf and high < np.inf):
         row = int(np.argmin(np.isfinite(scores)))
         raise StatisticsError(
-            f"The score of row {row} (agent {agents[row]}, item {items[row]}) is {scores[row]}. "
-            "Leave unseen cells out, and clip before changing scale.",
+            f"Scores must be finite: got {scores[row]} in row {row} (agent {agents[row]}, item {items[row]}). "
+            "Remove unobserved cells, and clip scores before you transform them.",
             slug="scores-infinite",
         )
     cells = Cells(*ids, scores, weights, n_agents, n_items, low, high)
-    return cells if weights is None else _weighted(cells, weights)
+    return cells if weights is None else _drop_weight_0(cells, weights)
 
 
-def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
-    """The observed cells of a matrix of agents × items.
+def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
+    """Collect the observed cells of a matrix.
 
-    matrix: float[K, J], NaN where unseen, or any scipy sparse array, whose stored entries are the cells seen (a stored 0
-    is a score of 0). weight: float[K, J], or for a sparse array float[nnz] in the order of its COO form.
+    Parameters
+    ----------
+    matrix : array_like or sparse array (n_agents, n_items)
+        Scores, NaN for unobserved cells; or a SciPy sparse array, whose stored entries are the observed cells, including stored
+        zeros.
+    weight : float array_like (n_agents, n_items), optional
+        Weights, at least 0; for a sparse array (n_entries,), in the order of its COO format. Default: 1.
 
-    >>> cells_of([[0.5, np.nan], [0.25, 0.75]]).item.tolist()
+    Returns
+    -------
+    Cells
+        The observed cells of positive weight, for `solve_cells`.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-shape], [weights-shape]: if the matrix is not two-dimensional, or weights have another shape; [scores-numeric],
+        [scores-infinite], [scores-empty]: if scores are no finite numbers, or there are none; [weights-numeric],
+        [weights-negative]: if weights are no finite numbers, or one is negative; [cells-length]: if weights of a sparse array
+        have another length.
+
+    Examples
+    --------
+    >>> cells_from_matrix([[0.5, np.nan], [0.25, 0.75]]).item.tolist()
     [0, 0, 1]
-
-    Raises: StatisticsError [scores-shape], [weights-shape], and those of `check_cells`.
     """
     if issparse(matrix):
         entries = cast(Any, matrix).tocoo()
         n_agents, n_items = entries.shape
         columns = entries.row, entries.col, entries.data
-        return check_cells(*columns, n_agents=n_agents, n_items=n_items, weight=weight)
+        return cells_from_arrays(*columns, n_agents=n_agents, n_items=n_items, weight=weight)
     scores = as_matrix(matrix)
-    seen = ~np.isnan(scores)
-    agent, item = np.nonzero(seen)
+    observed = ~np.isnan(scores)
+    agent, item = np.nonzero(observed)
     weights = None if weight is None else np.asarray(weight)
     if weights is not None:
         if weights.shape != scores.shape:
@@ -130,44 +196,56 @@ def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
                 "Pass one weight per score.",
                 slug="weights-shape",
             )
-        weights = weights[seen]
+        weights = weights[observed]
     n_agents, n_items = scores.shape
-    return check_cells(agent, item, scores[seen], n_agents=n_agents, n_items=n_items, weight=weights)
+    return cells_from_arrays(agent, item, scores[observed], n_agents=n_agents, n_items=n_items, weight=weights)
 
 
 def check_range(cells: Cells) -> None:
-    """Raises: StatisticsError [scores-range] naming the first score outside [−1, 1]."""
+    """Raise an error if a score is outside [−1, 1].
+
+    Parameters
+    ----------
+    cells : Cells
+        Cells to check.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-range]: naming the first score outside [−1, 1].
+    """
     if cells.low < -1 or cells.high > 1:
         row = int(np.argmax(np.abs(cells.score) > 1))
         raise StatisticsError(
-            f"The score of row {row} (agent {cells.agent[row]}, item {cells.item[row]}) is {cells.score[row]}, outside "
-            '[−1, 1]. A score is TPR − FPR: bring yours to that scale, or fit another scale with constraint="none".',
+            f"Scores must be in [−1, 1]: got {cells.score[row]} in row {row} (agent {cells.agent[row]}, item "
+            f'{cells.item[row]}). Pass scores on the scale of TPR − FPR, or set constraint="none".',
             slug="scores-range",
         )
 
 
-def _weighted(cells: Cells, weights: RealColumn) -> Cells:
+def _drop_weight_0(cells: Cells, weights: RealColumn) -> Cells:
+    """Check weights, float (n_cells,), and drop the cells of weight 0."""
     low, high = float(weights.min()), float(weights.max())
     if not (low >= 0 and high < np.inf):
         row = int(np.argmin((weights >= 0) & (weights < np.inf)))
         raise StatisticsError(
-            f"The weight of row {row} (agent {cells.agent[row]}, item {cells.item[row]}) is {weights[row]}. "
-            "A weight counts answered trials: finite and not negative.",
+            f"Weights must be finite and at least 0: got {weights[row]} in row {row} (agent {cells.agent[row]}, item "
+            f"{cells.item[row]}). Pass numbers of answered trials.",
             slug="weights-negative",
         )
     if high == 0:
-        raise no_cells(f"{len(weights)} rows, none of positive weight")
+        raise no_cells_error(f"{len(weights)} rows, none of positive weight")
     return cells if low > 0 else cells.where(weights > 0)
 
 
-def _ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
+def _check_ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
     if not np.issubdtype(ids.dtype, np.integer):
-        raise StatisticsError(f"The {noun}s came as {ids.dtype}. Give their integer positions.", slug="cells-id")
+        raise StatisticsError(f"The {noun}s must be integers: got {ids.dtype}. Pass their positions.", slug="cells-id")
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= size:
         row = int(np.argmax((ids < 0) | (ids >= size)))
         raise StatisticsError(
-            f"The {noun} of row {row} is {ids[row]}, but there are {size}. Give positions from 0 to {size - 1}.",
+            f"There are {size} {noun}s: got the position {ids[row]} in row {row}. Pass positions from 0 to {size - 1}.",
             slug="cells-id",
         )
     return ids if ids.dtype in (np.int32, np.int64) else ids.astype(np.int64)

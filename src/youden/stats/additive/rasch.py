@@ -1,6 +1,6 @@
-"""Rasch models of scores: ability − difficulty on a curved scale, by least squares there or by quasi-likelihood.
+"""Fit Rasch models of scores, additive on a probit or logit scale, by least squares or by quasi-likelihood.
 
-`curl_quantiles(model.predict())` says how far the scale bends the predictions.
+`curl_quantiles(model.predict())` measures how far the link makes the predictions non-additive.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.special import xlogy
 
 from youden.errors import StatisticsError
 from youden.stats.additive.solver import Solution, solve_additive
-from youden.stats.base.estimator import Estimator, not_fitted, observed_scores
+from youden.stats.base.estimator import Estimator, not_fitted_error, observed_scores
 from youden.stats.base.links import LINKS, Link
 from youden.types import Scores
 from youden.types.pool import Floats, Positions
@@ -29,19 +29,46 @@ _MAX_HALVINGS = 40
 
 
 class Rasch(Estimator):
-    """Scores that are additive after a link: g(s_ij) ≈ θ_i − b_j, predicted as g⁻¹(θ_i − b_j).
+    """Rasch model of scores, additive on the scale of a link.
 
-    method `least-squares`: min Σ (g(s) − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), s clipped to the link's interval.
-    method `quasi`: max Σ p ln μ + (1−p) ln(1−μ) − ridge/2·(‖θ‖² + ‖b‖²), p = (s+1)/2, μ = (g⁻¹(θ_i − b_j) + 1)/2; the scores
-    need no clip, and a saturated one pulls with finite force. Σ b = 0 over the items seen in both.
+    The link g is applied to scores, g(s_ij) ≈ θ_i − b_j, and predictions are g⁻¹(θ_i − b_j).
 
-    link: a name in `LINKS`. ridge: positive. Every cell counts alike, whatever its number of trials.
+    Parameters
+    ----------
+    link : {"logit", "probit", "identity"}, default "logit"
+        Name of the link g, a key of `LINKS`. "identity" is possible with least squares only.
+    method : {"least-squares", "quasi"}, default "least-squares"
+        Least squares on the scale of the link, or quasi-likelihood.
+    ridge : float, default 1e-6
+        Positive ridge penalty.
 
-    Learned: ability_: float[K]; difficulty_: float[J], on the link's scale, NaN for an agent or item without a cell;
-    status_: `ok`, `disconnected` as in `Solution`, `not_converged` where quasi-likelihood ran out of rounds; message_: what
-    to try then; n_rounds_: scoring steps, 1 for least squares.
+    Attributes
+    ----------
+    ability_ : float array (n_agents,)
+        Abilities on the scale of the link; NaN for an agent without a cell.
+    difficulty_ : float array (n_items,)
+        Difficulties on the scale of the link; NaN for an item without a cell. They sum to 0.
+    link_ : Link
+        The link that was fitted.
+    status_ : {"ok", "disconnected", "not_converged"}
+        "disconnected": abilities of different components cannot be compared. "not_converged": quasi-likelihood did not converge
+        in 100 steps, or the equations were not solved.
+    message_ : str
+        Advice if the status is not "ok", else empty.
+    n_rounds_ : int
+        Number of scoring steps; 1 for least squares.
 
-    Source: the paper's Rasch baselines (least squares); quasi-likelihood: Papke and Wooldridge (1996), J. Appl. Econometrics 11.
+    Notes
+    -----
+    All cells have the same weight, whatever their numbers of trials, and Σ b = 0 over the observed items.
+
+    Least squares minimises Σ (g(s) − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), with s clipped to the interval of the link.
+    Quasi-likelihood maximises Σ [p ln μ + (1 − p) ln(1 − μ)] − ridge/2·(‖θ‖² + ‖b‖²), with p = (s + 1)/2 and
+    μ = (g⁻¹(θ_i − b_j) + 1)/2. It needs no clipping: a score of ±1 has a finite influence.
+
+    References
+    ----------
+    Papke & Wooldridge (1996), J. Applied Econometrics 11, 619–632 (quasi-likelihood).
     """
 
     link_: Link
@@ -57,47 +84,70 @@ class Rasch(Estimator):
         self.ridge = ridge
 
     def fit(self, scores: Scores | ArrayLike) -> Self:
-        """Fit to scores float[K, J] in [−1, 1]; NaN is unseen.
+        """Fit abilities and difficulties to observed scores.
 
-        Raises: StatisticsError [unknown-link], [rasch-method], [ridge], and those of `observed_scores`.
+        Parameters
+        ----------
+        scores : Scores or array_like (n_agents, n_items)
+            Scores in [−1, 1]; NaN is unobserved.
+
+        Returns
+        -------
+        Rasch
+            The estimator itself.
+
+        Raises
+        ------
+        StatisticsError
+            [unknown-link], [rasch-method], [ridge]: if a parameter is invalid; [scores-empty], [scores-holdout],
+            [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted.
         """
-        link = self._checked_link()
+        link = self._check_parameters()
         value = observed_scores(scores)
         agent, item = np.nonzero(~np.isnan(value))
         cells = _Cells(agent, item, value[agent, item], shape=(value.shape[0], value.shape[1]), ridge=self.ridge)
-        solution, self.n_rounds_ = cells.solve(link.forward(cells.score)), 1
+        solution, self.n_rounds_ = cells.fit(link.forward(cells.score)), 1
         self.status_, self.message_ = solution.status, solution.message
         if self.method == "quasi":
-            solution, self.n_rounds_ = _quasi(cells, link, start=solution)
+            solution, self.n_rounds_ = _maximise_quasi_likelihood(cells, link, start=solution)
             if self.n_rounds_ > _MAX_ROUNDS:
                 self.status_ = "not_converged"
-                self.message_ = f"Quasi-likelihood still moved after {_MAX_ROUNDS} rounds. Raise the ridge."
+                self.message_ = f"Quasi-likelihood did not converge in {_MAX_ROUNDS} rounds. Set a larger ridge."
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.link_ = link
         return self
 
     def predict(self) -> Floats:
-        """g⁻¹(θ_i − b_j) for every cell: float[K, J] in [−1, 1], NaN for agents and items never seen.
+        """Predict the scores of all cells.
 
-        Raises: StatisticsError [not-fitted].
+        Returns
+        -------
+        float array (n_agents, n_items)
+            g⁻¹(θ_i − b_j), in [−1, 1]; NaN for agents and items that were not observed.
+
+        Raises
+        ------
+        StatisticsError
+            [not-fitted]: if `fit` was not called.
         """
         if not hasattr(self, "ability_"):
-            raise not_fitted(self)
+            raise not_fitted_error(self)
         return np.clip(self.link_.inverse(self.ability_[:, None] - self.difficulty_), -1, 1)
 
-    def _checked_link(self) -> Link:
+    def _check_parameters(self) -> Link:
+        """Check link and method, and return the link."""
         if self.link not in LINKS:
             raise StatisticsError(
-                f"There is no link '{self.link}'. Give one of {', '.join(LINKS)}.", slug="unknown-link"
+                f"The link is unknown: got '{self.link}'. Set one of: {', '.join(LINKS)}.", slug="unknown-link"
             )
         if self.method not in ("least-squares", "quasi"):
             raise StatisticsError(
-                f"There is no method '{self.method}'. Give least-squares or quasi.", slug="rasch-method"
+                f"The method is unknown: got '{self.method}'. Set least-squares or quasi.", slug="rasch-method"
             )
         if self.method == "quasi" and self.link == "identity":
             raise StatisticsError(
-                "Quasi-likelihood needs a link that keeps the mean inside [−1, 1]; 'identity' arrived. "
-                "Give probit or logit, or the method least-squares.",
+                "Quasi-likelihood needs a link that keeps the mean in [−1, 1]: got 'identity'. "
+                "Set the link probit or logit, or the method least-squares.",
                 slug="rasch-method",
             )
         return LINKS[self.link]
@@ -105,14 +155,16 @@ class Rasch(Estimator):
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
+    """Observed cells of a matrix of the shape `shape`; agent, item, score : arrays (n_cells,)."""
+
     agent: Positions
     item: Positions
     score: Floats
     shape: tuple[int, int]
     ridge: float
 
-    def solve(self, value: Floats, weight: Floats | None = None) -> Solution:
-        """The additive fit of values on the link's scale, which nothing bounds."""
+    def fit(self, value: Floats, weight: Floats | None = None) -> Solution:
+        """Fit the additive model, without constraint, to values on the scale of the link; value, weight : float (n_cells,)."""
         n_agents, n_items = self.shape
         return solve_additive(
             self.agent,
@@ -126,45 +178,49 @@ class _Cells:
         )
 
 
-def _quasi(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
-    """Fisher scoring with halved steps from the least-squares fit; _MAX_ROUNDS + 1 rounds mean it did not settle."""
+def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
+    """Maximise the quasi-likelihood by Fisher scoring with step halving, from the least-squares fit.
+
+    Returns the solution and the number of rounds; _MAX_ROUNDS + 1 if it did not converge.
+    """
     p = (cells.score + 1) / 2
 
-    def linear(fit: Solution) -> Floats:
+    def predictor(fit: Solution) -> Floats:
         return np.asarray(fit.ability[cells.agent] - fit.difficulty[cells.item])
 
-    def gain(eta: Floats, penalty: float) -> float:
+    def objective(eta: Floats, penalty: float) -> float:
         s = link.inverse(eta)
         return float((xlogy(p, (1 + s) / 2) + xlogy(1 - p, (1 - s) / 2)).sum()) - cells.ridge / 2 * penalty
 
-    fit, eta = start, linear(start)
-    reached = gain(eta, _square(fit))
-    for round_ in range(1, _MAX_ROUNDS + 1):
+    fit, eta = start, predictor(start)
+    current = objective(eta, _squared_norm(fit))
+    for n_rounds in range(1, _MAX_ROUNDS + 1):
         s, slope = link.inverse(eta), link.inverse_slope(eta)
         variance = np.maximum(1 - s**2, _TINY)
-        step = cells.solve(eta + (cells.score - s) / np.maximum(slope, _TINY), slope**2 / variance)
-        share = 1.0
+        target = cells.fit(eta + (cells.score - s) / np.maximum(slope, _TINY), slope**2 / variance)
+
+        step = 1.0
         for _ in range(_MAX_HALVINGS):
-            trial = _between(fit, step, share)
-            if (now := gain(linear(trial), _square(trial))) >= reached:
+            trial = _interpolate(fit, target, step)
+            if (value := objective(predictor(trial), _squared_norm(trial))) >= current:
                 break
-            share /= 2
+            step /= 2
         else:
-            return fit, round_
-        moved = float(np.abs(linear(trial) - eta).max())
-        fit, eta, reached = trial, linear(trial), now
-        if moved < _TOLERANCE:
-            return fit, round_
+            return fit, n_rounds
+        change = float(np.abs(predictor(trial) - eta).max())
+        fit, eta, current = trial, predictor(trial), value
+        if change < _TOLERANCE:
+            return fit, n_rounds
     return fit, _MAX_ROUNDS + 1
 
 
-def _between(one: Solution, other: Solution, share: float) -> Solution:
+def _interpolate(start: Solution, end: Solution, step: float) -> Solution:
     return replace(
-        other,
-        ability=one.ability + share * (other.ability - one.ability),
-        difficulty=one.difficulty + share * (other.difficulty - one.difficulty),
+        end,
+        ability=start.ability + step * (end.ability - start.ability),
+        difficulty=start.difficulty + step * (end.difficulty - start.difficulty),
     )
 
 
-def _square(fit: Solution) -> float:
+def _squared_norm(fit: Solution) -> float:
     return float(np.nansum(fit.ability**2) + np.nansum(fit.difficulty**2))

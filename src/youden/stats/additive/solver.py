@@ -1,7 +1,7 @@
-"""The least-squares fit of score ≈ ability − difficulty on any set of cells, and whether it means something.
+"""Fit score ≈ ability − difficulty by least squares to any set of cells, and check that the result can be interpreted.
 
-Given one side, the other has a closed form; `elimination` solves what is left on the smaller side. `box` and `censored`
-take the range of scores into account, each by a few such solutions.
+Given one side, the other has a closed form, so equations are solved for the smaller side only. The constraints `box` and
+`censored` need a few such solutions.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from youden.errors import StatisticsError
 from youden.stats.additive.bounds import Fit, fit_box, fit_censored, fit_plain
 from youden.stats.additive.elimination import Equations, equate, reaches_all_rows
-from youden.stats.additive.observed_cells import Cells, check_cells, check_range
+from youden.stats.additive.observed_cells import Cells, cells_from_arrays, check_range
 from youden.stats.base.estimator import check_constraint, check_ridge
-from youden.stats.trials.comparisons import agent_components, disconnected
+from youden.stats.trials.comparisons import agent_components, describe_components
 from youden.types.pool import Floats, Ids, ReadOnly
 
 Constraint = Literal["none", "clip", "box", "censored"]
@@ -25,25 +25,41 @@ _CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)
 SolutionStatus = Literal["ok", "disconnected", "not_converged"]
 
 _CONVERGED = 1e-8
-"""Largest residual of the equations that counts as solved, relative to the largest total score of an agent or item."""
-_DROWNED = 1e-3
-"""A cell of less weight than this share of the ridge is none to it."""
-_LARGEST_SUM = 1e307
+"""Largest residual of solved equations, relative to the largest total score of an agent or item."""
+_MIN_RELATIVE_WEIGHT = 1e-3
+"""A cell of less weight than this share of the ridge has no effect on the fit."""
+_MAX_SUM = 1e307
 
 
 @dataclass(frozen=True, eq=False)
 class Solution(ReadOnly):
-    """What the solver found, and whether it means something.
+    """Solution of the additive model, with its diagnostics.
 
-    ability: float[K], difficulty: float[J], in the scores' unit; NaN for an agent or item without a cell. Difficulties of
-    the items seen sum to 0.
-    status: `disconnected` where some agents share no chain of cells with others: the ridge makes the solution unique, but
-    comparing across components means nothing. `not_converged` where the equations do not hold to 1e-8 of the largest
-    total. message: what to try then, else empty.
-    kkt: largest absolute residual of the optimality conditions, the gauge's included.
-    component: int32[K], from 0 in the agents' order, −1 for an agent without a cell.
-    method: how the equations were solved; n_iterations: sweeps of the conjugate gradients, 0 for Cholesky;
-    n_rounds: solutions it took to meet the constraint.
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Abilities in the unit of scores; NaN for an agent without a cell.
+    difficulty : float array (n_items,)
+        Difficulties in the unit of scores; NaN for an item without a cell. They sum to 0.
+    status : {"ok", "disconnected", "not_converged"}
+        "disconnected": some agents are not connected by a chain of cells. The ridge makes the solution unique, but abilities of
+        different components cannot be compared. "not_converged": the equations are not met to 1e-8 of the largest total.
+    message : str
+        Advice if the status is not "ok", else empty.
+    kkt : float
+        Largest absolute residual of the optimality conditions, including the constraint on the sum.
+    n_components : int
+        Number of connected components.
+    component : int32 array (n_agents,)
+        Component of each agent, numbered from 0 in the order of agents; −1 for an agent without a cell.
+    constraint : {"none", "clip", "box", "censored"}
+        Constraint of the fit.
+    method : {"cholesky", "conjugate gradients"}
+        Method that solved the equations.
+    n_iterations : int
+        Iterations of the conjugate gradients, 0 for Cholesky.
+    n_rounds : int
+        Number of solutions that the constraint needed.
     """
 
     ability: Floats
@@ -70,54 +86,99 @@ def solve_additive(
     ridge: float = 1e-6,
     constraint: Constraint = "censored",
 ) -> Solution:
-    """The abilities θ and difficulties b that fit the observed cells best.
+    """Fit abilities and difficulties to observed cells by least squares.
 
-    min Σ w (s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the items seen.
+    To fit a matrix, use ``solve_cells(cells_from_matrix(matrix))``.
 
-    agent, item: int[N], positions; score: float[N], finite; weight: float[N] ≥ 0, 1 if not given; a cell of weight 0 is
-    unseen, one given twice counts twice.
-    constraint: `none`: scores of any scale. The others want scores in [−1, 1]: `clip` is the plain fit, predictions to be
-    clipped; `censored`: a score of ±1 pays only for a prediction short of it; `box`: |θ_i − b_j| ≤ 1 for every agent and
-    item seen. All are the same fit where no score is ±1 and no prediction leaves the range.
+    Parameters
+    ----------
+    agent, item : int array_like (n_cells,)
+        Position of the agent and of the item of each cell. A repeated cell counts twice.
+    score : float array_like (n_cells,)
+        Finite scores; in [−1, 1] unless `constraint` is "none".
+    n_agents, n_items : int
+        Numbers of agents and of items.
+    weight : float array_like (n_cells,), optional
+        Weights, at least 0; a cell of weight 0 is unobserved. Default: 1.
+    ridge : float, default 1e-6
+        Positive ridge penalty.
+    constraint : {"censored", "clip", "box", "none"}, default "censored"
+        "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller. "censored": a
+        score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for observed agents and items.
+        All are equal if no score is ±1 and no prediction leaves the range.
 
-    For a matrix, `solve_cells(cells_of(matrix))`.
+    Returns
+    -------
+    Solution
+        Abilities, difficulties and diagnostics.
 
-    Raises: StatisticsError [ridge], [constraint], [scores-range], [weights-scale] where the ridge outweighs all cells of an
-    agent or item, or weights overflow, [additive-singular], [box-too-large], and those of `check_cells`.
-    Source: the paper's clipped-linear objective, solved exactly instead of by alternating minimisation; its gauge is over
-    all items, ours over those seen.
+    Raises
+    ------
+    StatisticsError
+        [ridge], [constraint]: if a parameter is out of range; [scores-range], [scores-infinite], [scores-numeric],
+        [scores-empty]: if scores cannot be fitted; [weights-scale]: if the ridge outweighs all cells of an agent or item, or the
+        weights overflow; [weights-negative], [weights-numeric]: if a weight is invalid; [cells-length], [cells-id]: if columns do
+        not fit each other or a position is out of range; [additive-singular]: if the system is singular; [box-too-large]: if the
+        box needs too much memory.
+
+    Notes
+    -----
+    Minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the observed items. The solution is
+    exact; the paper's alternating minimisation of the same objective has the constraint over all items.
     """
-    cells = check_cells(agent, item, score, n_agents=n_agents, n_items=n_items, weight=weight)
+    cells = cells_from_arrays(agent, item, score, n_agents=n_agents, n_items=n_items, weight=weight)
     return solve_cells(cells, ridge=ridge, constraint=constraint)
 
 
 def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "censored") -> Solution:
-    """Fit abilities and difficulties to cells that `check_cells` or `cells_of` made; see `solve_additive`.
+    """Fit abilities and difficulties to checked cells by least squares.
 
-    Raises: StatisticsError [ridge], [constraint], [scores-range], [weights-scale], [additive-singular], [box-too-large].
+    Parameters
+    ----------
+    cells : Cells
+        Observed cells, made by `cells_from_arrays` or `cells_from_matrix`.
+    ridge : float, default 1e-6
+        Positive ridge penalty.
+    constraint : {"censored", "clip", "box", "none"}, default "censored"
+        "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller. "censored": a
+        score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for observed agents and items.
+
+    Returns
+    -------
+    Solution
+        Abilities, difficulties and diagnostics.
+
+    Raises
+    ------
+    StatisticsError
+        [ridge], [constraint]: if a parameter is out of range; [scores-range]: if a score is outside [−1, 1] and `constraint` is
+        not "none"; [weights-scale]: if the ridge outweighs all cells of an agent or item, or the weights overflow;
+        [additive-singular]: if the system is singular; [box-too-large]: if the box needs too much memory.
     """
     check_ridge(ridge)
-    check_constraint(constraint, known=_CONSTRAINTS)
+    check_constraint(constraint, choices=_CONSTRAINTS)
     if constraint != "none":
         check_range(cells)
-    heavy = _heavy(cells, ridge=ridge)
+    linking_cells = _linking_cells(cells, ridge=ridge)
     equations = equate(cells, ridge=ridge)
     fit = _fit(constraint, cells, equations)
 
     x = np.where(equations.n > 0, fit.effects.x, np.nan)
     y = np.where(equations.m > 0, fit.effects.y, np.nan)
     ability, difficulty = (y, x) if equations.swapped else (x, y)
-    component, n_components = _components(heavy, equations, is_whole=heavy is cells)
+    component, n_components = _components(linking_cells, equations, is_complete=linking_cells is cells)
 
     scale = float(max(np.abs(equations.r).max(), np.abs(equations.c).max()))
-    has_converged = fit.kkt <= _CONVERGED * scale
-    message = disconnected(component)
+    message = describe_components(component)
+    status: SolutionStatus = "ok" if n_components == 1 else "disconnected"
+    has_converged = fit.kkt <= _CONVERGED * scale  # False if NaN
     if not has_converged:
-        message = f"{_not_converged(fit.kkt, scale)} {message}".rstrip()
+        status = "not_converged"
+        message = f"{_format_not_converged(fit.kkt, scale)} {message}".rstrip()
     return Solution(
         ability=ability,
         difficulty=difficulty,
-        status="not_converged" if not has_converged else "ok" if n_components == 1 else "disconnected",
+        status=status,
         message=message,
         kkt=fit.kkt,
         n_components=n_components,
@@ -137,45 +198,45 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
     return fit_plain(equations)
 
 
-def _components(cells: Cells, equations: Equations, *, is_whole: bool) -> tuple[Ids, int]:
+def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
     """Number the components of the agents, without a search of the graph if a few hops reach every agent."""
-    if is_whole and reaches_all_rows(equations):
+    if is_complete and reaches_all_rows(equations):
         weight = equations.m if equations.swapped else equations.n
         return (weight > 0).astype(np.int32) - np.int32(1), 1
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
     return component, int(component.max()) + 1
 
 
-def _heavy(cells: Cells, *, ridge: float) -> Cells:
-    """The cells that the ridge does not drown: `cells` itself where that is all of them. Only they join agents.
+def _linking_cells(cells: Cells, *, ridge: float) -> Cells:
+    """Select the cells that the ridge does not outweigh, which alone link agents; `cells` itself if these are all.
 
-    Raises: StatisticsError [weights-scale].
+    Raises StatisticsError [weights-scale] if an agent or item has no such cell, or the weights overflow.
     """
     if cells.weight is None:
         return cells
-    if float(cells.weight.max()) > _LARGEST_SUM / len(cells):
+    if float(cells.weight.max()) > _MAX_SUM / len(cells):
         raise StatisticsError(
-            f"The weights go up to {cells.weight.max():.3g}, and their sum may overflow. Divide all by the largest.",
+            f"The sum of the weights may overflow: got a weight of {cells.weight.max():.3g}. "
+            "Pass weights divided by the largest.",
             slug="weights-scale",
         )
-    kept = cells.weight >= _DROWNED * ridge
-    if kept.all():
+    is_heavy = cells.weight >= _MIN_RELATIVE_WEIGHT * ridge
+    if is_heavy.all():
         return cells
     for ids, size, noun in ((cells.agent, cells.n_agents, "agent"), (cells.item, cells.n_items, "item")):
-        seen, counted = (np.bincount(part, minlength=size) > 0 for part in (ids, ids[kept]))
-        if (seen > counted).any():
-            which = int(np.argmax(seen > counted))
+        observed, linked = (np.bincount(subset, minlength=size) > 0 for subset in (ids, ids[is_heavy]))
+        if (observed > linked).any():
+            position = int(np.argmax(observed > linked))
             raise StatisticsError(
-                f"No cell of {noun} {which} weighs more than {cells.weight[ids == which].max():.3g}. A ridge of {ridge:g} "
-                "outweighs that: it would set the effect to 0, whatever the scores. Give weights that count trials (1 each "
-                "where nothing is known), or a ridge far below them.",
+                f"The ridge outweighs all cells of {noun} {position}: got ridge = {ridge:g} for a largest weight of "
+                f"{cells.weight[ids == position].max():.3g}. Pass numbers of trials as weights, or set a ridge far below them.",
                 slug="weights-scale",
             )
-    return cells.where(kept)
+    return cells.where(is_heavy)
 
 
-def _not_converged(kkt: float, scale: float) -> str:
+def _format_not_converged(kkt: float, scale: float) -> str:
     return (
-        f"The optimality conditions hold only to {kkt:.1e}, {kkt / scale:.1e} of the largest total. Score cells that join "
-        "agents few chains connect, raise the ridge, or try another constraint."
+        f"The fit did not converge: the optimality conditions are met to {kkt:.1e}, {kkt / scale:.1e} of the largest total. "
+        "Add scores of cells that link agents, set a larger ridge, or set another constraint."
     )

@@ -1,7 +1,7 @@
-"""Abilities from trials that were not balanced: agents' and items' effects fitted together, with errors by item.
+"""Fit the effects of agents and items jointly to the answers of an unbalanced plan, with errors clustered by item.
 
-A cell's score is a mean over the partners that it met. Where it met few, their abilities are in it, and a fit of cells draws
-agents together. A fit of trials knows who met whom.
+The score of a cell is a mean over the partners that it met. If there are few, their abilities distort it, and a fit of cells
+pulls abilities together. A fit of trials takes the partners into account.
 """
 
 from __future__ import annotations
@@ -16,193 +16,268 @@ from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
 from youden.stats.base.clusters import (
-    NOTHING,
-    Blocks,
+    ROUNDING,
     CentredCovariance,
-    ItemMoves,
-    PairBlock,
-    by_cell,
-    by_level,
-    covariance_of_blocks,
+    ChunkSource,
+    InfluenceChunk,
+    PairChunk,
+    covariance_of_chunks,
+    sum_by_effect_group,
+    sum_by_item,
 )
 from youden.types.pool import Bools, Floats, Positions
 
-_OPEN = 1e-9
-"""An eigenvalue below this share of the largest is a direction that no trial tells."""
-_EXACT = 1e-9
-"""A trial of leverage above 1 − this is fitted exactly whatever its answer."""
-
-
-_SPARSE = 32
-"""Sums by agent and level are kept sparse where there are more of them than this for each trial."""
+_MIN_EIGENVALUE = 1e-9
+"""Directions with an eigenvalue below this share of the largest are not determined by the trials."""
+_EXACT_FIT = 1e-9
+"""A trial of leverage above 1 minus this is fitted exactly, whatever its answer."""
+_MAX_DENSE_PER_TRIAL = 32
+"""Sums by agent and effect group are stored densely if there are at most this many of them per trial."""
 _PRIOR_PRODUCTS = 100
-"""An agent's own part on items is shrunk as if the average one had been seen in this many products more."""
+"""Weight of the average component when an agent's component is shrunk towards it, in products of residuals."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrialFit:
-    """ability: float[K], centred, NaN for an agent without a trial; weight: float[K], of its trials; covariance: of the θ_i − θ̄,
-    for items like these. left: float[K], the share of its variances that is left on these items. moves: what items do, in blocks.
-    item_level: float[J], what the average agent scores on an item, NaN where nobody was asked.
+    """Abilities that were fitted to trials, with their covariance.
+
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Centred abilities; NaN for an agent without a trial.
+    item_mean : float array (n_items,)
+        Expected answer of the average agent on each item; NaN for an item without a trial.
+    weight : float array (n_agents,)
+        Total weight of the agent's trials.
+    covariance : CentredCovariance
+        Covariance of the distances from the mean ability, for items like these.
+    fpc : float array (n_agents,)
+        Finite population correction: factors of the variances for exactly these items.
+    influence_chunks : callable
+        Function that iterates over the influence of the items on abilities, chunk by chunk.
     """
 
     ability: Floats
-    item_level: Floats
+    item_mean: Floats
     weight: Floats
     covariance: CentredCovariance
-    left: Floats
-    moves: Callable[[], Iterator[ItemMoves]]
+    fpc: Floats
+    influence_chunks: Callable[[], Iterator[InfluenceChunk]]
 
 
-def trial_fit(blocks: Blocks, *, n_agents: int, n_items: int) -> TrialFit | None:
-    """θ = (K−2)/(K−1)·a of y ≈ a_first + a_second + b_level by least squares; None where trials do not link all agents.
+def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> TrialFit | None:
+    """Fit additive effects of agents and effect groups to trials.
 
-    An ability is a mean over the other agents, hence the factor. With z = x − x̄_level the contrasts of a trial, M = Σw·zzᵀ, P its
-    inverse on centred effects and h = w(1/m_level + zᵀPz): U_ij = (K−2)/(K−1)·Σ_k P_ik E_kj, E_kj the sum over k's trials on j of
-    w·e/√(1 − h); the covariance is `covariance_of_blocks` of U by item.
+    Parameters
+    ----------
+    chunks : callable
+        Function that iterates over all answers in chunks, each time it is called.
+    n_agents : int
+        Number of agents.
+    n_items : int
+        Number of items that the plan may use.
 
-    left: (σ²c(Σ_j p_ij² − 1/J) + (σ²n − φ)(1/n_i − 1/(PJ + 1)) + φ/n_i) / (σ²cΣ_j p_ij² + σ²n/n_i), each at least 0: p_ij the
-    item's share in i's weight, n_i = (Σw)²/Σw², P = 2(K−1); σ²c the mean product of an agent's residuals on one item, σ²n what
-    else residuals vary by, φ the variance of rates that were drawn: to ask every pair does not take it away.
+    Returns
+    -------
+    TrialFit or None
+        The fit; None if fewer than 3 agents have trials, fewer than 2 are on 2 items, or the trials do not link all agents.
 
-    blocks: all answers, each time it is called. n_items: J, items that might be asked.
+    Notes ----- The weighted least-squares model is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a, because an
+    ability is a mean over the other agents.
 
-    Source: none in the paper; project statistics.
+    With z = x − x̄_group the centred design row of a trial, M = Σw·zzᵀ, P its pseudo-inverse, and leverages h = w(1/m_group +
+    zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k P_ik E_kj. E_kj is the sum of w·e/√(1 − h) over the trials of
+    agent k on the item. The covariance is the sandwich estimate from U, clustered by item.
+
+    The finite population correction is
+    (σ²c·(Σ_j p_ij² − 1/J) + (σ²n − φ)·(1/n_i − 1/(PJ + 1)) + φ/n_i) / (σ²c·Σ_j p_ij² + σ²n/n_i), each term at least 0. Here
+    p_ij is the share of the item in the agent's weight, n_i = (Σw)²/Σw², and P = 2(K − 1). σ²c is the mean product of an agent's
+    residuals on one item, σ²n the remaining variance of a residual, and φ the variance of false-positive rates that were
+    estimated by pair, which comparing all pairs does not remove.
     """
-    sums = _sums(blocks(), n_agents)
-    seen = sums.weight > 0
-    K = int(seen.sum())
-    if K < 3 or (sums.n_clusters[seen] >= 2).sum() < 2:
+    sums = _sum_chunks(chunks(), n_agents)
+    observed = sums.weight > 0
+    K = int(observed.sum())
+    if K < 3 or (sums.n_clusters[observed] >= 2).sum() < 2:
         return None
-    value, vector = eigh(sums.normal[np.ix_(seen, seen)], check_finite=False)
-    told = value > _OPEN * value[-1]
-    if told.sum() < K - 1:
+    eigenvalues, eigenvectors = eigh(sums.normal[np.ix_(observed, observed)], check_finite=False)
+    is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
+    if is_determined.sum() < K - 1:
         return None
+    basis = eigenvectors[:, is_determined]
     inverse = np.zeros((n_agents, n_agents))
-    inverse[np.ix_(seen, seen)] = (vector[:, told] / value[told]) @ vector[:, told].T
+    inverse[np.ix_(observed, observed)] = (basis / eigenvalues[is_determined]) @ basis.T
+
     effect = inverse @ sums.right
-    shrink = (K - 2) / (K - 1)
-    parts = _Parts(n_agents, n_items)
-    whole = np.where(seen, sums.weight, 1.0)
-    moves = partial(_moves, blocks, effect, inverse, whole=whole, shrink=shrink)
-    covariance = covariance_of_blocks(
-        ((one.by_item, one.weight / whole[:, None]) for one in moves(parts=parts)),
+    scale = (K - 2) / (K - 1)
+    components = _ResidualComponents(n_agents, n_items)
+    total_weight = np.where(observed, sums.weight, 1.0)
+    influence = partial(_iter_influence, chunks, effect, inverse, total_weight=total_weight, scale=scale)
+    covariance = covariance_of_chunks(
+        ((chunk.influence, chunk.weight / total_weight[:, None]) for chunk in influence(components=components)),
         n_clusters=sums.n_clusters,
-        share_squares=sums.squares_of_items / whole**2,
-        size=np.where(seen, 1 / whole, 1.0),
+        share_squares=sums.item_squares / total_weight**2,
+        relative_variance=np.where(observed, 1 / total_weight, 1.0),
     )
-    ability = np.where(seen, shrink * (effect - effect[seen].mean()), np.nan)
-    left = parts.left(sums, whole, n_all=2 * (K - 1) * n_items, n_items=n_items)
-    return TrialFit(ability, parts.item_level, sums.weight, covariance, left, moves)
+    ability = np.where(observed, scale * (effect - effect[observed].mean()), np.nan)
+    fpc = components.finite_correction(sums, total_weight, n_all=2 * (K - 1) * n_items, n_items=n_items)
+    return TrialFit(ability, components.item_mean, sums.weight, covariance, fpc, influence)
 
 
 @dataclass(eq=False)
 class _Sums:
-    """normal: M; right: float[K], Σw·z·y; weight, squares: float[K], Σw and Σw² of an agent's trials; squares_of_items:
-    float[K], Σ of the squared weights of its items; n_clusters: int64[K], its items."""
+    """Sums over all trials.
+
+    Attributes
+    ----------
+    normal : float array (n_agents, n_agents)
+        Normal matrix M of the agents' effects, after those of the effect groups were eliminated.
+    right : float array (n_agents,)
+        Right-hand side Σw·z·y.
+    weight, squares : float array (n_agents,)
+        Σw and Σw² over an agent's trials.
+    item_squares : float array (n_agents,)
+        Sum of the squared weights of the agent's items.
+    n_clusters : int64 array (n_agents,)
+        Number of the agent's items.
+    """
 
     normal: Floats
     right: Floats
     weight: Floats
     squares: Floats
-    squares_of_items: Floats
+    item_squares: Floats
     n_clusters: Positions
 
 
-def _sums(blocks: Iterable[PairBlock], K: int) -> _Sums:
-    of = _Sums(np.zeros((K, K)), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, dtype=np.int64))
-    for block in blocks:
-        A, S = _of_levels(block, block.weight, K), _of_levels(block, block.weight * block.value, K)
-        m = A.sum(axis=0) / 2
+def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
+    right, weight, squares, item_squares = np.zeros((4, n_agents))
+    n_clusters = np.zeros(n_agents, dtype=np.int64)
+    sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
+    for chunk in chunks:
+        A = _sums_by_group(chunk, chunk.weight, n_agents)
+        S = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
+        m = A.sum(axis=0) / 2  # weight of each effect group
         mean = np.divide(S.sum(axis=0) / 2, m, out=np.zeros(len(m)), where=m > 0)
-        pairs = np.bincount(block.first * np.int64(K) + block.second, block.weight, K * K).reshape(K, K)
-        of.normal += pairs + pairs.T + np.diag(A.sum(axis=1)) - (A / np.maximum(m, np.finfo(np.float64).tiny)) @ A.T
-        of.right += S.sum(axis=1) - A @ mean
-        by_item = A if block.level is None else by_cell(block, block.weight, K)
-        of.weight += by_item.sum(axis=1)
-        of.squares += by_cell(block, block.weight**2, K).sum(axis=1)
-        of.squares_of_items += (by_item**2).sum(axis=1)
-        of.n_clusters += (by_item > 0).sum(axis=1)
-    return of
+
+        pair = chunk.first * np.int64(n_agents) + chunk.second
+        pairs = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
+        eliminated = (A / np.maximum(m, np.finfo(np.float64).tiny)) @ A.T
+        sums.normal += pairs + pairs.T + np.diag(A.sum(axis=1)) - eliminated
+        sums.right += S.sum(axis=1) - A @ mean
+
+        by_item = A if chunk.effect_group is None else sum_by_item(chunk, chunk.weight, n_agents)
+        sums.weight += by_item.sum(axis=1)
+        sums.squares += sum_by_item(chunk, chunk.weight**2, n_agents).sum(axis=1)
+        sums.item_squares += (by_item**2).sum(axis=1)
+        sums.n_clusters += (by_item > 0).sum(axis=1)
+    return sums
 
 
-def _moves(
-    blocks: Blocks, effect: Floats, inverse: Floats, *, whole: Floats, shrink: float, parts: _Parts | None = None
-) -> Iterator[ItemMoves]:
-    K, own = len(effect), np.diag(inverse)
-    for block in blocks():
-        i, k, j, w = block.first, block.second, block.levels, block.weight
-        A = _of_levels(block, w, K)
+def _iter_influence(
+    chunks: ChunkSource,
+    effect: Floats,
+    inverse: Floats,
+    *,
+    total_weight: Floats,
+    scale: float,
+    components: _ResidualComponents | None = None,
+) -> Iterator[InfluenceChunk]:
+    """Yield the influence of the items of each chunk, and add their residuals to `components`.
+
+    effect, total_weight : float (n_agents,); inverse : float (n_agents, n_agents), pseudo-inverse of the normal matrix.
+    """
+    n_agents, diagonal = len(effect), np.diag(inverse)
+    for chunk in chunks():
+        i, k, group, w = chunk.first, chunk.second, chunk.effect_groups, chunk.weight
+        A = _sums_by_group(chunk, w, n_agents)
         m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
-        error = block.value - effect[i] - effect[k]
-        level = np.bincount(j, w * error, len(m)) / m
-        error = error - level[j]
-        across = inverse @ (A / m)
-        middle = ((A / m) * across).sum(axis=0)
-        spread = own[i] + own[k] + 2 * inverse[i, k] - 2 * (across[i, j] + across[k, j]) + middle[j]
-        leverage = w * (1 / m[j] + spread)
-        free = leverage < 1 - _EXACT
-        moving = np.where(free, w * error / np.sqrt(np.where(free, 1 - leverage, 1.0)), 0.0)
-        if parts is not None:
-            parts.add(block, error, free, K)
-            parts.add_items(_of_items(block, level))
-        E = by_cell(block, moving, K)
-        yield ItemMoves(shrink * (inverse @ E), E / whole[:, None], by_cell(block, w, K))
+        residual = chunk.value - effect[i] - effect[k]
+        group_effect = np.bincount(group, w * residual, len(m)) / m
+        residual = residual - group_effect[group]
+
+        # zᵀPz for z = x − x̄, with x the indicator of both agents and x̄ = A/m
+        cross = inverse @ (A / m)
+        centre = ((A / m) * cross).sum(axis=0)
+        pair = diagonal[i] + diagonal[k] + 2 * inverse[i, k]
+        quadratic = pair - 2 * (cross[i, group] + cross[k, group]) + centre[group]
+        leverage = w * (1 / m[group] + quadratic)
+
+        is_free = leverage < 1 - _EXACT_FIT
+        root = np.sqrt(np.where(is_free, 1 - leverage, 1.0))
+        adjusted = np.where(is_free, w * residual / root, 0.0)
+        if components is not None:
+            components.add(chunk, residual, is_free, n_agents)
+            components.add_items(_item_means(chunk, group_effect))
+        E = sum_by_item(chunk, adjusted, n_agents)
+        direct = E / total_weight[:, None]
+        yield InfluenceChunk(scale * (inverse @ E), direct, sum_by_item(chunk, w, n_agents))
 
 
-class _Parts:
-    """What residuals vary by: what an agent has of its own on an item, and the rest; and what items are fitted to."""
+class _ResidualComponents:
+    """Variance components of the residuals, and the item means; chunks add up in the order of items."""
 
-    def __init__(self, K: int, J: int) -> None:
-        self._products, self._n_products, self._squares, self._n = np.zeros((4, K))
+    def __init__(self, n_agents: int, n_items: int) -> None:
+        self._products, self._n_products, self._squares, self._n = np.zeros((4, n_agents))
         self._rates = np.zeros(3)
-        self._n_items, self.item_level = 0, np.full(J, np.nan)
+        self._n_added_items, self.item_mean = 0, np.full(n_items, np.nan)
 
-    def add_items(self, level: Floats) -> None:
-        """Of the items that follow those added before: float[B]."""
-        self.item_level[self._n_items : self._n_items + len(level)] = level
-        self._n_items += len(level)
+    def add_items(self, item_mean: Floats) -> None:
+        """Add the means of the next items: float (n_items_of_chunk,)."""
+        self.item_mean[self._n_added_items : self._n_added_items + len(item_mean)] = item_mean
+        self._n_added_items += len(item_mean)
 
-    def add(self, block: PairBlock, error: Floats, free: Bools, K: int) -> None:
-        kept = np.where(free & (np.abs(error) > NOTHING), error, 0.0)
-        n, squares = by_cell(block, free.astype(np.float64), K), by_cell(block, kept**2, K)
-        self._products += (by_cell(block, kept, K) ** 2 - squares).sum(axis=1) / 2
+    def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
+        """Add the residuals of a chunk, float (n_trials,), except those of trials that are fitted exactly."""
+        used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
+        n, squares = sum_by_item(chunk, is_free.astype(np.float64), n_agents), sum_by_item(chunk, used**2, n_agents)
+        self._products += (sum_by_item(chunk, used, n_agents) ** 2 - squares).sum(axis=1) / 2
         self._n_products += (n * (n - 1)).sum(axis=1) / 2
         self._squares += squares.sum(axis=1)
         self._n += n.sum(axis=1)
-        w = block.weight
-        self._rates += w.sum(), w @ block.rate, w @ block.rate**2
+        w = chunk.weight
+        self._rates += w.sum(), w @ chunk.rate, w @ chunk.rate**2
 
-    def left(self, sums: _Sums, whole: Floats, *, n_all: int, n_items: int) -> Floats:
-        mean = self._squares.sum() / max(self._n.sum(), 1)
-        square = np.divide(self._squares, self._n, out=np.full(len(whole), mean), where=self._n > 0)
-        of_all = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
-        prior = _PRIOR_PRODUCTS * of_all * (square / mean if mean else 1.0)
+    def finite_correction(self, sums: _Sums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
+        """Compute the finite population correction of each agent's variance: float (n_agents,).
+
+        n_all : number of answers that an agent has if every ordered pair is compared on every item.
+        """
+        mean_square = self._squares.sum() / max(self._n.sum(), 1)
+        square = np.divide(self._squares, self._n, out=np.full(len(total_weight), mean_square), where=self._n > 0)
+
+        # σ²c, shrunk towards the average in proportion to the squared residuals, and σ²n
+        mean_cell = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
+        prior = _PRIOR_PRODUCTS * mean_cell * (square / mean_square if mean_square else 1.0)
         cell = np.maximum((self._products + prior) / (self._n_products + _PRIOR_PRODUCTS), 0)
-        noise = np.maximum(square - cell - of_all, 0)
-        whole_weight, rates, squares = self._rates.tolist()
-        apart = np.minimum(max(squares / whole_weight - (rates / whole_weight) ** 2, 0.0), noise)
-        of_items, of_trials = sums.squares_of_items / whole**2, sums.squares / whole**2
-        not_asked = np.maximum(of_trials - 1 / (n_all + 1), 0)
-        kept = cell * np.maximum(of_items - 1 / n_items, 0) + (noise - apart) * not_asked + apart * of_trials
-        before = cell * of_items + noise * of_trials
-        plain = np.divide(not_asked, of_trials, out=np.zeros(len(whole)), where=of_trials > 0)
-        return np.asarray(np.divide(kept, before, out=plain, where=before > 0))
+        noise = np.maximum(square - cell - mean_cell, 0)
+
+        # φ
+        weight, rate_sum, rate_squares = self._rates.tolist()
+        phi = np.minimum(max(rate_squares / weight - (rate_sum / weight) ** 2, 0.0), noise)
+
+        item_shares, inverse_n = sums.item_squares / total_weight**2, sums.squares / total_weight**2
+        remaining_trials = np.maximum(inverse_n - 1 / (n_all + 1), 0)
+        remaining_items = np.maximum(item_shares - 1 / n_items, 0)
+        remaining = cell * remaining_items + (noise - phi) * remaining_trials + phi * inverse_n
+        total = cell * item_shares + noise * inverse_n
+        trials_only = np.divide(remaining_trials, inverse_n, out=np.zeros(len(total_weight)), where=inverse_n > 0)
+        return np.asarray(np.divide(remaining, total, out=trials_only, where=total > 0))
 
 
-def _of_levels(block: PairBlock, column: Floats, K: int) -> Any:
-    """`by_level`, a `csr_array` where few of the agents meet on a level: the same products and sums come of it."""
-    n = 0 if block.level is None else int(block.level.max(initial=-1)) + 1
-    if K * n <= _SPARSE * len(column):
-        return by_level(block, column, K)
-    at = np.concatenate([block.first, block.second]), np.tile(block.levels, 2)
-    return coo_array((np.tile(column, 2), at), shape=(K, n)).tocsr()
+def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
+    """Sum a column, float (n_trials,), by agent and effect group, as an array or `csr_array` (n_agents, n_groups)."""
+    n_groups = 0 if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
+    if n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(column):
+        return sum_by_effect_group(chunk, column, n_agents)
+    index = np.concatenate([chunk.first, chunk.second]), np.tile(chunk.effect_groups, 2)
+    return coo_array((np.tile(column, 2), index), shape=(n_agents, n_groups)).tocsr()
 
 
-def _of_items(block: PairBlock, level: Floats) -> Floats:
-    """The mean level of an item's trials: float[B], NaN without one."""
-    n = np.bincount(block.item, block.weight, block.n_items)
-    if block.level is None:
-        return np.where(n > 0, level, np.nan)
-    total = np.bincount(block.item, block.weight * level[block.level], block.n_items)
-    return np.asarray(np.divide(total, n, out=np.full(block.n_items, np.nan), where=n > 0))
+def _item_means(chunk: PairChunk, group_effect: Floats) -> Floats:
+    """Average the group effects, float (n_groups,), over the trials of each item: float (n_items,), NaN without a trial."""
+    n = np.bincount(chunk.item, chunk.weight, chunk.n_items)
+    if chunk.effect_group is None:
+        return np.where(n > 0, group_effect, np.nan)
+    total = np.bincount(chunk.item, chunk.weight * group_effect[chunk.effect_group], chunk.n_items)
+    return np.asarray(np.divide(total, n, out=np.full(chunk.n_items, np.nan), where=n > 0))

@@ -1,8 +1,7 @@
-"""Trials in clusters (items, or slots), and how sure centred abilities are, all together, from what each of these
-independent clusters contributes to them.
+"""Estimate the joint covariance of centred abilities from the influence of independent clusters, items or blocks of trials.
 
-A cluster is one draw: what it does to an agent is counted once, however often the agent was asked in it. Beside it
-stand the additive effects of agents on their pairs, least squares for m_ik ≈ a_i + a_k.
+A cluster is one draw: its influence on an agent is summed before it is squared, however many trials it has. The module also holds
+the table of answers that the estimators read, and the least-squares fit of additive agent effects to means of pairs.
 """
 
 from __future__ import annotations
@@ -20,37 +19,80 @@ from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 def check_level(level: float) -> None:
-    """Raises: StatisticsError [level] unless 0 < level < 1."""
+    """Raise an error unless a confidence level is between 0 and 1.
+
+    Parameters
+    ----------
+    level : float
+        Confidence level.
+
+    Raises
+    ------
+    StatisticsError
+        [level]: unless 0 < level < 1.
+    """
     if not 0 < level < 1:
-        raise StatisticsError(f"The interval's level is {level}. Give one between 0 and 1, such as 0.95.", slug="level")
-
-
-def check_trials(*columns: Ids | Floats | Bools, answer: Floats) -> None:
-    """Raise StatisticsError [trial-columns] unless all columns are as long as `answer`, [trial-answer] on NaN."""
-    lengths = [*(len(column) for column in columns), len(answer)]
-    if len(set(lengths)) > 1:
-        raise uneven_columns(f"columns of {lengths} trials")
-    if missing := int(np.isnan(answer).sum()):
         raise StatisticsError(
-            f"{missing} of {len(answer)} answers are NaN. Give answered trials only.", slug="trial-answer"
+            f"The confidence level must be between 0 and 1: got {level}. Pass a level such as 0.95.", slug="level"
         )
 
 
-def uneven_columns(what: str) -> StatisticsError:
-    """The error for trials whose columns do not fit each other."""
-    return StatisticsError(
-        f"Columns of one length are needed, but {what} arrived. Take both from one run.", slug="trial-columns"
-    )
+def check_trials(*columns: Ids | Floats | Bools, answer: Floats) -> None:
+    """Raise an error unless columns of trials have one length and no answer is NaN.
+
+    Parameters
+    ----------
+    *columns : arrays (n_trials,)
+        Columns with one value per trial.
+    answer : float array (n_trials,)
+        Answers, without NaN.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-columns]: if lengths differ; [trial-answer]: if an answer is NaN.
+    """
+    lengths = [*(len(column) for column in columns), len(answer)]
+    if len(set(lengths)) > 1:
+        raise StatisticsError(
+            f"Columns of trials must have one length: got {lengths}. Pass all columns from one run.",
+            slug="trial-columns",
+        )
+    if n_missing := int(np.isnan(answer).sum()):
+        raise StatisticsError(
+            f"Answers must not be NaN: got {n_missing} NaN in {len(answer)} answers. Pass answered trials only.",
+            slug="trial-answer",
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class PairBlock:
-    """Answers on some items, all of these items'. first, second, item: int[R], items numbered from 0; value: float[R], no NaN;
-    weight: float[R] > 0; rate: float[R], the false-positive rate that was taken off, where it was drawn for the pair, else 0.
-    level: int[R], numbered from 0, what a trial has its level from, by default its item. first_weight, second_weight: bool[R],
-    whether a trial tells of that agent: where all trials of a level have a partner in common, they tell nothing of it.
+class PairChunk:
+    """All answers to trials on some items, as columns.
 
-    Raises: StatisticsError [trial-columns], [trial-answer], [trial-item] if an item is not below `n_items`.
+    Attributes
+    ----------
+    first, second : int array (n_trials,)
+        Positions of the two agents of a trial.
+    item : int array (n_trials,)
+        Item of a trial, numbered from 0 within the chunk.
+    value : float array (n_trials,)
+        Answers, without NaN.
+    weight : float array (n_trials,)
+        Positive weights.
+    rate : float array (n_trials,)
+        False-positive rate that was subtracted from an answer, if it was estimated for the pair of agents; else 0.
+    n_items : int
+        Number of items of the chunk.
+    effect_group : int array (n_trials,), optional
+        Group of trials that share an additive effect, numbered from 0: a block of a cyclic plan. Default: the item.
+    first_weight, second_weight : bool array (n_trials,) or bool, default True
+        Whether a trial measures its first (second) agent. It does not if this agent takes part in all trials of its group.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [trial-item]: if an item is not
+        below `n_items`.
     """
 
     first: Ids
@@ -60,24 +102,24 @@ class PairBlock:
     weight: Floats
     rate: Floats
     n_items: int
-    level: Ids | None = None
+    effect_group: Ids | None = None
     first_weight: Bools | bool = True
     second_weight: Bools | bool = True
 
     def __post_init__(self) -> None:
-        check_trials(self.first, self.second, self.item, self.weight, self.rate, self.levels, answer=self.value)
+        check_trials(self.first, self.second, self.item, self.weight, self.rate, self.effect_groups, answer=self.value)
         for flags in (self.first_weight, self.second_weight):
             if not isinstance(flags, bool):
                 check_trials(flags, answer=self.value)
         if len(self.item) and not 0 <= self.item.min() <= self.item.max() < self.n_items:
             raise StatisticsError(
                 f"Items must be positions below n_items: got {self.item.min()} to {self.item.max()} for {self.n_items} "
-                "items. Number the items of a block from 0.",
+                "items. Number the items of a chunk from 0.",
                 slug="trial-item",
             )
 
     @classmethod
-    def of(
+    def from_trials(
         cls,
         item: Ids,
         first: Ids,
@@ -85,238 +127,459 @@ class PairBlock:
         answer: Floats,
         *,
         n_items: int,
-        slot: Ids | None = None,
+        block: Ids | None = None,
         rows: Bools | Positions | slice = slice(None),
-    ) -> PairBlock:
-        """Single answers to some rows of trials; slot: what their levels are, not numbered yet."""
+    ) -> PairChunk:
+        """Make a chunk of single answers, each of weight 1.
+
+        Parameters
+        ----------
+        item, first, second : int array (n_trials,)
+            Item, first agent and second agent of each trial.
+        answer : float array (n_trials,)
+            Answers, without NaN in the selected rows.
+        n_items : int
+            Number of items.
+        block : int array (n_trials,), optional
+            Block of each trial, which becomes its effect group, in any numbering. Default: the item.
+        rows : bool mask, int array or slice, optional
+            Trials to select. Default: all.
+
+        Returns
+        -------
+        PairChunk
+            The selected trials.
+        """
         value = answer[rows]
-        level = None if slot is None else _from_zero(slot[rows])
-        return cls(
-            first[rows], second[rows], item[rows], value, np.ones(len(value)), np.zeros(len(value)), n_items, level
-        )
+        effect_group = None if block is None else _renumber_from_0(block[rows])
+        weight, rate = np.ones(len(value)), np.zeros(len(value))
+        return cls(first[rows], second[rows], item[rows], value, weight, rate, n_items, effect_group)
 
     @property
-    def levels(self) -> Ids:
-        """int[R]."""
-        return self.item if self.level is None else self.level
+    def effect_groups(self) -> Ids:
+        """Effect group of each trial, the item by default: int array (n_trials,)."""
+        return self.item if self.effect_group is None else self.effect_group
 
 
-def _from_zero(slot: Ids) -> Ids:
-    """Numbered anew, in their order: int32."""
-    place = slot - slot.min(initial=0)
-    return np.asarray((np.cumsum(np.bincount(place) > 0) - 1)[place], dtype=np.int32)
+def _renumber_from_0(labels: Ids) -> Ids:
+    """Number the distinct labels from 0 in ascending order: int32 array (n,)."""
+    offset = labels - labels.min(initial=0)
+    is_used = np.bincount(offset) > 0
+    return np.asarray((np.cumsum(is_used) - 1)[offset], dtype=np.int32)
 
 
-Blocks = Callable[[], Iterable[PairBlock]]
+ChunkSource = Callable[[], Iterable[PairChunk]]
+"""A function that iterates over all chunks of a run, in the order of items, each time it is called."""
 
 
-class ItemMoves(NamedTuple):
-    """What a block's items do to abilities: by_item, float[K, B]; alone: float[K, B], by an agent's own trials, as if the others
-    were known; weight: float[K, B], of an agent's trials on an item."""
+class InfluenceChunk(NamedTuple):
+    """Influence of the items of one chunk on abilities.
 
-    by_item: Floats
-    alone: Floats
+    Attributes
+    ----------
+    influence : float array (n_agents, n_items)
+        Influence U_ij of item j on the ability of agent i.
+    direct_influence : float array (n_agents, n_items)
+        The part through the agent's own trials, with the abilities of its partners held fixed.
+    weight : float array (n_agents, n_items)
+        Total weight of the agent's trials on the item.
+    """
+
+    influence: Floats
+    direct_influence: Floats
     weight: Floats
 
 
-def by_level(block: PairBlock, column: Floats, K: int) -> Floats:
-    """Sums over an agent's trials of a level, on either side: float[K, L]."""
-    n = block.n_items if block.level is None else int(block.level.max(initial=-1)) + 1
-    return _sums_at(block, block.levels, (column, column), K, n)
+def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
+    """Sum a column by agent, on either side of a trial, and effect group.
+
+    Parameters
+    ----------
+    chunk : PairChunk
+        Trials.
+    column : float array (n_trials,)
+        Values to sum.
+    n_agents : int
+        Number of agents.
+
+    Returns
+    -------
+    float array (n_agents, n_effect_groups)
+        Sums.
+    """
+    n_groups = chunk.n_items if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
+    return _sum_by_agent(chunk, chunk.effect_groups, (column, column), n_agents, n_groups)
 
 
-def by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
-    """Sums over the trials on an item that tell of an agent, on either side: float[K, B]."""
-    columns = column * block.first_weight, column * block.second_weight
-    return _sums_at(block, block.item, columns, K, block.n_items)
+def sum_by_item(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
+    """Sum a column by agent, on either side of a trial, and item.
+
+    Parameters
+    ----------
+    chunk : PairChunk
+        Trials; those that do not measure an agent are left out of its sums.
+    column : float array (n_trials,)
+        Values to sum.
+    n_agents : int
+        Number of agents.
+
+    Returns
+    -------
+    float array (n_agents, n_items)
+        Sums.
+    """
+    columns = column * chunk.first_weight, column * chunk.second_weight
+    return _sum_by_agent(chunk, chunk.item, columns, n_agents, chunk.n_items)
 
 
-def _sums_at(block: PairBlock, at: Ids, columns: tuple[Floats, Floats], K: int, n: int) -> Floats:
-    sides = zip((block.first, block.second), columns, strict=True)
-    return np.asarray(
-        sum(np.bincount(side * np.int64(n) + at, column, K * n) for side, column in sides), dtype=np.float64
-    ).reshape(K, n)
+def _sum_by_agent(chunk: PairChunk, group: Ids, columns: tuple[Floats, Floats], n_agents: int, n_groups: int) -> Floats:
+    """Sum one column for first and one for second agents, float (n_trials,) each, to an array (n_agents, n_groups)."""
+    sides = zip((chunk.first, chunk.second), columns, strict=True)
+    sums = sum(np.bincount(side * np.int64(n_groups) + group, column, n_agents * n_groups) for side, column in sides)
+    return np.asarray(sums, dtype=np.float64).reshape(n_agents, n_groups)
 
 
 _RIDGE = 1e-10
 
 
-def effects_of_pairs(weight: Floats, total: Floats) -> Floats:
-    """a that makes Σ w_ik (m_ik − a_i − a_k)² least: float[K]; the shortest one where several do, 0 for an agent that met nobody.
+def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
+    """Fit additive agent effects to means of pairs by weighted least squares.
 
-    weight: float[K, K], symmetric, w_ik of a pair, 0 on the diagonal and where it never met; total: float[K], Σ_k w_ik m_ik.
+    Parameters
+    ----------
+    weight : float array (n_agents, n_agents)
+        Symmetric weights w_ik of the pairs; 0 on the diagonal and for pairs that were not compared.
+    total : float array (n_agents,)
+        Sums Σ_k w_ik·m_ik, with m_ik the mean of a pair.
 
-    >>> effects_of_pairs(np.ones((3, 3)) - np.eye(3), np.array([0.5, 0.7, 0.8])).round(6)
+    Returns
+    -------
+    float array (n_agents,)
+        Effects a; 0 for an agent without a comparison.
+
+    Notes
+    -----
+    Minimises Σ w_ik (m_ik − a_i − a_k)². If several solutions exist, the one of the smallest norm is returned.
+
+    Examples
+    --------
+    >>> fit_pair_effects(np.ones((3, 3)) - np.eye(3), np.array([0.5, 0.7, 0.8])).round(6)
     array([0. , 0.2, 0.3])
     """
     normal = weight + np.diag(weight.sum(axis=1))
-    least = _RIDGE * max(float(np.diag(normal).max(initial=0.0)), 1.0)
+    ridge = _RIDGE * max(float(np.diag(normal).max(initial=0.0)), 1.0)
     try:
-        # Pairs that never meet but across two halves leave one direction open: the ridge closes it at the shortest solution.
-        found = cho_solve(
-            cho_factor(normal + least * np.eye(len(normal)), check_finite=False), total, check_finite=False
-        )
+        # If agents form two halves and only pairs across them were compared, one direction is not determined: the ridge
+        # selects the shortest solution.
+        factor = cho_factor(normal + ridge * np.eye(len(normal)), check_finite=False)
+        effects = cho_solve(factor, total, check_finite=False)
     except LinAlgError:
-        found = np.asarray(np.linalg.lstsq(normal, total, rcond=None)[0], dtype=np.float64)
-    return np.asarray(found)
+        effects = np.asarray(np.linalg.lstsq(normal, total, rcond=None)[0], dtype=np.float64)
+    return np.asarray(effects)
 
 
 PRIOR_CLUSTERS = 6
-"""An agent's variance is shrunk as if the average one had been seen in this many clusters more."""
-UNSEEN = 3.54
-"""(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
-NOTHING = 1e-6
-"""What a cluster does to an agent, and a difference of abilities, below this is rounding, or the ridge of a fit with gaps."""
-_STILL = 1e-5
-"""Where clusters, each as if it alone counted, do less than this in the root mean square, none moves the agent."""
+"""Weight of the average variance when an agent's variance is shrunk towards it, in clusters."""
+UNSEEN_CLUSTERS = 3.54
+"""(ln 40 / 1.96)². If none of n clusters has an influence, this many clusters with a unit effect are added, so that 1.96 standard
+errors are about 1 − .025^(1/n)."""
+ROUNDING = 1e-6
+"""Influences and differences of abilities below this are due to rounding, or to the ridge of a fit with missing cells."""
+_NO_INFLUENCE = 1e-5
+"""Root mean square influence, each cluster taken alone, below which no cluster has an influence on the agent."""
 
 
 @dataclass(frozen=True, eq=False)
 class CentredCovariance(ReadOnly):
-    """covariance: float[K, K], of the θ_i − θ̄, θ̄ the mean over agents that have one, NaN for others; freedom: float[K].
+    """Covariance of the abilities' distances from their mean, θ_i − θ̄.
 
-    The variance of a difference θ_i − θ_k is C_ii + C_kk − 2C_ik. freedom: of Student's t, NaN without a covariance.
+    The variance of a difference θ_i − θ_k is C_ii + C_kk − 2C_ik.
 
-    Raises: StatisticsError [covariance-shape].
+    Attributes
+    ----------
+    covariance : float array (n_agents, n_agents)
+        Covariance matrix C. θ̄ is the mean over the agents that have an estimate; the rows of other agents are NaN.
+    df : float array (n_agents,)
+        Degrees of freedom of Student's t for each agent, NaN without an estimate.
+
+    Raises
+    ------
+    StatisticsError
+        [covariance-shape]: if the shapes do not fit each other.
     """
 
     covariance: Floats
-    freedom: Floats
+    df: Floats
 
     def __post_init__(self) -> None:
-        n = self.freedom.size
-        if self.freedom.shape != (n,) or self.covariance.shape != (n, n):
+        n = self.df.size
+        if self.df.shape != (n,) or self.covariance.shape != (n, n):
             raise StatisticsError(
                 f"The covariance and the degrees of freedom do not fit: got the shapes {self.covariance.shape} and "
-                f"{self.freedom.shape}. Pass arrays of the shapes (n_agents, n_agents) and (n_agents,).",
+                f"{self.df.shape}. Pass arrays of the shapes (n_agents, n_agents) and (n_agents,).",
                 slug="covariance-shape",
             )
         super().__post_init__()
 
     @property
-    def error(self) -> Floats:
-        """Standard errors of the θ_i − θ̄: float[K]."""
+    def std_error(self) -> Floats:
+        """Standard errors of the θ_i − θ̄: float array (n_agents,)."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     def half_width(self, level: float = 0.95) -> Floats:
-        """Of the intervals of the θ_i − θ̄: float[K], NaN without one. Raises: StatisticsError [level]."""
-        check_level(level)
-        return np.asarray(stdtrit(self.freedom, (1 + level) / 2) * self.error)
+        """Compute the half-widths of Student's t intervals of the θ_i − θ̄.
 
-    def scaled(self, factor: Floats) -> CentredCovariance:
-        """With variances times `factor`, float[K] ≥ 0, and correlations as they are."""
-        return CentredCovariance(_between(self.covariance, factor), self.freedom)
+        Parameters
+        ----------
+        level : float, default 0.95
+            Confidence level.
 
-    def scaled_apart(self, factor: Floats) -> CentredCovariance:
-        """With the variances of the θ_i times factors float[K] ≥ 0 that differ, and centred again; none below `scaled`.
+        Returns
+        -------
+        float array (n_agents,)
+            Half-widths, NaN without an estimate.
 
-        What is left of one agent's error is in θ̄, and so in all distances from it. The θ_i are taken to be independent on
-        average: their covariance is C + tr C/(K(K−1)), K the agents that can be compared.
+        Raises
+        ------
+        StatisticsError
+            [level]: unless 0 < level < 1.
         """
-        linked = ~np.isnan(self.covariance)
-        n = np.maximum(linked.sum(axis=1), 2)
-        shared = linked @ np.nan_to_num(np.diag(self.covariance)) / (n * (n - 1))
-        left = np.where(linked, _between(self.covariance + shared[:, None], factor), 0.0)
-        off = left.sum(axis=1) / n
-        found = left - off[:, None] - off + (linked @ off / n)[:, None]
-        variance, least = np.diag(found), np.diag(self.covariance) * factor
-        more = np.divide(least, variance, out=np.ones(len(n)), where=variance > 0)
-        return CentredCovariance(np.where(linked, _between(found, np.maximum(more, 1.0)), np.nan), self.freedom)
+        check_level(level)
+        return np.asarray(stdtrit(self.df, (1 + level) / 2) * self.std_error)
+
+    def with_scaled_variances(self, factor: Floats) -> CentredCovariance:
+        """Return a copy with the variances of the θ_i − θ̄ multiplied by factors.
+
+        Parameters
+        ----------
+        factor : float array (n_agents,)
+            Factors, at least 0.
+
+        Returns
+        -------
+        CentredCovariance
+            Scaled covariance with the same correlations.
+
+        Raises
+        ------
+        StatisticsError
+            [covariance-shape]: if there is not one factor per agent.
+        """
+        return CentredCovariance(_scale_rows_and_columns(self.covariance, factor), self.df)
+
+    def with_scaled_ability_variances(self, factor: Floats) -> CentredCovariance:
+        """Return a copy with the variances of the θ_i multiplied by factors.
+
+        Use it if the factors of agents differ: the error of each agent is also in θ̄, and so in the distances of all agents.
+
+        Parameters
+        ----------
+        factor : float array (n_agents,)
+            Factors, at least 0.
+
+        Returns
+        -------
+        CentredCovariance
+            Covariance, centred again. No variance is smaller than its old value times the agent's factor.
+
+        Raises
+        ------
+        StatisticsError
+            [covariance-shape]: if there is not one factor per agent.
+
+        Notes
+        -----
+        The θ_i are assumed to be independent on average. Their covariance is then C + tr C/(K(K − 1)), with K agents that can
+        be compared. Its rows and columns are scaled and centred.
+        """
+        is_linked = ~np.isnan(self.covariance)
+        n = np.maximum(is_linked.sum(axis=1), 2)
+        mean_variance = is_linked @ np.nan_to_num(np.diag(self.covariance)) / (n * (n - 1))
+
+        scaled = _scale_rows_and_columns(self.covariance + mean_variance[:, None], factor)
+        scaled = np.where(is_linked, scaled, 0.0)
+        row_mean = scaled.sum(axis=1) / n
+        centred = scaled - row_mean[:, None] - row_mean + (is_linked @ row_mean / n)[:, None]
+
+        variance, floor = np.diag(centred), np.diag(self.covariance) * factor
+        raised = np.divide(floor, variance, out=np.ones(len(n)), where=variance > 0)
+        centred = _scale_rows_and_columns(centred, np.maximum(raised, 1.0))
+        return CentredCovariance(np.where(is_linked, centred, np.nan), self.df)
 
 
 def covariance_over_clusters(
-    contribution: Floats, share: Floats, *, size: Floats | None = None, anchors: Bools | None = None
+    influence: Floats, share: Floats, *, relative_variance: Floats | None = None, anchors: Bools | None = None
 ) -> CentredCovariance:
-    """C = Σ_j g_j g_jᵀ, g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j over agents; shrunk, and never 0.
+    """Estimate the covariance of centred abilities, clustered by item or block.
 
-    With n_i clusters that hold agent i, v_i = C_ii becomes (v_i(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), and covariances go towards
-    those of independent agents. Added is what no cluster has shown yet, 3.54/2·h_i/m_i²: m_i = 1/Σ_j p_ij², as many clusters of
-    equal weight; h_i = `unseen_square` of the m_i·g_ij. freedom: n_i + 5.
+    This is a sandwich estimator with shrinkage for small numbers of clusters.
 
-    contribution: float[K, J], U_ij, what cluster j does to θ̂_i, 0 where it holds no trial of i; share: float[K, J], p_ij, the
-    cluster's share in i's weight, rows sum to 1, or to 0 for an agent without a trial. size: float[K] > 0, s_i, how variances are
-    expected to differ, such as one over trials; without it, all alike. anchors: bool[K], over whom θ̄, Ū and the mean of v/s are;
-    without it, all agents. NaN: an agent in fewer than 2 clusters.
+    Parameters
+    ----------
+    influence : float array (n_agents, n_clusters)
+        Influence U_ij of cluster j on the ability of agent i; 0 if the cluster has no trial of the agent.
+    share : float array (n_agents, n_clusters)
+        Share p_ij of cluster j in the weight of agent i. Rows sum to 1, or to 0 for an agent without a trial.
+    relative_variance : float array (n_agents,), optional
+        Expected ratios of the agents' variances, positive, such as 1 / number of trials. Default: all equal.
+    anchors : bool array (n_agents,), optional
+        Agents over which means are taken: θ̄, the centre of the influences and the average variance. Default: all.
 
-    Raises: StatisticsError [cluster-shape], [cluster-agents] with fewer than 2 agents in 2 clusters.
-    Source: MacKinnon and White (1985), J. Econometrics 29, by cluster; shrinkage and the unseen: project statistics.
+    Returns
+    -------
+    CentredCovariance
+        NaN for an agent in fewer than 2 clusters; all other variances are positive.
 
-    >>> g = np.array([[0.1, -0.1, 0.0, 0.0], [-0.1, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-    >>> found = covariance_over_clusters(g, np.full((3, 4), 0.25))
-    >>> bool((found.error > 0).all()), found.freedom.tolist()
+    Raises
+    ------
+    StatisticsError
+        [cluster-shape]: if the arrays differ in shape; [cluster-agents]: if fewer than 2 agents are in 2 clusters.
+
+    Notes
+    -----
+    C = Σ_j g_j g_jᵀ with g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j the mean over agents. For an agent in n_i clusters:
+
+    - Its variance v_i is shrunk to (v_i·(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), s the relative variances. Covariances are
+      shrunk towards those of independent agents.
+    - A term for effects that no cluster has shown is added: 3.54/2·h_i/m_i², with m_i = 1/Σ_j p_ij² the effective number of
+      clusters, and h_i the unseen squared effect of the m_i·g_ij.
+    - Student's t has n_i + 5 degrees of freedom.
+
+    References
+    ----------
+    MacKinnon & White (1985), J. Econometrics 29, 305–325 (here by cluster; the shrinkage is youden's own).
+
+    Examples
+    --------
+    >>> U = np.array([[0.1, -0.1, 0.0, 0.0], [-0.1, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    >>> estimate = covariance_over_clusters(U, np.full((3, 4), 0.25))
+    >>> bool((estimate.std_error > 0).all()), estimate.df.tolist()
     (True, [9.0, 9.0, 9.0])
     """
-    if contribution.shape != share.shape or contribution.ndim != 2:
+    if influence.shape != share.shape or influence.ndim != 2:
         raise StatisticsError(
-            f"Contributions of the shape {contribution.shape} came with shares of {share.shape}. Give float[K, J] of one run.",
+            f"Influences and shares must have one shape (n_agents, n_clusters): got {influence.shape} and {share.shape}. "
+            "Pass both from one run.",
             slug="cluster-shape",
         )
-    return covariance_of_blocks(
-        [(contribution, share)],
+    return covariance_of_chunks(
+        [(influence, share)],
         n_clusters=(share > 0).sum(axis=1),
         share_squares=np.einsum("ij,ij->i", share, share),
-        size=size,
+        relative_variance=relative_variance,
         anchors=anchors,
     )
 
 
-def covariance_of_blocks(
-    blocks: Iterable[Sequence[Floats]],
+def covariance_of_chunks(
+    chunks: Iterable[Sequence[Floats]],
     *,
     n_clusters: Positions,
     share_squares: Floats,
-    size: Floats | None = None,
+    relative_variance: Floats | None = None,
     anchors: Bools | None = None,
 ) -> CentredCovariance:
-    """`covariance_over_clusters` of clusters that come in blocks, one at a time: contribution and share, float[K, B] each.
+    """Estimate the covariance of centred abilities from chunks of clusters.
 
-    n_clusters: int[K], over all blocks; share_squares: float[K], Σ_j p_ij². Raises: StatisticsError [cluster-agents].
+    The estimator is that of `covariance_over_clusters`, with one chunk in memory at a time.
+
+    Parameters
+    ----------
+    chunks : iterable of (influence, share)
+        Float arrays (n_agents, n_clusters_of_chunk): influence of each cluster on each ability, and the cluster's share in
+        the weight of each agent.
+    n_clusters : int array (n_agents,)
+        Number of clusters with a trial of the agent, over all chunks.
+    share_squares : float array (n_agents,)
+        Sum of the agent's squared shares over all chunks.
+    relative_variance : float array (n_agents,), optional
+        Expected ratios of the agents' variances, positive. Default: all equal.
+    anchors : bool array (n_agents,), optional
+        Agents over which means are taken. Default: all.
+
+    Returns
+    -------
+    CentredCovariance
+        NaN for an agent in fewer than 2 clusters.
+
+    Raises
+    ------
+    StatisticsError
+        [cluster-agents]: if fewer than 2 agents are in 2 clusters.
     """
-    n_agents, known = len(n_clusters), n_clusters >= 2
-    among = known if anchors is None else known & anchors
-    if (K := int(among.sum())) < 2:
+    n_agents, is_estimated = len(n_clusters), n_clusters >= 2
+    is_reference = is_estimated if anchors is None else is_estimated & anchors
+    if (K := int(is_reference.sum())) < 2:
         raise StatisticsError(
-            f"{K} agents were asked in 2 clusters (items or slots); errors need 2 such agents. Ask the judge about more.",
+            f"Standard errors need 2 agents with trials in 2 clusters (items or blocks): got {K}. Add trials on more items.",
             slug="cluster-agents",
         )
-    n, of_mean, m = n_clusters[known].astype(np.float64), among[known], 1 / share_squares[known]
-    gram, own, squares, fourth = np.zeros((len(n), len(n))), np.zeros(len(n)), np.zeros(len(n)), np.zeros(len(n))
-    for contribution, share in blocks:
-        U, p = contribution[known], share[known]
-        g = (U - U[of_mean].mean(axis=0)) / np.sqrt(np.maximum(1 - p, NOTHING))
+    n, in_mean = n_clusters[is_estimated].astype(np.float64), is_reference[is_estimated]
+    n_effective = 1 / share_squares[is_estimated]
+
+    gram = np.zeros((len(n), len(n)))
+    variance, squares, fourth_powers = np.zeros((3, len(n)))
+    for influence, share in chunks:
+        U, p = influence[is_estimated], share[is_estimated]
+        g = (U - U[in_mean].mean(axis=0)) / np.sqrt(np.maximum(1 - p, ROUNDING))
         gram += g @ g.T
-        own += (g**2).sum(axis=1)
-        moved = g * m[:, None]
-        squares += (moved**2).sum(axis=1)
-        fourth += (moved**4).sum(axis=1)
-    s = np.ones(len(n)) if size is None else size[known]
-    prior = s * (own / s)[of_mean].mean()
+        variance += (g**2).sum(axis=1)
+        effect = g * n_effective[:, None]  # effect of a cluster if it were the only one
+        squares += (effect**2).sum(axis=1)
+        fourth_powers += (effect**4).sum(axis=1)
+
+    s = np.ones(len(n)) if relative_variance is None else relative_variance[is_estimated]
+    prior = s * (variance / s)[in_mean].mean()
     trust = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
-    added = (1 - trust) * prior + UNSEEN / 2 * _unseen(squares, fourth, n, least=0.0) / m**2
-    independent = _between(np.eye(len(n)) - np.outer(of_mean, of_mean) / K, np.where(of_mean, K / (K - 1), 1.0))
-    covariance, freedom = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
-    covariance[np.ix_(known, known)] = _between(gram, trust) + _between(independent, added)
-    freedom[known] = n - 1 + PRIOR_CLUSTERS
-    return CentredCovariance(covariance, freedom)
+    unseen = _unseen_effect_square(squares, fourth_powers, n, floor=0.0)
+    added = (1 - trust) * prior + UNSEEN_CLUSTERS / 2 * unseen / n_effective**2
+
+    # covariance of independent abilities of variance 1, centred at the mean of the reference agents
+    independent = np.eye(len(n)) - np.outer(in_mean, in_mean) / K
+    independent = _scale_rows_and_columns(independent, np.where(in_mean, K / (K - 1), 1.0))
+
+    covariance, df = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
+    shrunk = _scale_rows_and_columns(gram, trust) + _scale_rows_and_columns(independent, added)
+    covariance[np.ix_(is_estimated, is_estimated)] = shrunk
+    df[is_estimated] = n - 1 + PRIOR_CLUSTERS
+    return CentredCovariance(covariance, df)
 
 
-def unseen_square(moved: Floats, n: Floats | Positions, *, least: float = 0.0) -> Floats:
-    """q²·max(1 − 3r/n, `least`); r = (Σd²)²/Σd⁴, q² = (1 + Σd²)/(1 + r): float[K].
+def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float = 0.0) -> Floats:
+    """Estimate the squared effect of a kind of cluster that was not observed yet.
 
-    r is the number of clusters that make up the variance: k where k of n move by as much and the others not at all, n/3 where
-    moves are normal. Few among many are rare events, and the next one may not have been seen. Where nothing moves it is 1.
+    Parameters
+    ----------
+    effect : float array (n_agents, n_clusters)
+        Effect d of each cluster on each agent, as if it were the agent's only cluster.
+    n : array (n_agents,)
+        Number of clusters of each agent.
+    floor : float, default 0
+        Smallest value of the factor 1 − 3r/n.
 
-    moved: float[K, J], what each cluster does to each, as if it alone counted; n: [K], clusters.
+    Returns
+    -------
+    float array (n_agents,)
+        Squared effects, at least 0; 1 if no cluster has an effect.
+
+    Notes
+    -----
+    The estimate is q²·max(1 − 3r/n, floor) with r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r). r is the effective number of
+    clusters that make up the variance: k if k of n clusters have equal effects and the others none, n/3 if effects are
+    normally distributed. A small r means that effects are rare events, and that others may not have occurred yet.
     """
-    return _unseen((moved**2).sum(axis=1), (moved**4).sum(axis=1), n, least=least)
+    return _unseen_effect_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
 
-def _unseen(squares: Floats, fourth: Floats, n: Floats | Positions, *, least: float) -> Floats:
-    r = np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=squares > n * _STILL**2)
-    return np.asarray((1 + squares) / (1 + r) * np.maximum(least, 1 - 3 * r / n))
+def _unseen_effect_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
+    """Compute the unseen squared effect from Σd² and Σd⁴, float arrays (n_agents,)."""
+    has_effect = squares > n * _NO_INFLUENCE**2
+    r = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
+    return np.asarray((1 + squares) / (1 + r) * np.maximum(floor, 1 - 3 * r / n))
 
 
-def _between(matrix: Floats, factor: Floats) -> Floats:
+def _scale_rows_and_columns(matrix: Floats, factor: Floats) -> Floats:
+    """Multiply entry (i, k) of a matrix (n_agents, n_agents) by √(factor_i·factor_k)."""
     if factor.shape != matrix.shape[:1]:
         raise StatisticsError(
             f"The factors do not fit the covariance: got the shape {factor.shape} for {len(matrix)} agents. "

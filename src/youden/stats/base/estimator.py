@@ -1,4 +1,7 @@
-"""What all estimators share: parameters by name, and matrices of scores checked before anything is learned from them."""
+"""Provide the base class of estimators, and the checks of scores before an estimator is fitted.
+
+Parameters follow the conventions of scikit-learn. Checks name the first invalid cell.
+"""
 
 from __future__ import annotations
 
@@ -20,40 +23,69 @@ RealColumn = NDArray[np.float32] | NDArray[np.float64]
 def check_score_matrix(
     value: ArrayLike, *, agent_ids: Sequence[str] | None = None, item_ids: Sequence[str] | None = None
 ) -> Floats:
-    """`value` as float[K, J] in [−1, 1], NaN where unseen. The ids name the first cell that is wrong.
+    """Convert scores to a matrix in [−1, 1].
 
-    Raises: StatisticsError [scores-numeric], [scores-shape], [scores-infinite], [scores-range].
+    Parameters
+    ----------
+    value : array_like (n_agents, n_items)
+        Scores, NaN for unobserved cells.
+    agent_ids, item_ids : sequence of str, optional
+        Names of agents and items for the error message. Default: positions.
+
+    Returns
+    -------
+    float64 array (n_agents, n_items)
+        The scores.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if they are no matrix of numbers in [−1, 1].
     """
     scores = np.asarray(as_matrix(value), dtype=np.float64)
-    broken = np.abs(scores) > 1
-    if not broken.any():
+    is_invalid = np.abs(scores) > 1
+    if not is_invalid.any():
         return scores
-    i, j = (int(index) for index in np.argwhere(broken)[0])
-    where = f"cell [{i}, {j}]"
+    i, j = (int(index) for index in np.argwhere(is_invalid)[0])
+    location = f"cell [{i}, {j}]"
     if agent_ids is not None and item_ids is not None:
-        where = _named(agent_ids[i], item_ids[j])
-    raise _out_of_range(float(scores[i, j]), where)
+        location = _format_cell(agent_ids[i], item_ids[j])
+    raise _range_error(float(scores[i, j]), location)
 
 
 def check_scored_cells(scores: Scores) -> ScoredCells:
-    """The cells of `scores`, in [−1, 1] and with weights that are finite and ≥ 0.
+    """Return the cells of scores after a check of values and weights.
 
-    Raises: StatisticsError [scores-infinite], [scores-range], [weights-negative], [weights-shape], [scores-holdout].
+    Parameters
+    ----------
+    scores : Scores
+        Scores with weights.
+
+    Returns
+    -------
+    ScoredCells
+        Cells with scores in [−1, 1] and finite weights of at least 0.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-infinite], [scores-range]: if a score is outside [−1, 1]; [weights-negative], [weights-shape]: if a weight is
+        invalid; [scores-holdout]: if the scores are of held-out cells.
     """
     _refuse_holdout(scores)
     cells = scores.cells
-    agent, item = cells.at.agent, cells.at.item
-    broken = np.abs(cells.value) > 1
-    if broken.any():
-        row = int(np.argmax(broken))
-        where = _named(scores.agent_ids[agent[row]], scores.item_ids[item[row]])
-        raise _out_of_range(float(cells.value[row]), where)
-    broken = ~((cells.weight >= 0) & (cells.weight < np.inf))
-    if broken.any():
-        row = int(np.argmax(broken))
+    agent, item = cells.cell_index.agent, cells.cell_index.item
+    is_invalid = np.abs(cells.value) > 1
+    if is_invalid.any():
+        row = int(np.argmax(is_invalid))
+        location = _format_cell(scores.agent_ids[agent[row]], scores.item_ids[item[row]])
+        raise _range_error(float(cells.value[row]), location)
+    is_invalid = ~((cells.weight >= 0) & (cells.weight < np.inf))
+    if is_invalid.any():
+        row = int(np.argmax(is_invalid))
         raise StatisticsError(
-            f"The weight at [{agent[row]}, {item[row]}] is {cells.weight[row]}. A weight counts answered trials: finite "
-            "and not negative.",
+            f"Weights must be finite and at least 0: got {cells.weight[row]} in cell [{agent[row]}, {item[row]}]. Pass numbers "
+            "of answered trials.",
             slug="weights-negative",
         )
     return cells
@@ -69,85 +101,133 @@ def _refuse_holdout(scores: Scores) -> None:
         )
 
 
-def _named(agent: str, item: str) -> str:
+def _format_cell(agent: str, item: str) -> str:
     return f"agent '{agent}' on item '{item}'"
 
 
-def _out_of_range(score: float, where: str) -> StatisticsError:
+def _range_error(score: float, location: str) -> StatisticsError:
     if np.isinf(score):
         return StatisticsError(
-            f"The score of {where} is {score}. An unseen cell is NaN, never infinite.", slug="scores-infinite"
+            f"Scores must be finite: got {score} for {location}. Pass NaN for unobserved cells.", slug="scores-infinite"
         )
     return StatisticsError(
-        f"The score of {where} is {score}, outside [−1, 1]. A score is TPR − FPR: bring yours to that scale first.",
+        f"Scores must be in [−1, 1]: got {score} for {location}. Pass scores on the scale of TPR − FPR.",
         slug="scores-range",
     )
 
 
 def check_ridge(ridge: float) -> None:
-    """Raises: StatisticsError [ridge] unless it is positive and finite."""
+    """Raise StatisticsError [ridge] unless a ridge penalty is positive and finite."""
     if not 0 < ridge < np.inf:
         raise StatisticsError(
-            f"The ridge is {ridge}. Give a positive number: 1e-6 moves no score and makes every solution unique.",
+            f"The ridge must be positive and finite: got {ridge}. Set ridge to 1e-6, which makes the solution unique without "
+            "changing it.",
             slug="ridge",
         )
 
 
-def check_constraint(constraint: str, *, known: Sequence[str]) -> None:
-    """Raises: StatisticsError [constraint] unless it is one of those known."""
-    if constraint not in known:
+def check_constraint(constraint: str, *, choices: Sequence[str]) -> None:
+    """Raise StatisticsError [constraint] unless a constraint is one of the choices."""
+    if constraint not in choices:
         raise StatisticsError(
-            f"There is no constraint '{constraint}'. Give one of: {', '.join(known)}.", slug="constraint"
+            f"The constraint is unknown: got '{constraint}'. Set one of: {', '.join(choices)}.", slug="constraint"
         )
 
 
-def no_cells(arrived: str) -> StatisticsError:
-    """The error for input without a single observed cell."""
+def no_cells_error(size: str) -> StatisticsError:
+    """Make the error for input without an observed cell, of a size in words."""
     return StatisticsError(
-        f"No cell has a score ({arrived}). Check that the judge answered and that the split leaves cells to learn from.",
+        f"No cell has a score: got {size}. Check that the judge answered, and that not all cells are held out.",
         slug="scores-empty",
     )
 
 
 def as_matrix(array: ArrayLike) -> RealColumn:
-    """Return scores as a matrix of agents × items of floats, float32 as it is.
+    """Convert scores to a matrix of floats, and keep float32.
 
-    Raises: StatisticsError [scores-numeric], [scores-shape].
+    Parameters
+    ----------
+    array : array_like (n_agents, n_items)
+        Scores, NaN for unobserved cells.
+
+    Returns
+    -------
+    float32 or float64 array (n_agents, n_items)
+        The scores, without a copy if they are such an array.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-numeric], [scores-shape]: if they are no two-dimensional array of numbers.
     """
     scores = as_reals(array, noun="scores")
     if scores.ndim != 2:
         raise StatisticsError(
-            f"Scores came with the shape {scores.shape}. Give a matrix of agents × items, NaN where unseen.",
+            f"Scores must be a matrix: got the shape {scores.shape}. Pass a matrix of agents × items, with NaN for unobserved "
+            "cells.",
             slug="scores-shape",
         )
     return scores
 
 
 def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
-    """Return an array of floats, float32 as it is. Raises: StatisticsError [<noun>-numeric]."""
-    found = np.asarray(array)
+    """Convert to an array of floats, and keep float32.
+
+    Raises StatisticsError [<noun>-numeric] if that is impossible.
+    """
+    values = np.asarray(array)
     try:
-        return found if found.dtype in (np.float32, np.float64) else found.astype(np.float64)
+        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise StatisticsError(
-            f"The {noun} are not an array of numbers: {error}. Give floats.", slug=f"{noun}-numeric"
+            f"The {noun} must be an array of numbers: {error}. Pass floats.", slug=f"{noun}-numeric"
         ) from error
 
 
 class Estimator:
-    """Parameters are the constructor's keyword arguments, stored unchanged under their names; `fit` checks them."""
+    """Base class of estimators with the parameter interface of scikit-learn.
+
+    Parameters are the keyword arguments of the constructor, stored unchanged under their names; `fit` checks them.
+    """
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """The constructor's arguments by name; `deep` changes nothing, as none of them is an estimator."""
+        """Return the parameters of the estimator.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Without effect, because no parameter is an estimator.
+
+        Returns
+        -------
+        dict
+            Values by parameter name.
+        """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: object) -> Self:
-        """Set constructor arguments by name. Raises: StatisticsError [unknown-parameter]."""
-        known = self.get_params()
+        """Set parameters of the estimator.
+
+        Parameters
+        ----------
+        **params : object
+            Values by parameter name.
+
+        Returns
+        -------
+        Estimator
+            The estimator itself.
+
+        Raises
+        ------
+        StatisticsError
+            [unknown-parameter]: if the estimator has no such parameter.
+        """
+        current = self.get_params()
         for name, value in params.items():
-            if name not in known:
+            if name not in current:
                 raise StatisticsError(
-                    f"{type(self).__name__} has no parameter '{name}'. It has: {', '.join(known)}.",
+                    f"{type(self).__name__} has no such parameter: got '{name}'. Set one of: {', '.join(current)}.",
                     slug="unknown-parameter",
                 )
             setattr(self, name, value)
@@ -155,9 +235,25 @@ class Estimator:
 
 
 def observed_scores(scores: Scores | ArrayLike) -> Floats:
-    """float[K, J] in [−1, 1] with at least one cell, NaN unseen; a score's weight only says whether it was seen.
+    """Convert scores to a matrix with at least one observed cell.
 
-    Raises: StatisticsError [scores-empty], [scores-holdout], and those of `check_score_matrix`.
+    Cells of weight 0 count as unobserved.
+
+    Parameters
+    ----------
+    scores : Scores or array_like (n_agents, n_items)
+        Scores in [−1, 1]; NaN is unobserved.
+
+    Returns
+    -------
+    float64 array (n_agents, n_items)
+        The scores, NaN for unobserved cells.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-empty]: if no cell was observed; [scores-holdout]: if the scores are of held-out cells; [scores-numeric],
+        [scores-shape], [scores-infinite], [scores-range]: if they are no matrix of numbers in [−1, 1].
     """
     if isinstance(scores, Scores):
         _refuse_holdout(scores)
@@ -166,12 +262,10 @@ def observed_scores(scores: Scores | ArrayLike) -> Floats:
     else:
         value = check_score_matrix(scores)
     if np.isnan(value).all():
-        raise no_cells(f"{value.shape[0]} × {value.shape[1]}, all unseen")
+        raise no_cells_error(f"{value.shape[0]} × {value.shape[1]}, all unobserved")
     return value
 
 
-def not_fitted(estimator: Estimator) -> StatisticsError:
-    """The error for asking an estimator that has learned nothing."""
-    return StatisticsError(
-        f"This {type(estimator).__name__} has seen no scores. Call fit(scores) first.", slug="not-fitted"
-    )
+def not_fitted_error(estimator: Estimator) -> StatisticsError:
+    """Make the error for an estimator that is used before `fit`."""
+    return StatisticsError(f"This {type(estimator).__name__} is not fitted. Run fit(scores) first.", slug="not-fitted")

@@ -1,4 +1,7 @@
-"""Three scales on which scores may be additive: identity, probit, logit."""
+"""Transform scores to the scales on which they may be additive: identity, probit and logit.
+
+A link is an object of functions, so that models and curl treat all scales in the same way.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,27 @@ from scipy.special import expit, logit, ndtr, ndtri
 from youden.types.pool import Floats
 
 CLIP = 0.99
-"""Largest |s| that probit and logit tell apart: the judge's lattice reaches ±1, where both are infinite."""
+"""Probit and logit clip |s| at this value, because scores reach ±1, at which both are infinite."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A monotone scale for scores.
+    """A monotone transformation of scores.
 
-    interval: the scores it tells apart; those outside count as its nearest end.
-    forward: s ↦ its value on this scale; inverse: back to s; inverse_slope: d inverse / d value. All take and give float arrays
-    of any shape and pass NaN through. `inverse(forward(s))` is s, clipped to `interval`.
+    The functions take and return float arrays of any shape, and keep NaN.
+
+    Attributes
+    ----------
+    name : str
+        Name of the link.
+    interval : (float, float)
+        Scores outside this interval are clipped to it.
+    forward : callable
+        Transforms scores to the scale of the link.
+    inverse : callable
+        Transforms values back to scores; ``inverse(forward(s))`` is s, clipped to `interval`.
+    inverse_slope : callable
+        Derivative of `inverse`.
     """
 
     name: str
@@ -36,11 +50,11 @@ def _probability(score: Floats) -> Floats:
     return (clipped + 1) / 2
 
 
-def _same(score: Floats) -> Floats:
+def _identity(score: Floats) -> Floats:
     return np.array(score, dtype=np.float64)
 
 
-def _one(score: Floats) -> Floats:
+def _identity_slope(score: Floats) -> Floats:
     return np.where(np.isnan(score), np.nan, 1.0)
 
 
@@ -68,12 +82,9 @@ def _from_logit_slope(value: Floats) -> Floats:
     return np.asarray(2 * expit(value) * expit(-value))
 
 
-IDENTITY = Link("identity", (-np.inf, np.inf), _same, _same, _one)
+IDENTITY = Link("identity", (-np.inf, np.inf), _identity, _identity, _identity_slope)
 PROBIT = Link("probit", (-CLIP, CLIP), _probit, _from_probit, _from_probit_slope)
 LOGIT = Link("logit", (-CLIP, CLIP), _logit, _from_logit, _from_logit_slope)
 
 LINKS: Mapping[str, Link] = MappingProxyType({link.name: link for link in (IDENTITY, PROBIT, LOGIT)})
-"""By name. p = (clip(s, ±.99) + 1)/2; probit = Φ⁻¹(p), logit = ln(p/(1−p)); the identity is not clipped.
-
-Source: the paper's section on links; the clip is its own.
-"""
+"""Links by name. With p = (clip(s, ±.99) + 1)/2, the probit is Φ⁻¹(p) and the logit ln(p/(1 − p)). The identity does not clip."""

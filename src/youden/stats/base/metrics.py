@@ -1,7 +1,6 @@
-"""How well one order matches another or known groups (rank correlations, AUC), how far predictions lie from what came,
-and which places abilities and their intervals allow.
+"""Measure how well a ranking agrees with another or with known groups, and how far predictions are from observations.
 
-Every result carries an interval with its level and method: what varies (agents, abilities or cells) differs by metric.
+Every result has an interval with its level and its method. The random units, agents, abilities or cells, differ by metric.
 """
 
 from __future__ import annotations
@@ -18,40 +17,73 @@ from youden.types.pool import Bools, Floats, Ids
 
 
 class RankRange(NamedTuple):
-    """int32[K] each: the best and the worst place an agent can hold, 1 is first."""
+    """Range of possible ranks of each agent, from 1 for the best.
+
+    Attributes
+    ----------
+    low, high : int32 array (n_agents,)
+        Lowest and highest rank.
+    """
 
     low: Ids
     high: Ids
 
 
 def rank_ranges(low: Floats, high: Floats) -> RankRange:
-    """Places that intervals allow: rank low = 1 + agents whose interval lies wholly above, high = K − those wholly below.
+    """Compute the ranks that are compatible with intervals of abilities.
 
-    low, high: float[K]; NaN in either is no interval: such an agent may hold any place and bars nobody else's.
+    Parameters
+    ----------
+    low, high : float array (n_agents,)
+        Confidence bounds. An agent with NaN in either may have any rank, and does not limit the ranks of others.
 
-    Raises: StatisticsError [interval-order] where low exceeds high, [metric-shape].
+    Returns
+    -------
+    RankRange
+        Lowest rank: 1 + the number of agents whose interval lies above. Highest rank: n_agents − the number of agents whose
+        interval lies below.
 
+    Raises
+    ------
+    StatisticsError
+        [interval-order]: if a lower bound exceeds its upper bound; [metric-shape]: if the arrays differ in shape.
+
+    Examples
+    --------
     >>> rank_ranges(np.array([0.7, 0.4, 0.1]), np.array([0.9, 0.8, 0.3]))
     RankRange(low=array([1, 1, 3], dtype=int32), high=array([2, 2, 3], dtype=int32))
     """
     if high.shape != low.shape or low.ndim != 1:
-        raise shapes_differ(low, high)
+        raise shape_error(low, high)
     if (low > high).any():
         raise StatisticsError(
-            f"{int((low > high).sum())} intervals end before they begin. Give low ≤ high.", slug="interval-order"
+            f"Lower bounds must not exceed upper bounds: got {int((low > high).sum())} that do. Pass low ≤ high.",
+            slug="interval-order",
         )
-    above = low[None, :] > high[:, None]
-    best = 1 + above.sum(axis=1)
-    worst = len(low) - above.sum(axis=0)
-    return RankRange(best.astype(np.int32), worst.astype(np.int32))
+    is_better = low[None, :] > high[:, None]
+    lowest = 1 + is_better.sum(axis=1)
+    highest = len(low) - is_better.sum(axis=0)
+    return RankRange(lowest.astype(np.int32), highest.astype(np.int32))
 
 
-_FISHER_MIN = 5
+_MIN_AGENTS_FISHER = 5
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A value and its interval at `level` by `method`; low and high are NaN where the method cannot give one."""
+    """An estimate with its interval.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        Confidence bounds; NaN if the method gives none.
+    level : float
+        Confidence level.
+    method : str
+        Method of the interval, or the reason why there is none.
+    """
 
     value: float
     low: float
@@ -60,52 +92,121 @@ class Metric:
     method: str
 
 
-def rank_correlation(one: Floats, other: Floats) -> float:
-    """Spearman's ρ of two float[n] without NaN; NaN where one side is all equal."""
+def rank_correlation(a: Floats, b: Floats) -> float:
+    """Compute Spearman's ρ without an interval.
+
+    Parameters
+    ----------
+    a, b : float array (n,)
+        Values, without NaN.
+
+    Returns
+    -------
+    float
+        ρ; NaN if all values of an array are equal.
+    """
     from scipy.stats import rankdata
 
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
-    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
 def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
-    """Rank correlation ρ of two float[K], as if agents were a sample: tanh(atanh ρ ± z·√((1 + ρ²/2)/(K−3))).
+    """Compute Spearman's ρ between abilities and a reference.
 
-    The interval is NaN below 5 agents and at ρ = ±1, where the transform is infinite.
+    Parameters
+    ----------
+    ability, reference : float array (n_agents,)
+        Values to compare, without NaN.
+    level : float, default 0.95
+        Confidence level.
 
-    Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [metric-constant] where one side is all equal, [level].
-    Source: Bonett and Wright (2000), Psychometrika 65.
+    Returns
+    -------
+    Metric
+        ρ with its interval, for agents as a random sample; without an interval below 5 agents and for ρ = ±1.
+
+    Raises
+    ------
+    StatisticsError
+        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there are fewer
+        than 2 agents, or all values of an array are equal; [level].
+
+    Notes
+    -----
+    The interval is tanh(atanh ρ ± z·√((1 + ρ²/2)/(n − 3))).
+
+    References
+    ----------
+    Bonett & Wright (2000), Psychometrika 65, 23–28.
     """
-    _check(ability, reference, level=level)
+    _check_rankings(ability, reference, level=level)
     rho = rank_correlation(ability, reference)
     variance = (1 + rho**2 / 2) / max(len(ability) - 3, 1)
-    return _fisher(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
+    return _fisher_interval(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
 
 
 def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
-    """Rank correlation τ-b of two float[K], as if agents were a sample: tanh(atanh τ ± z·√(.437/(K−4))).
+    """Compute Kendall's τ-b between abilities and a reference.
 
-    The interval is NaN below 5 agents and at τ = ±1, where the transform is infinite.
+    Parameters
+    ----------
+    ability, reference : float array (n_agents,)
+        Values to compare, without NaN.
+    level : float, default 0.95
+        Confidence level.
 
-    Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [metric-constant] where one side is all equal, [level].
-    Source: Fieller, Hartley and Pearson (1957), Biometrika 44.
+    Returns
+    -------
+    Metric
+        τ-b with its interval, for agents as a random sample; without an interval below 5 agents and for τ = ±1.
+
+    Raises
+    ------
+    StatisticsError
+        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there are fewer
+        than 2 agents, or all values of an array are equal; [level].
+
+    Notes
+    -----
+    The interval is tanh(atanh τ ± z·√(.437/(n − 4))).
+
+    References
+    ----------
+    Fieller, Hartley & Pearson (1957), Biometrika 44, 470–481.
     """
     from scipy.stats import kendalltau
 
-    _check(ability, reference, level=level)
+    _check_rankings(ability, reference, level=level)
     tau = float(kendalltau(ability, reference, variant="b").statistic)
     variance = 0.437 / max(len(ability) - 4, 1)
-    return _fisher(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
+    return _fisher_interval(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
 
 
 def ranking_auc(ability: Floats, positive: Bools) -> float:
-    """P(a positive agent's ability exceeds a negative one's), ties ½: in [0, 1].
+    """Compute the area under the ROC curve of abilities for two groups of agents.
 
-    ability: float[K]; positive: bool[K]. Agents in neither group are left out by the caller.
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, without NaN.
+    positive : bool array (n_agents,)
+        Whether an agent is in the positive group; else it is in the negative group.
 
-    Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [auc-one-group] where a group is empty.
+    Returns
+    -------
+    float
+        Probability in [0, 1] that a positive agent has a higher ability than a negative one; ties count ½.
 
+    Raises
+    ------
+    StatisticsError
+        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group is not
+        boolean; [auc-one-group]: if a group is empty.
+
+    Examples
+    --------
     >>> ranking_auc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
     0.875
     """
@@ -113,7 +214,7 @@ def ranking_auc(ability: Floats, positive: Bools) -> float:
     return float(_auc(ability[None, :], positive)[0])
 
 
-def auc_interval(
+def auc_measurement_interval(
     ability: Floats,
     positive: Bools,
     *,
@@ -123,45 +224,99 @@ def auc_interval(
     rng: np.random.Generator,
     n_draws: int = 2000,
 ) -> Metric:
-    """`ranking_auc` with what the uncertainty of the abilities leaves open; these agents are the population.
+    """Compute the AUC with an interval for the errors of the abilities.
 
-    AUC of draws θ_i + (high_i − low_i)/(2 z)·N(0, 1), independent, z the normal quantile of `level`; percentiles of the draws.
-    Draws are noisier than the estimates, so they lean towards ½; the interval is widened to hold the estimate.
-    low, high: float[K], the abilities' intervals at the same `level`. Without one for every agent, low and high are NaN; as they
-    are where both percentiles are the estimate, for no interval is a point.
+    The interval is for exactly these agents.
 
-    Raises: StatisticsError as `ranking_auc`, [level], and [interval-order] where low exceeds high.
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, without NaN.
+    positive : bool array (n_agents,)
+        Whether an agent is in the positive group.
+    low, high : float array (n_agents,)
+        Confidence bounds of the abilities at `level`.
+    level : float, default 0.95
+        Confidence level of all intervals.
+    rng : numpy.random.Generator
+        Source of the draws.
+    n_draws : int, default 2000
+        Number of draws.
+
+    Returns
+    -------
+    Metric
+        AUC with its interval; without an interval if an ability has none, or if nearly all draws give the estimate itself.
+
+    Raises
+    ------
+    StatisticsError
+        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group is not
+        boolean; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper bound; [level].
+
+    Notes
+    -----
+    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. Draws have more
+    error than the estimates, so that their AUC is closer to ½; the interval is extended to contain the estimate.
     """
     positive = _check_groups(ability, positive)
     for bounds in (low, high):
         if bounds.shape != ability.shape:
-            raise shapes_differ(ability, bounds)
+            raise shape_error(ability, bounds)
     z = normal_quantile(level)
     if (low > high).any():
-        raise StatisticsError("An ability's interval ends before it begins. Give low ≤ high.", slug="interval-order")
-    value = float(_auc(ability[None, :], positive)[0])
-    error = (high - low) / (2 * z)
-    if np.isnan(error).any():
-        return Metric(value, np.nan, np.nan, level, f"none: {int(np.isnan(error).sum())} abilities have no interval")
-    draws = _auc(ability + error * rng.standard_normal((n_draws, len(ability))), positive)
-    tail = (1 - level) / 2
-    lowest, highest = np.quantile(draws, [tail, 1 - tail]).tolist()
-    below, above = min(value, lowest), max(value, highest)
-    if below == above:
-        return Metric(
-            value, np.nan, np.nan, level, f"none: the errors of abilities leave it as it is in {level:.0%} of draws"
+        raise StatisticsError(
+            f"Lower bounds must not exceed upper bounds: got {int((low > high).sum())} that do. Pass low ≤ high.",
+            slug="interval-order",
         )
-    return Metric(value, below, above, level, f"percentile of {n_draws} normal draws")
+    value = float(_auc(ability[None, :], positive)[0])
+    std_error = (high - low) / (2 * z)
+    if np.isnan(std_error).any():
+        n_missing = int(np.isnan(std_error).sum())
+        return Metric(value, np.nan, np.nan, level, f"none: {n_missing} abilities have no interval")
+    draws = _auc(ability + std_error * rng.standard_normal((n_draws, len(ability))), positive)
+    tail = (1 - level) / 2
+    lower, upper = np.quantile(draws, [tail, 1 - tail]).tolist()
+    lower, upper = min(value, lower), max(value, upper)
+    if lower == upper:
+        return Metric(value, np.nan, np.nan, level, f"none: {level:.0%} of the draws equal the estimate")
+    return Metric(value, lower, upper, level, f"percentile of {n_draws} normal draws")
 
 
-def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Metric:
-    """`ranking_auc` A as if both groups were samples: the θ with (A − θ)² = z²·V(θ), V Hanley and McNeil's for exponentials.
+def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.95) -> Metric:
+    """Compute the AUC with an interval for the sampling of agents.
 
-    V(θ) = θ(1 − θ)·(1 + (N − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ)))/(m·n), N = (m + n)/2 of m positive and n negative agents. Unlike
-    Wald's the interval stays in [0, 1] and has a width at A = 0 and 1.
+    Both groups are treated as random samples, and abilities as known.
 
-    Raises: StatisticsError as `ranking_auc`, [level].
-    Source: Newcombe (2006), Statistics in Medicine 25, method 5.
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, without NaN.
+    positive : bool array (n_agents,)
+        Whether an agent is in the positive group.
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Metric
+        AUC with its interval, which lies in [0, 1] and has a positive length also for AUC = 0 and 1.
+
+    Raises
+    ------
+    StatisticsError
+        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group is not
+        boolean; [auc-one-group]: if a group is empty; [level].
+
+    Notes
+    -----
+    The bounds are the solutions θ of (A − θ)² = z²·V(θ), with A the AUC and V Hanley and McNeil's variance for exponential
+    distributions: V(θ) = θ(1 − θ)·(1 + (N − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ)))/(m·n), N = (m + n)/2 for m positive and n negative
+    agents.
+
+    References
+    ----------
+    Newcombe (2006), Statistics in Medicine 25, 559–573, method 5.
     """
     from scipy.optimize import brentq
 
@@ -169,34 +324,55 @@ def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Met
     positive = _check_groups(ability, positive)
     value = ranking_auc(ability, positive)
     n_pairs = int(positive.sum()) * int((~positive).sum())
-    half = len(positive) / 2 - 1
+    N_minus_1 = len(positive) / 2 - 1
 
-    def apart(theta: float) -> float:
-        spread = 1 + half * ((1 - theta) / (2 - theta) + theta / (1 + theta))
-        return (value - theta) ** 2 - z**2 * theta * (1 - theta) * spread / n_pairs
+    def score_equation(theta: float) -> float:
+        inflation = 1 + N_minus_1 * ((1 - theta) / (2 - theta) + theta / (1 + theta))
+        return (value - theta) ** 2 - z**2 * theta * (1 - theta) * inflation / n_pairs
 
-    within = min(max(value, 1e-9), 1 - 1e-9)  # 0 and 1 are roots themselves, which a search would find first
-    low = 0.0 if value == 0 else float(brentq(apart, 0.0, within))
-    high = 1.0 if value == 1 else float(brentq(apart, within, 1.0))
+    inner = min(max(value, 1e-9), 1 - 1e-9)  # 0 and 1 are roots themselves, which a search would find first
+    low = 0.0 if value == 0 else float(brentq(score_equation, 0.0, inner))
+    high = 1.0 if value == 1 else float(brentq(score_equation, inner, 1.0))
     return Metric(value, low, high, level, "Newcombe, method 5")
 
 
 def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
-    """√mean (predicted − observed)² over the cells that were observed, any shape; NaN in `observed` is not a cell.
+    """Compute the root mean squared error over observed cells.
 
-    Interval: mean of squared errors ± z·SE, then the root, cells taken as independent; NaN where all errors are alike.
+    Parameters
+    ----------
+    predicted : float array (...)
+        Predictions.
+    observed : float array (...)
+        Observations of the same shape; NaN is not a cell.
+    level : float, default 0.95
+        Confidence level.
 
-    Raises: StatisticsError [metric-missing] where an observed cell has no prediction, [metric-shape], [rmse-no-cells], [level].
+    Returns
+    -------
+    Metric
+        RMSE with its interval, for independent cells; without an interval if all squared errors are equal.
+
+    Raises
+    ------
+    StatisticsError
+        [metric-missing]: if an observed cell has no prediction; [metric-shape]: if the arrays differ in shape;
+        [rmse-no-cells]: if nothing was observed; [level].
+
+    Notes
+    -----
+    The bounds are the roots of those of the mean squared error, a normal interval.
     """
     if predicted.shape != observed.shape:
-        raise shapes_differ(predicted, observed)
+        raise shape_error(predicted, observed)
     squared = ((predicted - observed) ** 2)[~np.isnan(observed)]
     if len(squared) == 0:
         raise StatisticsError(
-            "No cell was observed to compare predictions with. Hold out some cells.", slug="rmse-no-cells"
+            "Predictions need observed cells to be compared with: got none. Set a holdout above 0.",
+            slug="rmse-no-cells",
         )
     if np.isnan(squared).any():
-        raise _missing(int(np.isnan(squared).sum()), "observed cells have no prediction")
+        raise _missing_error(int(np.isnan(squared).sum()), "observed cells have no prediction")
     mean = float(squared.mean())
     varies = len(squared) > 1 and np.ptp(squared) > 0
     margin = normal_quantile(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if varies else np.nan
@@ -205,17 +381,18 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
 
 
 def _auc(ability: Floats, positive: Bools) -> Floats:
-    """Mann–Whitney's U over the number of pairs, for each row of float[n, K]."""
+    """Compute Mann–Whitney's U over the number of pairs for each row of abilities, float (n_draws, n_agents)."""
     from scipy.stats import rankdata
 
     n_positive = int(positive.sum())
-    total = rankdata(ability, axis=1)[:, positive].sum(axis=1)
+    rank_sum = rankdata(ability, axis=1)[:, positive].sum(axis=1)
     n_pairs = n_positive * (len(positive) - n_positive)
-    return np.asarray((total - n_positive * (n_positive + 1) / 2) / n_pairs)
+    return np.asarray((rank_sum - n_positive * (n_positive + 1) / 2) / n_pairs)
 
 
-def _fisher(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
-    if n < _FISHER_MIN:
+def _fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
+    """Make the interval of a correlation whose Fisher transform has a variance."""
+    if n < _MIN_AGENTS_FISHER:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
     if 1 - abs(value) < 1e-12:
         return Metric(value, np.nan, np.nan, level, "none: a perfect rank correlation gives none")
@@ -225,21 +402,38 @@ def _fisher(value: float, variance: float, *, n: int, level: float, method: str)
 
 
 def normal_quantile(level: float) -> float:
-    """Return z of a two-sided interval at `level`. Raises: StatisticsError [level]."""
+    """Return the normal quantile z of a two-sided interval.
+
+    Parameters
+    ----------
+    level : float
+        Confidence level.
+
+    Returns
+    -------
+    float
+        The (1 + level)/2 quantile of the standard normal distribution.
+
+    Raises
+    ------
+    StatisticsError
+        [level]: unless 0 < level < 1.
+    """
     check_level(level)
     return float(ndtri((1 + level) / 2))
 
 
-def _check(ability: Floats, reference: Floats, *, level: float) -> None:
+def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None:
+    """Raise StatisticsError unless two arrays, float (n_agents,), can be correlated."""
     normal_quantile(level)
     if ability.shape != reference.shape or ability.ndim != 1:
-        raise shapes_differ(ability, reference)
-    if missing := int((np.isnan(ability) | np.isnan(reference)).sum()):
-        raise _missing(missing, "agents have no ability on one side")
+        raise shape_error(ability, reference)
+    if n_missing := int((np.isnan(ability) | np.isnan(reference)).sum()):
+        raise _missing_error(n_missing, "agents have no ability on one side")
     if len(ability) < 2 or np.ptp(ability) == 0 or np.ptp(reference) == 0:
         raise StatisticsError(
-            f"A rank correlation needs two agents that differ on both sides; {len(ability)} arrived, all equal on one. "
-            "Add agents, or calls that tell them apart.",
+            f"A rank correlation needs 2 agents, and values that differ in both arrays: got {len(ability)} agents, with equal "
+            "values in one array. Add agents or calls.",
             slug="metric-constant",
         )
 
@@ -247,7 +441,7 @@ def _check(ability: Floats, reference: Floats, *, level: float) -> None:
 def _check_groups(ability: Floats, positive: Bools) -> Bools:
     """Check the groups and return them as bool (n_agents,), because integers would index by position."""
     if ability.shape != positive.shape or ability.ndim != 1:
-        raise shapes_differ(ability, positive)
+        raise shape_error(ability, positive)
     if not np.isin(positive, (0, 1)).all():
         raise StatisticsError(
             f"The group of each agent must be true or false: got {positive[~np.isin(positive, (0, 1))][0]}. "
@@ -255,24 +449,27 @@ def _check_groups(ability: Floats, positive: Bools) -> Bools:
             slug="auc-groups",
         )
     positive = positive.astype(np.bool_)
-    if missing := int(np.isnan(ability).sum()):
-        raise _missing(missing, "agents have no ability")
+    if n_missing := int(np.isnan(ability).sum()):
+        raise _missing_error(n_missing, "agents have no ability")
     if positive.all() or not positive.any():
         raise StatisticsError(
-            f"AUC compares two groups, but {int(positive.sum())} of {len(positive)} agents are positive. "
-            "Give at least one agent on each side.",
+            f"AUC compares two groups: got {int(positive.sum())} positive agents of {len(positive)}. "
+            "Pass at least one agent of each group.",
             slug="auc-one-group",
         )
     return positive
 
 
-def shapes_differ(one: Floats, other: Floats | Bools | Ids) -> StatisticsError:
-    """The error for arrays that are not aligned."""
+def shape_error(a: Floats, b: Floats | Bools | Ids) -> StatisticsError:
+    """Make the error for two arrays of different shapes."""
     return StatisticsError(
-        f"Two arrays of one shape are compared, but {one.shape} and {other.shape} arrived. Align them first.",
+        f"Both arrays must have one shape: got {a.shape} and {b.shape}. Pass values of the same agents, in the same order.",
         slug="metric-shape",
     )
 
 
-def _missing(n: int, what: str) -> StatisticsError:
-    return StatisticsError(f"{n} {what} (NaN). Leave them out on both sides, and say so.", slug="metric-missing")
+def _missing_error(n: int, subject: str) -> StatisticsError:
+    """Make the error for NaN values."""
+    return StatisticsError(
+        f"{n} {subject}: got NaN. Remove them from both arrays, and report it.", slug="metric-missing"
+    )

@@ -1,8 +1,9 @@
-"""How additive a score matrix looks on each link: its curl, raw and scale-free, and the fit's R².
+"""Measure how additive a score matrix is on each link: its curl, raw and scale-free, and the R² of the additive fit.
 
-Raw curl compares different units across links (the logit stretches by 3.2 at s = .61), so the three always come
-together. Up to `EXACT_DIFFERENCES` differences of rows it is exact over all rectangles; a larger matrix is sampled, and
-says so. Pairs of rows are independent draws; rectangles of one pair are not. So errors are taken over pairs.
+Raw curl has different units on different links (the logit stretches the scale by 3.2 at s = .61), so all three are reported
+together. Up to `EXACT_DIFFERENCES` differences of rows, curl is exact over all rectangles; larger matrices are sampled, and
+reported as such. Pairs of rows are independent draws, but rectangles of one pair are not. Standard errors are therefore
+computed over pairs.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from youden.stats.additive.clipped_linear import explained
+from youden.stats.additive.clipped_linear import r_squared
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.estimator import check_score_matrix, check_scored_cells
 from youden.stats.base.links import LINKS
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
-from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
-from youden.streams import own_stream
+from youden.stats.curl.rectangles import n_rectangles, no_rectangles_error, sample_rectangles
+from youden.streams import standalone_stream
 from youden.types import Scores
 from youden.types.cells import CellIndex
 from youden.types.facts import LinkFacts
@@ -30,43 +31,96 @@ from youden.types.results import CurlCurve
 
 
 class Estimates(NamedTuple):
-    """value: float[n]; error: float[n], standard errors."""
+    """Estimates with their standard errors.
+
+    Attributes
+    ----------
+    value, std_error : float array (n,)
+        Estimates and standard errors.
+    """
 
     value: Floats
-    error: Floats
+    std_error: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class SampledCurl:
-    """gaps: float[pairs, rectangles], the |Δ| of a sample."""
+    """Curl of a sample of rectangles.
+
+    Attributes
+    ----------
+    gaps : float array (n_pairs, n_per_pair)
+        |Δ| of each rectangle; rows are pairs of agents.
+    """
 
     gaps: Floats
 
     @classmethod
-    def of(cls, scores: Sequence[Floats], *, link: Callable[[Floats], Floats] = np.asarray) -> SampledCurl:
-        """The curl of `link` of the scores at `Corners`."""
+    def from_scores(cls, scores: Sequence[Floats], *, link: Callable[[Floats], Floats] = np.asarray) -> SampledCurl:
+        """Compute the curl of rectangles from the scores of their cells.
+
+        Parameters
+        ----------
+        scores : sequence of four float arrays (n_pairs, n_per_pair)
+            Scores of the cells (i, j), (k, j), (i, m) and (k, m).
+        link : callable, optional
+            Transformation of the scores. Default: none.
+
+        Returns
+        -------
+        SampledCurl
+            |Δ| of the rectangles.
+        """
         ij, kj, im, km = map(link, scores)
         return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
-        """Order statistics at ⌈qn⌉ of the sample. Their error is half the way between those at q ± the error of q: 0 where
-        both are one step of scores on a lattice.
+        """Estimate quantiles of |Δ|.
 
-        Source: Woodruff (1952), J. American Statistical Association 47, over clusters.
+        Parameters
+        ----------
+        q : sequence of float
+            Probabilities in [0, 1].
+
+        Returns
+        -------
+        Estimates
+            Order statistics ⌈qn⌉ of the sample, with their standard errors.
+
+        Notes
+        -----
+        The standard error is half the difference of the order statistics at q plus and minus the standard error of q. It is 0 if
+        scores lie on a lattice and both are equal.
+
+        References
+        ----------
+        Woodruff (1952), J. American Statistical Association 47, 635–646 (here over clusters).
         """
         ordered = np.sort(self.gaps, axis=None)
 
-        def at(level: float) -> float:
-            return float(ordered[min(len(ordered), max(1, math.ceil(level * len(ordered)))) - 1])
+        def order_statistic(p: float) -> float:
+            return float(ordered[min(len(ordered), max(1, math.ceil(p * len(ordered)))) - 1])
 
-        value = np.array([at(level) for level in q])
-        doubt = self.ecdf(value).error.tolist()
-        error = np.array([(at(level + off) - at(level - off)) / 2 for level, off in zip(q, doubt, strict=True)])
-        return Estimates(value, error)
+        value = np.array([order_statistic(p) for p in q])
+        p_error = self.ecdf(value).std_error.tolist()
+        intervals = [(order_statistic(p - e), order_statistic(p + e)) for p, e in zip(q, p_error, strict=True)]
+        return Estimates(value, np.array([(high - low) / 2 for low, high in intervals]))
 
-    def ecdf(self, at: ArrayLike) -> Estimates:
-        """Share of |Δ| ≤ x for every x of float[n]."""
-        shares = np.array([(self.gaps <= x + _rounding(x)).mean(axis=1) for x in np.asarray(at, dtype=np.float64)])
+    def ecdf(self, x: ArrayLike) -> Estimates:
+        """Estimate the share of rectangles with |Δ| ≤ x.
+
+        Parameters
+        ----------
+        x : float array_like (n,)
+            Values, in the unit of the link.
+
+        Returns
+        -------
+        Estimates
+            Shares with their standard errors.
+        """
+        points = np.asarray(x, dtype=np.float64)
+        shares = np.array([(self.gaps <= point + _rounding(point)).mean(axis=1) for point in points])
         shares = shares.reshape(-1, len(self.gaps))
         return Estimates(shares.mean(axis=1), shares.std(axis=1, ddof=1) / math.sqrt(len(self.gaps)))
 
@@ -76,28 +130,33 @@ def _rounding(x: float) -> float:
 
 
 EXACT_DIFFERENCES = 2**20
-"""K(K−1)/2·J of K ≤ J, such as 30 agents × 2,400 items: about a second."""
+"""Largest number K(K − 1)/2·J of differences, K ≤ J, for which curl is exact: 30 agents × 2,400 items take about a second."""
 
 _EQUAL = 1e-12
 
 
 class _Curl(Protocol):
     def quantiles(self, q: tuple[float, ...]) -> Estimates: ...
-    def ecdf(self, at: Floats) -> Estimates: ...
+    def ecdf(self, x: Floats) -> Estimates: ...
 
 
 class _ExactCurl(NamedTuple):
+    """Exact curl of a matrix, float (n_agents, n_items), with standard errors 0."""
+
     value: Floats
 
     def quantiles(self, q: tuple[float, ...]) -> Estimates:
-        return _sure(curl_quantiles(self.value, q))
+        return _exact(curl_quantiles(self.value, q))
 
-    def ecdf(self, at: Floats) -> Estimates:
-        return _sure(curl_ecdf(self.value, at))
+    def ecdf(self, x: Floats) -> Estimates:
+        return _exact(curl_ecdf(self.value, x))
 
 
-class _Measured(NamedTuple):
-    """A link's scores of the cells seen, float[N], how far they spread, and their curl."""
+class _LinkMeasurement(NamedTuple):
+    """Transformed scores of the observed cells, float (n_cells,), their SD, and their curl.
+
+    n_sampled : number of sampled rectangles; None if all are used.
+    """
 
     value: Floats
     sd: float
@@ -107,93 +166,162 @@ class _Measured(NamedTuple):
 
 
 class LinkCurls(NamedTuple):
-    """The curl of one matrix on every link, measured once."""
+    """Curl of one score matrix on every link.
 
-    measured: dict[str, _Measured]
-    at: CellIndex
+    Attributes
+    ----------
+    measured : dict
+        Measurements by name of the link.
+    cells : CellIndex
+        Observed cells.
+    """
+
+    measured: dict[str, _LinkMeasurement]
+    cells: CellIndex
 
     def table(self) -> dict[str, LinkFacts]:
-        """As `links_table`."""
-        return {name: _row(one, self.at) for name, one in self.measured.items()}
+        """Compute curl and R² on every link.
+
+        Returns
+        -------
+        dict
+            LinkFacts by name of the link.
+        """
+        return {name: _facts(measurement, self.cells) for name, measurement in self.measured.items()}
 
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
-        """The distribution of the curl on every link, at `n_steps` points up to its 99th percentile."""
+        """Compute the distribution of curl on every link.
+
+        Parameters
+        ----------
+        n_steps : int, default 41
+            Number of points, from 0 to the 99th percentile.
+
+        Returns
+        -------
+        tuple of CurlCurve
+            One curve per link.
+        """
         curves = []
         for name, (_, sd, curl, _, _) in self.measured.items():
             x = np.linspace(0.0, float(curl.quantiles((0.99,)).value[0]) or 1.0, n_steps)
             share = curl.ecdf(x)
-            curves.append(CurlCurve(name, x, share.value, share.error, sd))
+            curves.append(CurlCurve(name, x, share.value, share.std_error, sd))
         return tuple(curves)
 
 
-def links_table(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict[str, LinkFacts]:
-    """Curl and R² of scores float[K, J] in [−1, 1] (NaN missing) on every link, by name.
+def compare_links(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict[str, LinkFacts]:
+    """Compute curl and R² of scores on every link.
 
-    R² = 1 − RSS/TSS over observed cells, of the least-squares fit g(s_ij) ≈ θ_i − b_j with g the link. exact_up_to: above so
-    many differences the curl is that of a sample, the same each time, with its standard errors.
+    Parameters
+    ----------
+    matrix : float array (n_agents, n_items)
+        Scores in [−1, 1]; NaN is unobserved.
+    exact_up_to : int, default 2**20
+        Largest number of differences of rows for which curl is exact. Above it, a fixed sample of rectangles is used.
 
-    Raises: StatisticsError [curl-no-rectangles], and those of `check_score_matrix`.
+    Returns
+    -------
+    dict
+        LinkFacts by name of the link; standard errors are None if curl is exact.
+
+    Raises
+    ------
+    StatisticsError
+        [curl-no-rectangles]: if there is no complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
+        [scores-range]: if the scores are no matrix of numbers in [−1, 1].
+
+    Notes
+    -----
+    R² = 1 − RSS/TSS over observed cells, of the least-squares fit g(s_ij) ≈ θ_i − b_j, with g the link.
     """
     return measure_curl(matrix, exact_up_to=exact_up_to).table()
 
 
 def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> LinkCurls:
-    """The curl of scores, or of a matrix float[K, J] of them, on every link. Raises: as `links_table`."""
-    at, value = _cells(scores)
-    K, J = sorted((at.n_agents, at.n_items))
+    """Measure the curl of scores on every link.
+
+    Parameters
+    ----------
+    scores : Scores or float array (n_agents, n_items)
+        Scores in [−1, 1]; NaN is unobserved.
+    exact_up_to : int, default 2**20
+        Largest number of differences of rows for which curl is exact. Above it, a fixed sample of rectangles is used.
+
+    Returns
+    -------
+    LinkCurls
+        Measurements, from which table and curves are computed.
+
+    Raises
+    ------
+    StatisticsError
+        [curl-no-rectangles]: if there is no complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
+        [scores-range], [scores-holdout], [weights-negative], [weights-shape]: if the scores are invalid.
+    """
+    index, value = _observed_cells(scores)
+    K, J = sorted((index.n_agents, index.n_items))
     if exact_up_to >= K * (K - 1) // 2 * J:
-        matrix = at.matrix(value, empty=np.nan)
-        n, n_sampled = n_rectangles(at.seen()), None
+        matrix = index.to_matrix(value, empty=np.nan)
+        n, n_sampled = n_rectangles(index.to_mask()), None
         if n == 0:
-            raise no_rectangles(at.seen())
+            raise no_rectangles_error(index.to_mask())
         curls: dict[str, _Curl] = {name: _ExactCurl(link.forward(matrix)) for name, link in LINKS.items()}
     else:
-        corners = sample_rectangles(at.seen(), rng=own_stream(0))
+        corners = sample_rectangles(index.to_mask(), rng=standalone_stream(0))
         n, n_sampled = corners.n_all, corners.i.size
-        sampled = corners.scores(lambda agent, item: value[at.find(agent, item)])
-        curls = {name: SampledCurl.of(sampled, link=link.forward) for name, link in LINKS.items()}
-    seen = {name: link.forward(value) for name, link in LINKS.items()}
-    return LinkCurls(
-        {name: _Measured(seen[name], _sd(seen[name][at.by_agent]), curls[name], n, n_sampled) for name in LINKS}, at
-    )
+        sampled = corners.scores(lambda agent, item: value[index.find(agent, item)])
+        curls = {name: SampledCurl.from_scores(sampled, link=link.forward) for name, link in LINKS.items()}
+
+    measured = {}
+    for name, link in LINKS.items():
+        transformed = link.forward(value)
+        sd = _standard_deviation(transformed[index.by_agent])
+        measured[name] = _LinkMeasurement(transformed, sd, curls[name], n, n_sampled)
+    return LinkCurls(measured, index)
 
 
-def _cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
+def _observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
+    """Return the observed cells and their scores, float (n_cells,)."""
     if isinstance(scores, Scores):
         return check_scored_cells(scores)[:2]
     value = check_score_matrix(scores)
-    at = CellIndex.of(~np.isnan(value))
-    return at, value[at.agent, at.item]
+    index = CellIndex.from_mask(~np.isnan(value))
+    return index, value[index.agent, index.item]
 
 
-def _additive_residuals(at: CellIndex, value: Floats) -> Floats:
-    """Return what the best additive fit leaves of each cell: float (n_cells,)."""
-    fit = solve_additive(at.agent, at.item, value, n_agents=at.n_agents, n_items=at.n_items, constraint="none")
-    return np.asarray(value - fit.ability[at.agent] + fit.difficulty[at.item])
+def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
+    """Compute the residuals of the additive least-squares fit: float (n_cells,)."""
+    fit = solve_additive(
+        index.agent, index.item, value, n_agents=index.n_agents, n_items=index.n_items, constraint="none"
+    )
+    return np.asarray(value - fit.ability[index.agent] + fit.difficulty[index.item])
 
 
-def _row(of: _Measured, at: CellIndex) -> LinkFacts:
-    found = of.curl.quantiles((0.5, 0.95))
-    (median, p95), (median_error, p95_error) = found.value.tolist(), found.error.tolist()
-    varies = of.sd > 0
+def _facts(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
+    """Summarise the measurement of one link."""
+    value, sd, curl, n, n_sampled = measurement
+    quantiles = curl.quantiles((0.5, 0.95))
+    (median, p95), (median_error, p95_error) = quantiles.value.tolist(), quantiles.std_error.tolist()
+    varies, is_sampled = sd > 0, n_sampled is not None
     return LinkFacts(
         median=median,
         p95=p95,
-        sd=of.sd,
-        median_scaled=median / of.sd if varies else None,
-        p95_scaled=p95 / of.sd if varies else None,
-        r2=explained(of.value, _additive_residuals(at, of.value)) if varies else None,
-        n_rectangles=of.n_rectangles,
-        n_sampled=of.n_sampled,
-        median_error=None if of.n_sampled is None else median_error,
-        p95_error=None if of.n_sampled is None else p95_error,
+        sd=sd,
+        median_scaled=median / sd if varies else None,
+        p95_scaled=p95 / sd if varies else None,
+        r2=r_squared(value, _additive_residuals(index, value)) if varies else None,
+        n_rectangles=n,
+        n_sampled=n_sampled,
+        median_error=median_error if is_sampled else None,
+        p95_error=p95_error if is_sampled else None,
     )
 
 
-def _sd(value: Floats) -> float:
-    """0 where values differ by rounding only."""
+def _standard_deviation(value: Floats) -> float:
+    """Compute the SD, float (n,); 0 if values differ by rounding only."""
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
 
 
-def _sure(value: Floats) -> Estimates:
+def _exact(value: Floats) -> Estimates:
     return Estimates(value, np.zeros(len(value)))

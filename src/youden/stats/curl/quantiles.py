@@ -1,9 +1,8 @@
-"""The curl |Δ| of every complete rectangle of a score matrix, exactly and without listing them, and how sure
-differences between two links' medians are.
+"""Compute the distribution of curl |Δ| over all complete rectangles, and intervals of differences between medians of two links.
 
-Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is a gap between two differences of one pair of rows. Sorted differences turn "how
-many gaps are ≤ x" into one search an entry; a quantile is then found by bisection, which ends by listing the few gaps
-left. Raw medians of two links have different units; `links_table` prints the scale-free ones beside them.
+Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is the gap between two differences of one pair of rows. In sorted differences, one search
+per entry counts the gaps up to x, without listing them. A quantile is then found by bisection, which lists only the last few
+gaps. Raw medians of two links have different units.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
 from youden.stats.base.estimator import as_matrix, check_score_matrix
 from youden.stats.base.links import LINKS
-from youden.stats.curl.rectangles import n_rectangles, no_rectangles, sample_rectangles
+from youden.stats.curl.rectangles import n_rectangles, no_rectangles_error, sample_rectangles
 from youden.types.pool import Floats, Positions
 
 _MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18
 _SAMPLED = 2**12
 _GRID = 2**45
-_ROUNDED = 2
-"""Steps by which rounding to the grid can part two equal gaps, and one to spare."""
+_ROUNDING_STEPS = 2
+"""Steps by which rounding to the grid can separate two equal gaps, plus one."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Gaps:
-    """Sorted row differences of all pairs of rows, on an integer grid, one pair after the other.
+    """Sorted differences of all pairs of rows on an integer grid, one pair after the other.
 
-    key: int64[M], ascending; differences of different pairs lie further apart than any gap within a pair.
-    end: int64[M], where the entry's pair ends. unit: what one step of the grid is worth; largest: the largest gap, in steps.
+    key : int64 (n_entries,), ascending; the distance between differences of two pairs exceeds all gaps within pairs. end : int64
+    (n_entries,), index of the end of the entry's pair. unit : size of a step of the grid. largest : largest gap, in steps.
     """
 
     key: Positions
@@ -48,120 +47,171 @@ class _Gaps:
 
     @property
     def n_gaps(self) -> int:
-        """How many gaps there are: entries after each one, within its pair."""
+        """Number of gaps: for each entry, the later entries of its pair."""
         return int((self.end - np.arange(1, len(self.key) + 1)).sum())
 
     def n_within(self, gap: int) -> int:
-        """How many gaps are at most `gap` steps."""
-        return self._n_up_to(self.reach(gap)) if gap >= 0 else 0
+        """Count the gaps of at most `gap` steps."""
+        return self._count(self.reach(gap)) if gap >= 0 else 0
 
     def reach(self, gap: int) -> Positions:
-        """Per entry, the first later entry whose gap to it exceeds `gap` steps."""
+        """Find, for each entry, the first later entry whose gap to it exceeds `gap` steps: int64 (n_entries,)."""
         return self.key.searchsorted(self.key + gap, side="right")
 
     def listed(self, start: Positions, stop: Positions, *, every: int) -> Positions:
-        """Gaps from each entry to the entries start … stop − 1, or each `every`-th one of them."""
+        """List the gaps from each entry to the entries start … stop − 1, or every `every`-th of them.
+
+        start, stop : int64 (n_entries,).
+        """
         last = np.cumsum(stop - start)
         index = np.arange(every // 2, last[-1], every)
         entry = last.searchsorted(index, side="right")
         return self.key[stop[entry] - last[entry] + index] - self.key[entry]
 
     def order_statistic(self, rank: int) -> float:
-        """The gap of 1-based `rank` among all."""
+        """Find the gap of a rank, counted from 1."""
         start, stop = np.arange(1, len(self.key) + 1), self.end
-        below, upto = -1, self.largest
-        n_below, n_upto = 0, self.n_gaps
-        while upto - below > 1 and n_upto - n_below > _MAX_LISTED:
-            every = (n_upto - n_below) // _SAMPLED
+        # the gap is in (low, high], and n_low and n_high gaps are up to these
+        low, high = -1, self.largest
+        n_low, n_high = 0, self.n_gaps
+        while high - low > 1 and n_high - n_low > _MAX_LISTED:
+            every = (n_high - n_low) // _SAMPLED
             sample = np.sort(self.listed(start, stop, every=every))
-            middle = (rank - n_below) // every
-            around = np.clip([middle - _SAMPLED // 100, middle + _SAMPLED // 100], 0, len(sample) - 1)
-            for gap in (int(sample[around[0]]) - 1, int(sample[around[1]]), (below + upto) // 2):
-                if not below < gap < upto or n_upto - n_below <= _MAX_LISTED:
+            position = (rank - n_low) // every
+            around = np.clip([position - _SAMPLED // 100, position + _SAMPLED // 100], 0, len(sample) - 1)
+            for gap in (int(sample[around[0]]) - 1, int(sample[around[1]]), (low + high) // 2):
+                if not low < gap < high or n_high - n_low <= _MAX_LISTED:
                     continue
                 reach = self.reach(gap)
-                n_within = self._n_up_to(reach)
+                n_within = self._count(reach)
                 if n_within < rank:
-                    start, below, n_below = reach, gap, n_within
+                    start, low, n_low = reach, gap, n_within
                 else:
-                    stop, upto, n_upto = reach, gap, n_within
-        if upto - below == 1:
-            return upto * self.unit
-        left = self.listed(start, stop, every=1)
-        return float(np.partition(left, rank - n_below - 1)[rank - n_below - 1]) * self.unit
+                    stop, high, n_high = reach, gap, n_within
+        if high - low == 1:
+            return high * self.unit
+        remaining = self.listed(start, stop, every=1)
+        return float(np.partition(remaining, rank - n_low - 1)[rank - n_low - 1]) * self.unit
 
-    def _n_up_to(self, reach: Positions) -> int:
+    def _count(self, reach: Positions) -> int:
         return int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
 
 
 def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
-    """Quantiles of |Δ|, Δ = s_ij − s_i'j − s_ij' + s_i'j', over all complete rectangles: the order statistics at ⌈qN⌉.
+    """Compute quantiles of curl over all complete rectangles of a score matrix.
 
-    matrix: float[K, J] on any scale, NaN is a missing cell. q: levels in [0, 1]. Returns float[len(q)], in the scale's unit,
-    exact to 1e-13 of the scores' range. O(K²J log J) time and O(K²J) memory, K the shorter side.
+    Parameters
+    ----------
+    matrix : float array (n_agents, n_items)
+        Scores on any scale; NaN is unobserved.
+    q : sequence of float, default (0.5, 0.95)
+        Probabilities in [0, 1].
 
-    Raises: StatisticsError [curl-no-rectangles] saying why there is none, [curl-infinite], [curl-too-large], [curl-level].
-    Source: the paper's curl; it samples rectangles, this takes all.
+    Returns
+    -------
+    float array (n_quantiles,)
+        Order statistics ⌈qN⌉ of the N values of |Δ|, in the unit of scores, exact to 1e-13 of their range.
 
+    Raises
+    ------
+    StatisticsError
+        [curl-no-rectangles]: if there is no complete rectangle; [curl-infinite]: if a score is infinite; [curl-too-large]: if the
+        matrix needs too much memory; [curl-level]: if a probability is outside [0, 1]; [scores-numeric], [scores-shape]: if the
+        scores are no matrix of numbers.
+
+    Notes
+    -----
+    Δ = s_ij − s_i'j − s_ij' + s_i'j' is 0 for all rectangles of an additive matrix. The time is O(K²J log J) and the memory
+    O(K²J), with K the shorter side. The paper samples rectangles instead of using all.
+
+    Examples
+    --------
     >>> curl_quantiles(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.25]]), q=(0.3, 0.5, 1.0))
     array([0.25, 0.5 , 0.75])
     """
     for level in q:
         if not 0 <= level <= 1:
-            raise StatisticsError(f"A quantile's level was {level}. Give levels between 0 and 1.", slug="curl-level")
+            raise StatisticsError(
+                f"Probabilities must be from 0 to 1: got {level}. Pass probabilities such as 0.5.", slug="curl-level"
+            )
     gaps = _checked_gaps(matrix)
     total = gaps.n_gaps
     ranks = [max(1, math.ceil(Fraction(repr(float(level))) * total)) for level in q]
     return np.array([gaps.order_statistic(rank) for rank in ranks])
 
 
-def curl_ecdf(matrix: Floats, at: ArrayLike) -> Floats:
-    """Share of complete rectangles with |Δ| ≤ x, for every x of `at`; Δ as in `curl_quantiles`.
+def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
+    """Compute the distribution function of curl over all complete rectangles.
 
-    matrix: float[K, J] on any scale, NaN is a missing cell. at: float[n], any order, in the scale's unit; a gap within 1e-13 of
-    the scores' range of x counts as x, so that the steps of scores on a lattice fall where they are asked for. Returns
-    float[n] in [0, 1], exact. Raises: StatisticsError as `curl_quantiles`, and [curl-at] where an x is NaN or not in one row.
+    Parameters
+    ----------
+    matrix : float array (n_agents, n_items)
+        Scores on any scale; NaN is unobserved.
+    x : float array_like (n,)
+        Values in the unit of scores, in any order. A |Δ| that differs from x by less than 1e-13 of the range of scores is equal
+        to x, so that steps are exact for scores on a lattice.
 
+    Returns
+    -------
+    float array (n,)
+        Share of rectangles with |Δ| ≤ x, Δ = s_ij − s_i'j − s_ij' + s_i'j'.
+
+    Raises
+    ------
+    StatisticsError
+        [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if there is no complete rectangle;
+        [curl-infinite]: if a score is infinite; [curl-too-large]: if the matrix needs too much memory; [scores-numeric],
+        [scores-shape]: if the scores are no matrix of numbers.
+
+    Examples
+    --------
     >>> curl_ecdf(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.25]]), [0.0, 0.25, 0.6, 1.0]).tolist()
     [0.0, 0.3333333333333333, 0.6666666666666666, 1.0]
     """
-    x = np.asarray(at, dtype=np.float64)
-    if x.ndim != 1 or np.isnan(x).any():
+    points = np.asarray(x, dtype=np.float64)
+    if points.ndim != 1 or np.isnan(points).any():
+        n_missing = int(np.isnan(points).sum())
         raise StatisticsError(
-            f"The curl's distribution was asked at {int(np.isnan(x).sum())} NaN, in the shape {x.shape}. Give a row of numbers.",
+            f"The values x must be a one-dimensional array without NaN: got {n_missing} NaN in the shape {points.shape}. "
+            "Pass a list of numbers.",
             slug="curl-at",
         )
     gaps = _checked_gaps(matrix)
-    steps = np.floor(np.clip(x / gaps.unit + _ROUNDED, -1, gaps.largest)).astype(np.int64)
+    steps = np.floor(np.clip(points / gaps.unit + _ROUNDING_STEPS, -1, gaps.largest)).astype(np.int64)
     return np.array([gaps.n_within(int(step)) for step in steps]) / gaps.n_gaps
 
 
 def _checked_gaps(matrix: Floats) -> _Gaps:
+    """Check a score matrix, float (n_agents, n_items), and compute its gaps."""
     scores = np.asarray(as_matrix(matrix), dtype=np.float64)
     if np.isinf(scores).any():
         raise StatisticsError(
-            f"{int(np.isinf(scores).sum())} scores are infinite. Clip them before changing scale; NaN means missing.",
+            f"Scores must be finite: got {int(np.isinf(scores).sum())} infinite scores. Pass scores that were clipped before "
+            "they were transformed, and NaN for unobserved cells.",
             slug="curl-infinite",
         )
     if n_rectangles(~np.isnan(scores)) == 0:
-        raise no_rectangles(~np.isnan(scores))
-    return _gaps(scores if scores.shape[0] <= scores.shape[1] else scores.T)
+        raise no_rectangles_error(~np.isnan(scores))
+    return _compute_gaps(scores if scores.shape[0] <= scores.shape[1] else scores.T)
 
 
-def _gaps(scores: Floats) -> _Gaps:
+def _compute_gaps(scores: Floats) -> _Gaps:
+    """Sort the differences of all pairs of rows; scores : float (n_rows, n_columns)."""
     n_rows, n_columns = scores.shape
     upper, lower = np.triu_indices(n_rows, 1)
     if len(upper) * n_columns > _MAX_DIFFERENCES:
         raise StatisticsError(
-            f"Exact curl of a {n_rows} × {n_columns} matrix needs {len(upper) * n_columns:,} differences "
-            f"(at most {_MAX_DIFFERENCES:,}). Give a subset of agents or items.",
+            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {len(upper) * n_columns:,} "
+            f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
             slug="curl-too-large",
         )
     difference = np.sort(scores[upper] - scores[lower], axis=1)  # NaN last
-    seen = ~np.isnan(difference)
-    size = seen.sum(axis=1)
-    relative = (difference - difference[:, :1])[seen]
-    span = float(np.nanmax(scores) - np.nanmin(scores))  # gaps that are all rounding of such scores are all equal
+    is_defined = ~np.isnan(difference)
+    size = is_defined.sum(axis=1)
+    relative = (difference - difference[:, :1])[is_defined]
+    span = float(
+        np.nanmax(scores) - np.nanmin(scores)
+    )  # if all gaps are rounding errors of scores of this range, all are equal
     unit = max(float(relative.max()), span) / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
     key = steps + np.repeat(np.arange(len(size)) * (2 * _GRID + 1), size)
@@ -169,16 +219,29 @@ def _gaps(scores: Floats) -> _Gaps:
 
 
 Coincident = Literal["drop", "keep"]
+"""What is done with rectangles of which two agents or items are equal in a bootstrap sample."""
 
-_FEWEST_DRAWS = 20
+_MIN_DRAWS = 20
 
 
 @dataclass(frozen=True)
 class MedianDifference:
-    """Median |Δ| on the link `first` less that on `second`, each in its link's own unit.
+    """Difference of the median curl on two links, each in the unit of its link.
 
-    exact: over all rectangles of the matrix; mean: of the resamples; low, high: their percentiles at `level`.
-    coincident: what was done with rectangles that take an agent or item twice. n_draws: resamples that had a rectangle.
+    Attributes
+    ----------
+    first, second : str
+        Names of the links; the difference is first − second.
+    exact : float
+        Difference over all rectangles of the matrix.
+    mean, low, high : float
+        Mean of the bootstrap samples, and their percentiles at `level`.
+    level : float
+        Confidence level.
+    coincident : {"drop", "keep"}
+        What was done with rectangles that contain an agent or item twice.
+    n_draws : int
+        Number of bootstrap samples with a complete rectangle.
     """
 
     first: str
@@ -201,41 +264,65 @@ def median_differences(
     n_draws: int = 500,
     n_rectangles: int = 20_000,
 ) -> tuple[MedianDifference, ...]:
-    """Bootstrap of the differences in median |Δ| between every two links.
+    """Compare the median curl on all pairs of links by a bootstrap.
 
-    Each draw resamples agents and items with replacement and takes `n_rectangles` complete rectangles of the resampled matrix,
-    uniformly and the same for every link. A rectangle of one agent or item drawn twice has Δ = 0: `keep` (the paper) counts
-    it, which draws medians towards 0; `drop` takes rectangles of two agents and two items only.
+    Parameters
+    ----------
+    matrix : float array (n_agents, n_items)
+        Scores in [−1, 1]; NaN is unobserved.
+    rng : numpy.random.Generator
+        Source of the bootstrap samples.
+    coincident : {"drop", "keep"}, default "drop"
+        What to do with rectangles that contain an agent or item twice. Their Δ is 0. "keep", as in the paper, counts them, which
+        biases medians towards 0.
+    level : float, default 0.95
+        Confidence level.
+    n_draws : int, default 500
+        Number of bootstrap samples, at least 20.
+    n_rectangles : int, default 20,000
+        Number of rectangles of each sample.
 
-    matrix: float[K, J] in [−1, 1], NaN is a missing cell; any pattern of gaps.
+    Returns
+    -------
+    tuple of MedianDifference
+        One difference for each pair of links.
 
-    Raises: StatisticsError [coincident], [bootstrap-draws], [level], [curl-no-rectangles] and those of `check_score_matrix`.
-    Source: the paper's section 'Link and model ablation', which keeps coincident rows.
+    Raises
+    ------
+    StatisticsError
+        [coincident], [bootstrap-draws], [level]: if a parameter is out of range; [curl-no-rectangles]: if fewer than half of
+        the samples have a complete rectangle; [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the
+        scores are no matrix of numbers in [−1, 1].
+
+    Notes
+    -----
+    Each draw resamples agents and items with replacement, and then samples complete rectangles uniformly, the same for all links.
     """
     check_level(level)
-    _check(coincident, n_draws=n_draws, n_rectangles=n_rectangles)
+    _check_parameters(coincident, n_draws=n_draws, n_rectangles=n_rectangles)
     scores = check_score_matrix(matrix)
-    seen = ~np.isnan(scores)
+    observed = ~np.isnan(scores)
     values = np.stack([link.forward(scores) for link in LINKS.values()])
     exact = np.array([curl_quantiles(value, (0.5,))[0] for value in values])
     medians = np.full((n_draws, len(values)), np.nan)
     for draw in range(n_draws):
-        agents, items = (_resampled(size, rng) for size in scores.shape)
+        agents, items = (_resample(size, rng) for size in scores.shape)
         try:
-            corners = sample_rectangles(seen[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, a_pair=1)
+            corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
         except StatisticsError:
             continue
         i, k, j, m = agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
         if coincident == "drop":
-            apart = (i != k) & (j != m)
-            i, k, j, m = i[apart], k[apart], j[apart], m[apart]
+            is_distinct = (i != k) & (j != m)
+            i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]
         if i.size:
             curl = values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m]
             medians[draw] = np.median(np.abs(curl).reshape(len(values), -1), axis=1)
     medians = medians[~np.isnan(medians[:, 0])]
     if len(medians) < n_draws / 2:
         raise StatisticsError(
-            f"Only {len(medians)} of {n_draws} resamples hold a complete rectangle. Score the same items for more agents.",
+            f"Too few bootstrap samples have a complete rectangle: got {len(medians)} of {n_draws}. Add scores of the same items "
+            "for more agents.",
             slug="curl-no-rectangles",
         )
     tail = (1 - level) / 2
@@ -259,16 +346,19 @@ def median_differences(
     return tuple(result)
 
 
-def _resampled(size: int, rng: np.random.Generator) -> Positions:
+def _resample(size: int, rng: np.random.Generator) -> Positions:
+    """Draw positions with replacement: int64 (size,)."""
     return rng.integers(0, size, size)
 
 
-def _check(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
+def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
     if coincident not in ("drop", "keep"):
-        raise StatisticsError(f"Coincident rows cannot be '{coincident}'. Give drop or keep.", slug="coincident")
-    if n_draws < _FEWEST_DRAWS or n_rectangles < 1:
         raise StatisticsError(
-            f"{n_draws} draws of {n_rectangles} rectangles were asked for. "
-            f"Give at least {_FEWEST_DRAWS} draws of 1 rectangle; 500 of 20,000 are usual.",
+            f"The value of coincident is unknown: got '{coincident}'. Set drop or keep.", slug="coincident"
+        )
+    if n_draws < _MIN_DRAWS or n_rectangles < 1:
+        raise StatisticsError(
+            f"The bootstrap needs at least {_MIN_DRAWS} draws of 1 rectangle: got {n_draws} of {n_rectangles}. "
+            "Pass, for example, 500 draws of 20,000.",
             slug="bootstrap-draws",
         )

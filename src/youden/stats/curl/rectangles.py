@@ -1,7 +1,7 @@
-"""Complete rectangles of a score matrix, two agents and two items of which all four cells were seen: counted, and drawn.
+"""Count and sample the complete rectangles of a score matrix: two agents and two items of which all four cells were observed.
 
-Pairs of rows are drawn by how many rectangles they hold, then some rectangles of each pair, so that every rectangle is as
-likely as any other.
+Pairs of rows are drawn with probabilities proportional to their numbers of rectangles, and then some rectangles of each pair, so
+that all rectangles are equally likely.
 """
 
 from __future__ import annotations
@@ -15,57 +15,94 @@ from scipy.sparse import csr_array
 from youden.errors import StatisticsError
 from youden.types.pool import Bools, Floats, Positions
 
-_AT_ONCE = 2**20
-"""Cells of a block, which stays in a processor's cache."""
-_PAIRS_AT_ONCE = 256
-"""Products of whole blocks that take as long as one of two single cells."""
-_AT_ONCE_OF_SAMPLED = 2**22
+_CELLS_PER_CHUNK = 2**20
+"""Number of cells that stay in the cache of a processor."""
+_DENSE_SPEEDUP = 256
+"""Number of products in a dense matrix product that take as long as one product of two sparse entries."""
+_SAMPLED_CELLS_PER_CHUNK = 2**22
 N_PAIRS = 4096
-A_PAIR = 32
-"""Rectangles drawn of each pair of rows: 131,072 in all, which know a share to about .003."""
+N_PER_PAIR = 32
+"""Default numbers of pairs of rows and of rectangles of each: 131,072 in all, for a standard error of a share of about .003."""
 
 
 def n_rectangles(observed: Bools) -> int:
-    """How many complete rectangles bool[K, J] has."""
-    n_shared = _Shared.of(observed).n
+    """Count the complete rectangles.
+
+    Parameters
+    ----------
+    observed : bool array (n_agents, n_items)
+        Whether a cell was observed.
+
+    Returns
+    -------
+    int
+        Number of complete rectangles.
+    """
+    n_shared = _RowPairs.from_mask(observed).n_shared
     return int((n_shared * (n_shared - 1) // 2).sum())
 
 
-class _Shared(NamedTuple):
-    """rows: bool[R, C], the shorter side first; upper, lower, n: every two of them, and how many columns they share."""
+class _RowPairs(NamedTuple):
+    """Pairs of rows, the shorter side of the matrix, and the number of columns that they share.
+
+    rows : bool (n_rows, n_columns); upper, lower, n_shared : int64 (n_pairs,).
+    """
 
     rows: Bools
     upper: Positions
     lower: Positions
-    n: Positions
+    n_shared: Positions
 
     @classmethod
-    def of(cls, observed: Bools) -> _Shared:
+    def from_mask(cls, observed: Bools) -> _RowPairs:
+        """Make the pairs of the shorter side of a mask, bool (n_agents, n_items)."""
         rows = observed if observed.shape[0] <= observed.shape[1] else observed.T
         upper, lower = np.triu_indices(len(rows), 1)
         return cls(rows, upper, lower, shared_columns(rows)[upper, lower])
 
 
 def shared_columns(rows: Bools) -> Positions:
-    """How many columns every two rows of bool[R, C] share: int64[R, R]; from the cells alone where they are few.
+    """Count the columns that each pair of rows shares.
 
+    Parameters
+    ----------
+    rows : bool array (n_rows, n_columns)
+        Whether a cell was observed.
+
+    Returns
+    -------
+    int64 array (n_rows, n_rows)
+        Number of columns in which both cells were observed.
+
+    Examples
+    --------
     >>> shared_columns(np.array([[True, False], [True, True]])).tolist()
     [[1, 1], [1, 2]]
     """
     n = np.count_nonzero(rows, axis=0).astype(np.float64)
-    if _PAIRS_AT_ONCE * (n**2).sum() < rows.size * len(rows):
+    if _DENSE_SPEEDUP * (n**2).sum() < rows.size * len(rows):
         cells = csr_array(rows, dtype=np.int64)
         return np.asarray(csr_array(cells @ cells.T).toarray(), dtype=np.int64)
-    step = max(1, _AT_ONCE // max(len(rows), 1))
+    step = max(1, _CELLS_PER_CHUNK // max(len(rows), 1))
     shared = np.zeros((len(rows), len(rows)))
     for start in range(0, rows.shape[1], step):
-        part = rows[:, start : start + step].astype(np.float32)
-        shared += part @ part.T
+        chunk = rows[:, start : start + step].astype(np.float32)
+        shared += chunk @ chunk.T
     return np.rint(shared).astype(np.int64)
 
 
 class Corners(NamedTuple):
-    """Rectangles by their rows and columns, int64[pairs, rectangles] each; how many complete ones there are in all."""
+    """Agents and items of sampled rectangles.
+
+    Attributes
+    ----------
+    i, k : int64 array (n_pairs, n_per_pair)
+        Positions of both agents.
+    j, m : int64 array (n_pairs, n_per_pair)
+        Positions of both items.
+    n_all : int
+        Number of complete rectangles of the matrix.
+    """
 
     i: Positions
     k: Positions
@@ -73,56 +110,93 @@ class Corners(NamedTuple):
     m: Positions
     n_all: int
 
-    def scores(self, at: Callable[[Positions, Positions], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of (i, j), (k, j), (i, m), (k, m), by a function of rows and columns."""
+    def scores(self, score_at: Callable[[Positions, Positions], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
+        """Look up the scores of the four cells of each rectangle.
+
+        Parameters
+        ----------
+        score_at : callable
+            Function of arrays of agents and of items that returns their scores.
+
+        Returns
+        -------
+        tuple of float arrays (n_pairs, n_per_pair)
+            Scores of the cells (i, j), (k, j), (i, m) and (k, m).
+        """
         i, k, j, m, _ = self
-        return at(i, j), at(k, j), at(i, m), at(k, m)
+        return score_at(i, j), score_at(k, j), score_at(i, m), score_at(k, m)
 
 
 def sample_rectangles(
-    observed: Bools, *, rng: np.random.Generator, n_pairs: int = N_PAIRS, a_pair: int = A_PAIR
+    observed: Bools, *, rng: np.random.Generator, n_pairs: int = N_PAIRS, n_per_pair: int = N_PER_PAIR
 ) -> Corners:
-    """Complete rectangles of bool[K, J], drawn with replacement, each as likely as any other.
+    """Sample complete rectangles with replacement, all equally likely.
 
-    O(K²J) for counting, K the shorter side, and n_pairs·J for the draw. Raises: StatisticsError [curl-no-rectangles].
+    Parameters
+    ----------
+    observed : bool array (n_agents, n_items)
+        Whether a cell was observed.
+    rng : numpy.random.Generator
+        Source of the sample.
+    n_pairs : int, default 4096
+        Number of sampled pairs of rows, the shorter side of the matrix.
+    n_per_pair : int, default 32
+        Number of rectangles of each sampled pair.
+
+    Returns
+    -------
+    Corners
+        The sampled rectangles.
+
+    Raises
+    ------
+    StatisticsError
+        [curl-no-rectangles]: if there is no complete rectangle.
     """
-    rows, upper, lower, n_shared = _Shared.of(observed)
-    ways = np.cumsum(n_shared * (n_shared - 1) // 2)
-    if not len(ways) or ways[-1] == 0:
-        raise no_rectangles(observed)
-    chosen = np.sort(ways.searchsorted(rng.integers(0, ways[-1], n_pairs), side="right"))
-    size = n_shared[chosen][:, None]
-    first = rng.integers(0, size, (n_pairs, a_pair))
-    second = (first + rng.integers(1, size, (n_pairs, a_pair))) % size
+    rows, upper, lower, n_shared = _RowPairs.from_mask(observed)
+    cumulative = np.cumsum(n_shared * (n_shared - 1) // 2)
+    if not len(cumulative) or cumulative[-1] == 0:
+        raise no_rectangles_error(observed)
+    sampled = np.sort(cumulative.searchsorted(rng.integers(0, cumulative[-1], n_pairs), side="right"))
+
+    # two different columns of each rectangle, as ranks among those that the pair shares
+    size = n_shared[sampled][:, None]
+    first = rng.integers(0, size, (n_pairs, n_per_pair))
+    second = (first + rng.integers(1, size, (n_pairs, n_per_pair))) % size
+
+    # columns by rank, for some distinct pairs of rows at a time
     j, m = np.empty_like(first), np.empty_like(first)
-    pairs, start_of = np.unique(chosen, return_index=True)
-    edges = [*start_of.tolist(), n_pairs]
-    step = max(1, _AT_ONCE_OF_SAMPLED // rows.shape[1])
+    pairs, first_row = np.unique(sampled, return_index=True)
+    edges = [*first_row.tolist(), n_pairs]
+    step = max(1, _SAMPLED_CELLS_PER_CHUNK // rows.shape[1])
     for start in range(0, len(pairs), step):
-        some = pairs[start : start + step]
-        part = slice(edges[start], edges[start + len(some)])
-        shared = np.flatnonzero(rows[upper[some]] & rows[lower[some]])
-        begin = np.repeat(np.cumsum(n_shared[some]) - n_shared[some], np.diff(edges[start : start + len(some) + 1]))
-        j[part], m[part] = (shared[begin[:, None] + which[part]] % rows.shape[1] for which in (first, second))
-    i, k = (np.broadcast_to(side[chosen][:, None], first.shape) for side in (upper, lower))
+        chunk = pairs[start : start + step]
+        chunk_rows = slice(edges[start], edges[start + len(chunk)])
+        shared = np.flatnonzero(rows[upper[chunk]] & rows[lower[chunk]])
+        n_sampled = np.diff(edges[start : start + len(chunk) + 1])
+        offset = np.repeat(np.cumsum(n_shared[chunk]) - n_shared[chunk], n_sampled)[:, None]
+        j[chunk_rows] = shared[offset + first[chunk_rows]] % rows.shape[1]
+        m[chunk_rows] = shared[offset + second[chunk_rows]] % rows.shape[1]
+
+    i, k = (np.broadcast_to(side[sampled][:, None], first.shape) for side in (upper, lower))
     if rows is not observed:
         i, k, j, m = j, m, i, k
-    return Corners(i, k, j, m, int(ways[-1]))
+    return Corners(i, k, j, m, int(cumulative[-1]))
 
 
-def no_rectangles(observed: Bools) -> StatisticsError:
-    """The error for bool[K, J] without a complete rectangle, saying why there is none."""
+def no_rectangles_error(observed: Bools) -> StatisticsError:
+    """Make the error for a mask, bool (n_agents, n_items), without a rectangle."""
     n_agents, n_items = int(observed.any(axis=1).sum()), int(observed.any(axis=0).sum())
     if n_agents == 0:
-        why, then = "all cells are missing", "Check that the judge answered"
+        reason, remedy = "all cells are missing", "Check that the judge answered"
     elif n_agents == 1:
-        why, then = "a single agent has scores", "Add a second agent"
+        reason, remedy = "a single agent has scores", "Add a second agent"
     elif n_items == 1:
-        why, then = "a single item has scores", "Add a second item"
+        reason, remedy = "a single item has scores", "Add a second item"
     else:
-        why, then = "no two agents have two items in common", "Score the same items for more agents"
+        reason, remedy = "no two agents have two items in common", "Add scores of the same items for more agents"
     return StatisticsError(
-        f"Curl needs two agents scored on the same two items, but {why} "
-        f"({int(observed.sum())} of {observed.shape[0]} × {observed.shape[1]} cells seen). {then}.",
+        f"Curl needs two agents with scores of the same two items, but {reason}: got {int(observed.sum())} cells of "
+        f"{observed.shape[0]} × {observed.shape[1]}. {remedy}.",
         slug="curl-no-rectangles",
     )

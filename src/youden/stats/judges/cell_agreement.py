@@ -1,5 +1,6 @@
-"""How far two judges, or a judge and labels, agree: on the same units beyond chance, and on two numbers of the same
-cells, over all cells and among agents within items.
+"""Measure the agreement of two judges, or of a judge and labels, beyond chance and by the correlation of cells.
+
+Correlations are computed over all cells, and among agents within items, because differences between items alone correlate cells.
 """
 
 from __future__ import annotations
@@ -11,119 +12,195 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
-from youden.stats.base.metrics import Metric, rank_correlation, shapes_differ
+from youden.stats.base.metrics import Metric, rank_correlation, shape_error
 from youden.types.pool import Bools, Floats
 
 
-def cohen_kappa(one: Floats, other: Floats) -> float:
-    """(p_o − p_e)/(1 − p_e) of two judges on N units: p_o the share of equal answers, p_e that of independent judges.
+def cohen_kappa(a: Floats, b: Floats) -> float:
+    """Compute Cohen's κ of two judges.
 
-    one, other: float[N], any finite set of categories, no NaN. NaN where both give one and the same answer throughout.
+    Parameters
+    ----------
+    a, b : float array (n_units,)
+        Answers of both judges to the same units: any finite set of categories, without NaN.
 
-    Raises: StatisticsError [agreement-shape] for different lengths or no unit.
-    Source: Cohen (1960), Educational and Psychological Measurement 20.
+    Returns
+    -------
+    float
+        κ; NaN if both judges always give one and the same answer.
 
+    Raises
+    ------
+    StatisticsError
+        [agreement-shape]: if the arrays differ in shape or are empty.
+
+    Notes
+    -----
+    κ = (p_o − p_e)/(1 − p_e), with p_o the share of equal answers and p_e its expectation for independent judges.
+
+    References
+    ----------
+    Cohen (1960), Educational and Psychological Measurement 20, 37–46.
+
+    Examples
+    --------
     >>> cohen_kappa(np.array([1.0, 1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0]))
     0.5
     """
-    if one.shape != other.shape or one.size == 0:
+    if a.shape != b.shape or a.size == 0:
         raise StatisticsError(
-            f"Two judges' answers have the shapes {one.shape} and {other.shape}. Give both on the same units.",
+            f"Both judges' answers must have one shape and not be empty: got {a.shape} and {b.shape}. Pass answers to the same "
+            "units.",
             slug="agreement-shape",
         )
-    expected = sum(float((one == value).mean() * (other == value).mean()) for value in np.unique(np.append(one, other)))
-    return float("nan") if expected == 1 else (float((one == other).mean()) - expected) / (1 - expected)
+    expected = sum(float((a == value).mean() * (b == value).mean()) for value in np.unique(np.append(a, b)))
+    return float("nan") if expected == 1 else (float((a == b).mean()) - expected) / (1 - expected)
 
 
 def krippendorff_alpha(answers: Floats) -> float:
-    """1 − D_o/D_e of R judges on N units, with δ = (difference)²: interval α, which for answers 0 and 1 is nominal α.
+    """Compute Krippendorff's α of several judges for interval data.
 
-    D_o averages δ over pairs of answers to one unit, D_e over all pairs of answers. answers: float[R, N], NaN where a judge gave
-    none; units with one answer are left out. NaN where all answers are equal or no unit has two.
+    Parameters
+    ----------
+    answers : float array (n_judges, n_units)
+        Answers, NaN if a judge gave none. Units with fewer than two answers are left out.
 
-    Raises: StatisticsError [agreement-shape] unless two judges or more.
-    Source: Krippendorff (2011), Computing Krippendorff's alpha-reliability.
+    Returns
+    -------
+    float
+        α; NaN if all answers are equal, or if no unit has two answers.
 
+    Raises
+    ------
+    StatisticsError
+        [agreement-shape]: unless there are two rows or more.
+
+    Notes
+    -----
+    α = 1 − D_o/D_e. The squared difference of two answers is averaged over pairs of answers to one unit in D_o, and over all
+    pairs of answers in D_e. For answers 0 and 1 this is the nominal α.
+
+    References
+    ----------
+    Krippendorff (2011), Computing Krippendorff's alpha-reliability, University of Pennsylvania.
+
+    Examples
+    --------
     >>> round(krippendorff_alpha(np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])), 4)
     0.5333
     """
     if answers.ndim != 2 or len(answers) < 2:
         raise StatisticsError(
-            f"Answers of the shape {answers.shape} arrived. Give one row a judge, two judges or more.",
+            f"Answers must be a matrix of 2 judges or more: got the shape {answers.shape}. Pass one row per judge.",
             slug="agreement-shape",
         )
     n = (~np.isnan(answers)).sum(axis=0)
     answers, n = answers[:, n > 1], n[n > 1]
-    given = answers[~np.isnan(answers)]
-    if len(given) == 0 or np.ptp(given) == 0:
+    valid = answers[~np.isnan(answers)]
+    if len(valid) == 0 or np.ptp(valid) == 0:
         return float("nan")
-    within = np.nansum((answers - np.nansum(answers, axis=0) / n) ** 2, axis=0)
-    observed = float((2 * n * within / (n - 1)).sum()) / len(given)
-    expected = 2 * len(given) * float(given.var()) / (len(given) - 1)
+    within_units = np.nansum((answers - np.nansum(answers, axis=0) / n) ** 2, axis=0)
+    observed = float((2 * n * within_units / (n - 1)).sum()) / len(valid)
+    expected = 2 * len(valid) * float(valid.var()) / (len(valid) - 1)
     return 1 - observed / expected
 
 
 _MIN_AGENTS = 3
 _MIN_ITEMS = 3
-_MOST_GROUPS = 50
+_MAX_GROUPS = 50
+"""Largest number of groups of items that are left out in turn by the jackknife."""
 
 
 class CellCorrelation(NamedTuple):
-    """overall: Spearman's ρ of all cells; within: the mean ρ of agents over `n_items` items that have three or more and vary."""
+    """Rank correlation of the cells of two matrices.
+
+    Attributes
+    ----------
+    overall : Metric
+        Spearman's ρ over all cells.
+    within_items : Metric
+        Mean over items of ρ among the agents of an item.
+    n_cells : int
+        Number of cells with both values.
+    n_items : int
+        Number of items with at least 3 agents and values that vary.
+    """
 
     overall: Metric
-    within: Metric
+    within_items: Metric
     n_cells: int
     n_items: int
 
 
-def cell_correlation(one: Floats, other: Floats, *, level: float = 0.95) -> CellCorrelation:
-    """Two matrices float[K, J], NaN where a cell has none; cells with both are compared. Items are the sample.
+def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrelation:
+    """Correlate the cells of two matrices, with items as the random sample.
 
-    Overall: tanh(atanh ρ ± t·SE), SE by the jackknife of atanh ρ over items, in at most 50 groups. Within: mean ± t·SE of items'
-    ρ. A figure is NaN where nothing varies, its interval with fewer than three items, and where all have the same ρ.
+    Parameters
+    ----------
+    a, b : float array (n_agents, n_items)
+        Values, NaN if a cell has none; cells with both values are used.
+    level : float, default 0.95
+        Confidence level.
 
-    Raises: StatisticsError [metric-shape], [level].
+    Returns
+    -------
+    CellCorrelation
+        Correlations. A value is NaN if nothing varies, and an interval with fewer than 3 items, or if all items have the same ρ.
+
+    Raises
+    ------
+    StatisticsError
+        [metric-shape]: if the arrays differ in shape or are not two-dimensional; [level].
+
+    Notes
+    -----
+    The interval of the overall ρ is tanh(atanh ρ ± t·SE), with the jackknife standard error of atanh ρ over at most 50 groups of
+    items. The interval within items is the mean ± t·SE of the ρ of items.
     """
     check_level(level)
-    if one.shape != other.shape or one.ndim != 2:
-        raise shapes_differ(one, other)
-    both = ~(np.isnan(one) | np.isnan(other))
-    rhos = [_rho(one[both[:, j], j], other[both[:, j], j]) for j in range(one.shape[1])]
-    within = np.array([rho for rho in rhos if not np.isnan(rho)])
-    return CellCorrelation(
-        _overall(one, other, both, level=level), _mean(within, level=level), int(both.sum()), len(within)
-    )
+    if a.shape != b.shape or a.ndim != 2:
+        raise shape_error(a, b)
+    has_both = ~(np.isnan(a) | np.isnan(b))
+    rho_by_item = [_rho(a[has_both[:, j], j], b[has_both[:, j], j]) for j in range(a.shape[1])]
+    valid_rho = np.array([rho for rho in rho_by_item if not np.isnan(rho)])
+    overall = _overall_correlation(a, b, has_both, level=level)
+    return CellCorrelation(overall, _mean_rho(valid_rho, level=level), int(has_both.sum()), len(valid_rho))
 
 
-def _rho(one: Floats, other: Floats) -> float:
-    return np.nan if len(one) < _MIN_AGENTS else rank_correlation(one, other)
+def _rho(a: Floats, b: Floats) -> float:
+    """Compute Spearman's ρ of two arrays, float (n,); NaN if n < 3."""
+    return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
 
-def _mean(rhos: Floats, *, level: float) -> Metric:
+def _mean_rho(rhos: Floats, *, level: float) -> Metric:
+    """Average the correlations of items, float (n_items,), with Student's t interval."""
     n = len(rhos)
     if n < _MIN_ITEMS:
         return Metric(float(rhos.mean()) if n else np.nan, np.nan, np.nan, level, f"none: {n} items are too few")
     mean = float(rhos.mean())
     if np.ptp(rhos) < 1e-12:
-        return Metric(mean, np.nan, np.nan, level, f"none: all {n} items have the same")
+        return Metric(mean, np.nan, np.nan, level, f"none: all {n} items have the same correlation")
     margin = float(student.ppf((1 + level) / 2, n - 1) * rhos.std(ddof=1) / np.sqrt(n))
     return Metric(mean, max(-1.0, mean - margin), min(1.0, mean + margin), level, f"Student t over {n} items")
 
 
-def _overall(one: Floats, other: Floats, both: Bools, *, level: float) -> Metric:
-    item = np.nonzero(both)[1]
-    x, y = one[both], other[both]
-    value = _rho(x, y)
-    if np.isnan(value):
-        return Metric(value, value, value, level, "none: nothing varies")
-    group = np.unique(item, return_inverse=True)[1] % _MOST_GROUPS
+def _overall_correlation(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
+    """Correlate all cells of two matrices (n_agents, n_items), with a jackknife over groups of items."""
+    item = np.nonzero(has_both)[1]
+    x, y = a[has_both], b[has_both]
+    rho = _rho(x, y)
+    if np.isnan(rho):
+        return Metric(rho, rho, rho, level, "none: nothing varies")
+    group = np.unique(item, return_inverse=True)[1] % _MAX_GROUPS
     n = int(group.max()) + 1
-    left = np.array([_rho(x[group != g], y[group != g]) for g in range(n)])
-    if n < _MIN_ITEMS or np.isnan(left).any() or max(abs(value), *np.abs(left)) > 1 - 1e-12:
-        why = f"{n} items are too few" if n < _MIN_ITEMS else "nothing is left to vary without some items"
-        return Metric(value, np.nan, np.nan, level, f"none: {why}")
-    z = np.arctanh(left)
-    margin = student.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) / n * ((z - z.mean()) ** 2).sum())
-    low, high = np.tanh(np.arctanh(value) + np.array([-margin, margin])).tolist()
-    return Metric(value, low, high, level, f"Fisher z, jackknife over items in {n} groups")
+    jackknife = np.array([_rho(x[group != g], y[group != g]) for g in range(n)])
+    if n < _MIN_ITEMS:
+        return Metric(rho, np.nan, np.nan, level, f"none: {n} items are too few")
+    if np.isnan(jackknife).any() or max(abs(rho), *np.abs(jackknife)) > 1 - 1e-12:
+        return Metric(rho, np.nan, np.nan, level, "none: nothing is left to vary without some items")
+
+    z = np.arctanh(jackknife)
+    std_error = np.sqrt((n - 1) / n * ((z - z.mean()) ** 2).sum())
+    margin = student.ppf((1 + level) / 2, n - 1) * std_error
+    low, high = np.tanh(np.arctanh(rho) + np.array([-margin, margin])).tolist()
+    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n} groups")

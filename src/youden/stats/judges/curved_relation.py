@@ -1,7 +1,7 @@
-"""What one judge says of agents beyond any smooth curve that leads from another judge's answers to its own.
+"""Estimate how a judge's answers about agents deviate from a smooth curve in the abilities under another judge.
 
-Two judges who see the same grades and draw the line for a yes elsewhere relate by a curve: what one lets pass for strong agents
-the other does not for weak ones. A straight line between them takes that for favour.
+Two judges that see the same grades, but have different thresholds for a yes, are related by a curve: strong agents lose less by a
+strict threshold than weak ones. A straight line between the judges would report this difference as favour.
 """
 
 from __future__ import annotations
@@ -12,24 +12,42 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from youden.stats.base.clusters import UNSEEN, unseen_square
+from youden.stats.base.clusters import UNSEEN_CLUSTERS, unseen_effect_square
 from youden.types.pool import Floats, Ids, ReadOnly
 
-_RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
-_NOTHING = 1e-9
-_MOST_NOISE = 0.5
-"""Share of a covariate's spread that may be noise; beyond it nearly all is, little is flattened, and noise would be divided by
-noise: no part is taken out."""
+_VARIANCE_RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
+_TINY = 1e-9
+_MAX_ERROR_SHARE = 0.5
+"""Share of a covariate's variance that may be measurement error. Above it, no correction is made: nearly all of the covariate is
+error, so that the correction would divide noise by noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class CurvedRelation(ReadOnly):
-    """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k), c = f'score / f'information f;
-    f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error.
-    plain_score, plain_information: Z'Py and Z'PZ with nothing taken out for errors: less noise, for scattered labels. shift,
-    error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K],
-    of Student's t. NaN for an agent that nothing is known of. hidden: float[K], `unseen_square` of what is left of an agent's
-    trials: 1 where nothing is."""
+    """Deviations of agents from a curve between judges, and label statistics.
+
+    Labels f of agents have the coefficient c = f'score / f'information·f, and f'score has the variance f'variance·f, in units of
+    the variance of a trial.
+
+    Attributes
+    ----------
+    score : float array (n_agents,)
+        Score vector, corrected for the errors of abilities.
+    information, variance : float array (n_agents, n_agents)
+        Information matrix, and covariance matrix of the score vector.
+    plain_score, plain_information : float array (n_agents,), (n_agents, n_agents)
+        Score vector and information matrix without the correction, which have less noise.
+    shift : float array (n_agents,)
+        Deviation of each agent from the curve; NaN if it cannot be estimated.
+    std_error : float array (n_agents,)
+        Standard errors of the shifts, with the variance between other agents.
+    p_value : float array (n_agents,)
+        Two-sided p-values of no shift.
+    df : float array (n_agents,)
+        Degrees of freedom of Student's t.
+    unseen_effect_square : float array (n_agents,)
+        Squared effect that no trial of the agent has shown yet; 1 if no trial deviates.
+    """
 
     score: Floats
     information: Floats
@@ -37,68 +55,120 @@ class CurvedRelation(ReadOnly):
     plain_score: Floats
     plain_information: Floats
     shift: Floats
-    error: Floats
+    std_error: Floats
     p_value: Floats
-    freedom: Floats
-    hidden: Floats
+    df: Floats
+    unseen_effect_square: Floats
 
 
-class _Seen(NamedTuple):
-    """Trials with the fixed part taken out: N = Z'QZ, v = Z'Qy, y'Qy and the degrees of freedom left."""
+class _AdjustedDesign(NamedTuple):
+    """Cross products of trials after projection on the complement Q of the fixed part.
+
+    N : Z'QZ, float (n_agents, n_agents); v : Z'Qy, float (n_agents,); squares : y'Qy; df : remaining degrees of freedom.
+    """
 
     N: Floats
     v: Floats
     squares: float
-    freedom: int
+    df: int
 
 
 def curved_relation(
-    first: Ids, second: Ids, ability: Floats, luck: Floats, answer: Floats, *, doubt: Floats | None = None
+    first: Ids,
+    second: Ids,
+    ability: Floats,
+    deviation: Floats,
+    answer: Floats,
+    *,
+    ability_variance: Floats | None = None,
 ) -> CurvedRelation:
-    """y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, x the one's abilities in SDs.
+    """Fit a judge's answers by a curve in the abilities under another judge.
 
-    u ~ N(0, τ²): agents differ a little by themselves, as they do where they win by other mixes of grades. τ² by restricted
-    likelihood on a grid. An agent's own shift is fitted with τ² from all others and tested against it. Abilities are known with
-    error, which flattens the curve, and strong agents would seem favoured: labels are looked at with the errors' part taken out
-    of the moments of x and x².
-    An agent's error is never below √(3.54·hidden)/n over its n trials: where none differ, so many agreements in a row allow that.
+    Parameters
+    ----------
+    first, second : int array (n_trials,)
+        Agents of each paired trial.
+    ability : float array (n_agents,)
+        Additive effects a of the agents under the first judge.
+    deviation : float array (n_trials,)
+        The first judge's answer minus a_first + a_second.
+    answer : float array (n_trials,)
+        The second judge's answer.
+    ability_variance : float array (n_agents,), optional
+        Sampling variances of the abilities. Default: 0.
 
-    first, second: int[U] in 0 … K−1; ability: float[K]; luck r: float[U], the one's answer less a_i + a_k; answer y: float[U];
-    doubt: float[K], the abilities' variances, 0 if None.
+    Returns
+    -------
+    CurvedRelation
+        Shifts of agents, and statistics of group labels.
 
-    Source: Chan & Mak (1985), JRSS B 47, for polynomials in a covariate with error.
+    Notes ----- The model is y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, with x the
+    abilities in SDs and r the deviation. The random effects u ~ N(0, τ²) allow for small differences between agents, which
+    arise if they win by different mixtures of grades. τ² is the maximum of the restricted likelihood on a grid. The shift of an
+    agent is a fixed effect, tested against the τ² of all other agents. Its standard error is at least √(3.54·h)/n over the
+    agent's n trials, with h the unseen squared effect.
+
+    Errors of the abilities flatten the curve, so that strong agents would seem favoured. For labels, the contribution of the
+    errors is therefore subtracted from the moments of x and x².
+
+    References
+    ----------
+    Chan & Mak (1985), J. Royal Statistical Society B 47, 510–518 (polynomials in a covariate with errors).
     """
-    K, n = len(ability), len(answer)
+    n_agents, n_trials = len(ability), len(answer)
     sd = float(ability.std())
-    x = (ability - ability.mean()) / sd if sd > _NOTHING else np.zeros(K)
-    agents = np.zeros((n, K))
-    rows = np.arange(n)
-    agents[rows, first] = agents[rows, second] = 1.0
-    strength = agents @ x
-    fixed = np.column_stack([np.ones(n), strength, agents @ x**2, luck, luck * strength])
-    seen = _without(fixed, agents, answer)
-    ratio, _ = _spread(seen)
-    one = luck + agents @ ability
-    doubts = np.zeros(K) if doubt is None or sd <= _NOTHING else doubt / sd**2
-    inside = np.linalg.inv(np.eye(K) + ratio * seen.N)
-    labels = _labels(_without(np.column_stack([np.ones(n), one]), agents, answer), x, doubts, ratio)
-    left = _left(np.column_stack([fixed, agents]), answer)
-    noisier, hidden = _noisier(left, agents), _hidden(left, agents)
-    shift, error, freedom = np.array([_alone(seen, i, float(noisier[i])) for i in range(K)]).T
-    error = np.maximum(error, np.sqrt(UNSEEN * hidden) / np.maximum(agents.sum(axis=0), 1))
+    x = (ability - ability.mean()) / sd if sd > _TINY else np.zeros(n_agents)
+    Z = np.zeros((n_trials, n_agents))
+    rows = np.arange(n_trials)
+    Z[rows, first] = Z[rows, second] = 1.0
+
+    strength = Z @ x
+    fixed = np.column_stack([np.ones(n_trials), strength, Z @ x**2, deviation, deviation * strength])
+    design = _project_out(fixed, Z, answer)
+    ratio, _ = _fit_variance_ratio(design)
+
+    # labels: the first judge's answer replaces the curve, which is subtracted with its errors
+    first_answer = deviation + Z @ ability
+    x_variance = np.zeros(n_agents) if ability_variance is None or sd <= _TINY else ability_variance / sd**2
+    inverse = np.linalg.inv(np.eye(n_agents) + ratio * design.N)
+    label_design = _project_out(np.column_stack([np.ones(n_trials), first_answer]), Z, answer)
+    label_statistics = _label_statistics(label_design, x, x_variance, ratio)
+
+    # shifts of single agents
+    residual = _residuals(np.column_stack([fixed, Z]), answer)
+    noise_ratio = _noise_ratio(residual, Z)
+    n_by_agent = np.maximum(Z.sum(axis=0), 1)
+    unseen = unseen_effect_square((Z * residual[:, None]).T, n_by_agent)
+    shifts = [_agent_shift(design, i, float(noise_ratio[i])) for i in range(n_agents)]
+    shift, std_error, df = np.array(shifts).T
+    std_error = np.maximum(std_error, np.sqrt(UNSEEN_CLUSTERS * unseen) / n_by_agent)
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(np.abs(shift) < _NOTHING, 0.0, np.abs(shift) / error)
-    return CurvedRelation(
-        *labels, inside @ seen.v, inside @ seen.N, shift, error, 2 * student.sf(statistic, freedom), freedom, hidden
-    )
+        t = np.where(np.abs(shift) < _TINY, 0.0, np.abs(shift) / std_error)
+    p_value = 2 * student.sf(t, df)
+    plain = inverse @ design.v, inverse @ design.N
+    return CurvedRelation(*label_statistics, *plain, shift, std_error, p_value, df, unseen)
 
 
 def curve_share(ability: Floats, member: Floats) -> float:
-    """Share of a label's variance over agents that a parabola in ability explains, adjusted for its two coefficients.
+    """Compute the share of a label's variance that ability explains.
 
-    Near 0: agents with and without the label stand at the same abilities. High: they do not, and what the label adds is read off
-    the curve's shape. NaN for four agents or fewer.
+    A share near 0 means that agents with and without the label have the same abilities. If it is high, they have not, and the
+    estimated effect of the label depends on the shape of the curve.
 
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities.
+    member : float array (n_agents,)
+        1 for agents with the label, else 0.
+
+    Returns
+    -------
+    float
+        R² of a parabola in ability, adjusted for its two coefficients; NaN for fewer than 5 agents.
+
+    Examples
+    --------
     >>> curve_share(np.arange(6.0), np.array([0.0, 0, 0, 1, 1, 1])) > 0.5
     True
     """
@@ -107,87 +177,97 @@ def curve_share(ability: Floats, member: Floats) -> float:
         return float("nan")
     x = ability - ability.mean()
     curve = np.column_stack([np.ones(K), x, x**2])
-    left = member - curve @ (np.linalg.pinv(curve) @ member)
-    return 1 - float(left @ left) / float(((member - member.mean()) ** 2).sum()) * (K - 1) / (K - 3)
+    residual = member - curve @ (np.linalg.pinv(curve) @ member)
+    return 1 - float(residual @ residual) / float(((member - member.mean()) ** 2).sum()) * (K - 1) / (K - 3)
 
 
-def _without(fixed: Floats, agents: Floats, answer: Floats) -> _Seen:
-    left, size, _ = np.linalg.svd(fixed, full_matrices=False)
-    known = left[:, size > _NOTHING * size[0]]
-    agents = agents - known @ (known.T @ agents)
-    answer = answer - known @ (known.T @ answer)
-    return _Seen(agents.T @ agents, agents.T @ answer, float(answer @ answer), max(len(answer) - known.shape[1], 1))
+def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
+    """Project agents and answers on the complement of the fixed part.
 
-
-def _labels(seen: _Seen, x: Floats, doubt: Floats, ratio: float) -> tuple[Floats, Floats, Floats]:
-    """Score, information and variance of labels off a parabola in x, a covariate with error variances `doubt`.
-
-    t_m has the mean of the true x^m, so G·(t_m t_n − t_(m+n)), summed over agents, is the errors' part of a moment.
+    fixed : float (n_trials, n_columns), possibly collinear; Z : float (n_trials, n_agents); answer : float (n_trials,).
     """
-    d, U = np.linalg.eigh(seen.N)
-    weight = np.maximum(d, 0) / (1 + ratio * np.maximum(d, 0))
-    G = (U * weight) @ U.T
-    h = U @ ((U.T @ seen.v) / (1 + ratio * np.maximum(d, 0)))
+    left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
+    basis = left[:, singular_values > _TINY * singular_values[0]]
+    Z = Z - basis @ (basis.T @ Z)
+    answer = answer - basis @ (basis.T @ answer)
+    return _AdjustedDesign(Z.T @ Z, Z.T @ answer, float(answer @ answer), max(len(answer) - basis.shape[1], 1))
+
+
+def _label_statistics(
+    design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
+) -> tuple[Floats, Floats, Floats]:
+    """Compute score, information and variance of labels after a parabola in x was subtracted.
+
+    x, x_variance : float (n_agents,), covariate and variances of its errors. t_m is an unbiased estimate of the m-th power of the
+    true x, so that G·(t_m·t_n − t_(m+n)), summed over agents, is the contribution of the errors to a moment.
+    """
+    eigenvalues, U = np.linalg.eigh(design.N)
+    eigenvalues = np.maximum(eigenvalues, 0)
+    G = (U * (eigenvalues / (1 + ratio * eigenvalues))) @ U.T
+    h = U @ ((U.T @ design.v) / (1 + ratio * eigenvalues))
+
     t = [np.ones_like(x), x]
     for m in (1, 2, 3):
-        t.append(x * t[m] - m * doubt * t[m - 1])
+        t.append(x * t[m] - m * x_variance * t[m - 1])
     curve = np.column_stack(t[1:3])
     errors = np.array([[np.diag(G) @ (t[m] * t[n] - t[m + n]) for n in (1, 2)] for m in (1, 2)])
-    size, V = np.linalg.eigh(curve.T @ G @ curve)
-    V = V[:, size > _NOTHING] / np.sqrt(size[size > _NOTHING])
-    noise, turned = np.linalg.eigh(V.T @ errors @ V)
-    V = V @ turned
-    noise = np.where(noise > _MOST_NOISE, 0.0, noise.clip(0))
-    left = np.eye(len(x)) - G @ curve @ (V / (1 - noise)) @ V.T @ curve.T
-    return left @ h, left @ G, left @ G @ left.T
+
+    # directions in which the curve's moments are uncorrelated, and the share of errors in each
+    moments, V = np.linalg.eigh(curve.T @ G @ curve)
+    V = V[:, moments > _TINY] / np.sqrt(moments[moments > _TINY])
+    error_share, rotation = np.linalg.eigh(V.T @ errors @ V)
+    V = V @ rotation
+    error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
+    complement = np.eye(len(x)) - G @ curve @ (V / (1 - error_share)) @ V.T @ curve.T
+    return complement @ h, complement @ G, complement @ G @ complement.T
 
 
-def _left(known: Floats, answer: Floats) -> Floats:
-    return answer - known @ np.linalg.lstsq(known, answer, rcond=None)[0]
+def _residuals(design: Floats, answer: Floats) -> Floats:
+    """Compute least-squares residuals: float (n_trials,). design : float (n_trials, n_columns)."""
+    return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 
-def _noisier(left: Floats, agents: Floats) -> Floats:
-    """Mean squared residual of each agent's trials over that of all trials, at least 1: float[K]."""
-    every = float((left**2).mean())
-    if every < _NOTHING:
-        return np.ones(agents.shape[1])
-    noisier: Floats = np.maximum((agents.T @ left**2) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
-    return noisier
+def _noise_ratio(residual: Floats, Z: Floats) -> Floats:
+    """Divide the mean squared residual of each agent's trials by that of all trials: float (n_agents,), at least 1."""
+    mean_square = float((residual**2).mean())
+    if mean_square < _TINY:
+        return np.ones(Z.shape[1])
+    ratio: Floats = np.maximum((Z.T @ residual**2) / np.maximum(Z.sum(axis=0), 1) / mean_square, 1.0)
+    return ratio
 
 
-def _hidden(left: Floats, agents: Floats) -> Floats:
-    return unseen_square((agents * left[:, None]).T, np.maximum(agents.sum(axis=0), 1))
+def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
+    """Maximise the restricted likelihood over a grid; return τ²/σ² and σ²."""
+    eigenvalues, U = np.linalg.eigh(design.N)
+    eigenvalues = np.maximum(eigenvalues, 0)
+    explained = (_VARIANCE_RATIOS * (U.T @ design.v) ** 2 / (1 + _VARIANCE_RATIOS * eigenvalues)).sum(axis=1)
+    squares = np.maximum(design.squares - explained, 1e-12)
+    log_det = np.log1p(_VARIANCE_RATIOS * eigenvalues).sum(axis=1)
+    best = int(np.argmax(-0.5 * (design.df * np.log(squares) + log_det)))
+    return float(_VARIANCE_RATIOS[best, 0]), float(squares[best]) / design.df
 
 
-def _spread(seen: _Seen) -> tuple[float, float]:
-    """τ²/σ² and σ² at the highest restricted likelihood."""
-    d, U = np.linalg.eigh(seen.N)
-    d = np.maximum(d, 0)
-    squares = seen.squares - (_RATIOS * (U.T @ seen.v) ** 2 / (1 + _RATIOS * d)).sum(axis=1)
-    squares = np.maximum(squares, 1e-12)
-    log = -0.5 * (seen.freedom * np.log(squares) + np.log1p(_RATIOS * d).sum(axis=1))
-    best = int(np.argmax(log))
-    return float(_RATIOS[best, 0]), float(squares[best]) / seen.freedom
+def _agent_shift(design: _AdjustedDesign, i: int, noise_ratio: float) -> tuple[float, float, float]:
+    """Estimate the shift of agent i, its standard error and degrees of freedom, with τ² from all other agents.
 
-
-def _alone(seen: _Seen, i: int, noisier: float) -> tuple[float, float, float]:
-    """Agent i's shift, its error and degrees of freedom, with the spread of agents taken from all others. noisier: its trials'
-    noise variance in those of all trials."""
-    N, v = seen.N, seen.v
+    noise_ratio : noise variance of the agent's trials divided by that of all trials. NaN if the shift is not determined.
+    """
+    N, v = design.N, design.v
     others = np.arange(len(v)) != i
-    own, shared = float(N[i, i]), N[others, i]
-    if own < _NOTHING:
+    n_i, shared = float(N[i, i]), N[others, i]
+    if n_i < _TINY:
         return np.nan, np.nan, np.nan
-    among = N[np.ix_(others, others)]
-    without = _Seen(
-        among - np.outer(shared, shared) / own,
-        v[others] - shared * v[i] / own,
-        seen.squares - float(v[i]) ** 2 / own,
-        max(seen.freedom - 1, 1),
+    N_others = N[np.ix_(others, others)]
+    without_i = _AdjustedDesign(
+        N_others - np.outer(shared, shared) / n_i,
+        v[others] - shared * v[i] / n_i,
+        design.squares - float(v[i]) ** 2 / n_i,
+        max(design.df - 1, 1),
     )
-    ratio, variance = _spread(without)
-    inside = ratio * np.linalg.solve(np.eye(len(among)) + ratio * among, np.column_stack([shared, v[others]]))
-    left = own - float(shared @ inside[:, 0])
-    shift = (float(v[i]) - float(shared @ inside[:, 1])) / left
-    error = float(np.sqrt(variance * noisier / left + variance * ratio))
-    return shift, error, float(min(len(v) - 1, without.freedom) if ratio > 0 else without.freedom)
+    ratio, variance = _fit_variance_ratio(without_i)
+    # generalised least squares of the fixed effect of i, with the others' effects random
+    adjustment = ratio * np.linalg.solve(np.eye(len(N_others)) + ratio * N_others, np.column_stack([shared, v[others]]))
+    information = n_i - float(shared @ adjustment[:, 0])
+    shift = (float(v[i]) - float(shared @ adjustment[:, 1])) / information
+    std_error = float(np.sqrt(variance * noise_ratio / information + variance * ratio))
+    return shift, std_error, float(min(len(v) - 1, without_i.df) if ratio > 0 else without_i.df)

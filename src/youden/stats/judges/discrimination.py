@@ -1,7 +1,7 @@
 """Estimate Youden's J of a judge with a confidence interval, and test whether abilities differ at all.
 
 The intervals of J's two rates are Wilson intervals at an effective sample size, so that J has a valid interval also if a rate is
-0 or 1 and if answers on one item are alike.
+0 or 1 and if answers on one item are correlated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy.special import fdtrc, ndtri, stdtrit
 
 from youden.stats.base.clusters import CentredCovariance, check_level
 from youden.stats.base.metrics import Metric
-from youden.stats.base.proportions import Proportion, difference, proportion
+from youden.stats.base.proportions import Proportion, independent_difference, proportion
 from youden.types.pool import Floats, Ids
 
 
@@ -93,7 +93,7 @@ class ItemTotals:
 
 
 def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proportion:
-    """Estimate a mean answer in [0, 1] with a Wilson interval at its effective sample size.
+    """Estimate a mean answer with a Wilson interval at its effective sample size.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
     -----
     The effective sample size is p(1 − p)/V, V the clustered variance, but at most the number of trials, multiplied by (z/t)², t
     the quantile of Student's t with one degree of freedom fewer than there are items. Answers without variation do not show how
-    alike those on one item are. Then the number of items is used for paired trials, and the number of trials for independent
+    correlated those on one item are. Then the number of items is used for paired trials, and the number of trials for independent
     ones, which join different items.
 
     References
@@ -159,12 +159,14 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
     Newcombe (1998), Statistics in Medicine 17, 873–890, method 10.
     """
     tpr, fpr = clustered_proportion(paired, level=level), clustered_proportion(independent, level=level)
-    j = difference(tpr, fpr)
+    j = independent_difference(tpr, fpr)
     return Metric(j.value, j.low, j.high, level, "Newcombe's hybrid score, clustered by item")
 
 
 def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
-    """Estimate Youden's J from differences D = TPR − FPR of pairs, if the two rates are not known.
+    """Estimate Youden's J from the differences D = TPR − FPR of pairs.
+
+    It is for runs of which the two rates are not known.
 
     Parameters
     ----------
@@ -231,4 +233,4 @@ def equal_abilities_p(ability: Floats, covariance: CentredCovariance) -> float:
     if trace <= 0:
         return 0.0 if np.ptp(distance) > 0 else 1.0
     Q = float((distance**2).sum()) / trace
-    return float(fdtrc(trace**2 / float((C**2).sum()), covariance.freedom[is_estimated].min(), Q))
+    return float(fdtrc(trace**2 / float((C**2).sum()), covariance.df[is_estimated].min(), Q))

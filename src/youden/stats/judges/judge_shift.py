@@ -1,8 +1,7 @@
-"""How one judge's answers differ from another's on the same paired trials, agent by agent, and whether agents that
-share a label differ from the rest by more than agents differ among themselves.
+"""Compare the answers of two judges to the same paired trials by agent, by group of agents, and by the resulting rankings.
 
-Neither judge is taken to be right: every shift of the other is a shift against the one. Also: how far two judges would
-rank alike, where one of them has seen few trials.
+No judge is assumed to be right: a shift of the second judge is relative to the first. The second judge may have answered only
+some of the trials.
 """
 
 from __future__ import annotations
@@ -17,32 +16,54 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import NOTHING, check_level
+from youden.stats.base.clusters import ROUNDING, check_level
 from youden.stats.judges.curved_relation import curved_relation
 from youden.stats.trials.comparisons import holm
-from youden.stats.trials.noninferiority import unseen_share
+from youden.stats.trials.noninferiority import zero_event_upper_bound
 from youden.types.pool import Bools, Floats, Ids
 
-LEAST_TRIALS_AN_AGENT = 4
-"""Trials that both judges answered, an agent, below which nothing is said of agents."""
+MIN_TRIALS_PER_AGENT = 4
+"""Mean number of trials per agent, answered by both judges, that an estimate of shifts needs."""
 
 
 class JudgeShift:
-    """How one judge's answers on paired trials differ from another's, agent by agent.
+    """Shifts of agents between judge A, the reference, and judge B, on paired trials.
 
-    Agents are the positions `agents`, those of which the first judge answered a trial that both answered: `one` and `other`,
-    float (n,), are their additive effects under the judges, `other` as predicted for all that the first judged, with its
-    `covariance`; `one_seen` and `other_seen` are those of the trials that both answered. `slope` is that of `other` on `one`.
-    `shift` with its bounds `low` and `high` and `p_holm` is what `curve` leaves of each agent; `n_of` counts an agent's
-    trials. The reliabilities are the shares of the variance of `one` and of `other` over agents that are not sampling
-    variance.
+    Attributes
+    ----------
+    agents : int array (n_compared,)
+        Positions of the agents with trials that both judges answered. The arrays below refer to them.
+    effect_a : float array (n_compared,)
+        Additive effects of the agents under judge A, from all its answers.
+    effect_b : float array (n_compared,)
+        Effects under judge B, predicted for all trials that judge A answered.
+    covariance : float array (n_compared, n_compared)
+        Covariance of `effect_b`, given judge A's answers.
+    shared_effect_a, shared_effect_b : float array (n_compared,)
+        Effects from the trials that both judges answered.
+    slope : float
+        Slope of `effect_b` on `effect_a`.
+    shift, low, high : float array (n_compared,)
+        Deviation of each agent from the curve between the judges, with its confidence bounds.
+    p_holm : float array (n_compared,)
+        P-values of no shift, with Holm's correction.
+    curve : CurvedRelation
+        The curve, and statistics of group labels.
+    level : float
+        Confidence level.
+    n_trials : int
+        Number of trials that both judges answered.
+    n_by_agent : int array (n_compared,)
+        Number of these trials by agent.
+    reliability_a, reliability_b : float
+        Share of the variance of `effect_a` (`effect_b`) over agents that is not sampling variance.
 
     Notes
     -----
-    Least squares of y_other = α_i + α_k + β·y_one over trials that both answered: the noise of a trial that both judges saw
-    cancels as far as they agree. e = α + βa extends this to all trials of the first judge (two-phase sampling). Shifts are
-    residuals from a curve in a, so that a judge with another threshold shifts no agent; Student t, Holm. If the judges never
-    differ, the n trials of an agent still allow a shift of 1 − .025^(1/n).
+    Least squares of y_B = α_i + α_k + β·y_A over the trials that both judges answered: the noise of a trial cancels as far as the
+    judges agree on it. The effects α + β·a extend this to all trials of judge A (two-phase sampling). Shifts are residuals from a
+    curve in a, so that a judge with another threshold shifts no agent. If the judges never differ, the n trials of an agent still
+    allow a shift of 1 − .025^(1/n).
 
     References
     ----------
@@ -50,9 +71,20 @@ class JudgeShift:
     """
 
     def __init__(
-        self, first: Ids, second: Ids, one: Floats, other: Floats, *, n_agents: int, level: float = 0.95
+        self, first: Ids, second: Ids, answer_a: Floats, answer_b: Floats, *, n_agents: int, level: float = 0.95
     ) -> None:
-        """Compare two judges' answers to the same paired trials, NaN if missing: float (n_trials,) each.
+        """Compare two judges' answers to the same paired trials.
+
+        Parameters
+        ----------
+        first, second : int array (n_trials,)
+            Agents of each trial.
+        answer_a, answer_b : float array (n_trials,)
+            Answers of both judges, NaN if missing.
+        n_agents : int
+            Number of agents.
+        level : float, default 0.95
+            Confidence level.
 
         Raises
         ------
@@ -60,91 +92,133 @@ class JudgeShift:
             [shift-few] if both answered too few trials; [level].
         """
         check_level(level)
-        both = ~(np.isnan(one) | np.isnan(other))
-        known = np.bincount(np.append(first[both], second[both]), minlength=n_agents) > 0
-        K, n = int(known.sum()), int(both.sum())
-        if K < 3 or 2 * n < LEAST_TRIALS_AN_AGENT * K:
+        in_both = ~(np.isnan(answer_a) | np.isnan(answer_b))
+        is_compared = np.bincount(np.append(first[in_both], second[in_both]), minlength=n_agents) > 0
+        K, n = int(is_compared.sum()), int(in_both.sum())
+        if K < 3 or 2 * n < MIN_TRIALS_PER_AGENT * K:
             raise StatisticsError(
-                f"Both judges answered {n} paired trials of {K} agents; shifts of agents need {LEAST_TRIALS_AN_AGENT} trials "
-                "each and 3 agents. Judge more trials with both.",
+                f"Shifts of agents need {MIN_TRIALS_PER_AGENT} trials per agent that both judges answered, and 3 agents: got {n} "
+                f"paired trials of {K} agents. Add trials that both judge.",
                 slug="shift-few",
             )
-        place = np.cumsum(known) - 1
-        answered = ~np.isnan(one) & known[first] & known[second]
-        mine = place[first[answered]], place[second[answered]]
-        a, unscaled = _effects(*mine, one[answered], K)
-        doubt = _doubt(*mine, one[answered] - a[mine[0]] - a[mine[1]], unscaled)
-        i, k = place[first[both]], place[second[both]]
-        solved, inverse = _effects(i, k, other[both], K, beside=one[both])
-        fitted = solved[i] + solved[k] + solved[K] * one[both]
-        variance = _variance(other[both] - fitted, K + 1)
-        onto = np.column_stack([np.eye(K), a])
-        e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
+        index = np.cumsum(is_compared) - 1
+
+        # judge A, from all trials of the compared agents that it answered
+        by_a = ~np.isnan(answer_a) & is_compared[first] & is_compared[second]
+        agents_a = index[first[by_a]], index[second[by_a]]
+        a, inverse_a = _fit_effects(*agents_a, answer_a[by_a], K)
+        residual_a = answer_a[by_a] - a[agents_a[0]] - a[agents_a[1]]
+        variance_a = _effect_variances(*agents_a, residual_a, inverse_a)
+
+        # judge B given judge A, from the trials that both answered
+        i, k, y_a, y_b = index[first[in_both]], index[second[in_both]], answer_a[in_both], answer_b[in_both]
+        coefficients, inverse = _fit_effects(i, k, y_b, K, covariate=y_a)
+        fitted = coefficients[i] + coefficients[k] + coefficients[K] * y_a
+        variance = _residual_variance(y_b - fitted, K + 1)
+        extend = np.column_stack([np.eye(K), a])  # α + β·a
+        b, covariance = extend @ coefficients, variance * (extend @ inverse @ extend.T)
+
         line = np.column_stack([np.ones(K), a - a.mean()])
-        curve = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both], doubt=doubt)
-        half = student.ppf((1 + level) / 2, curve.freedom) * curve.error
-        self.agents, self.one, self.other, self.covariance = np.flatnonzero(known), a, e, covariance
-        self.one_seen, self.other_seen = _effects(i, k, one[both], K)[0], _effects(i, k, other[both], K)[0]
-        self.slope, self.curve = float((np.linalg.pinv(line) @ e)[1]), curve
-        self.shift = np.where(np.abs(curve.shift) < NOTHING, 0.0, curve.shift)
-        self.low, self.high = self.shift - half, self.shift + half
+        curve = curved_relation(i, k, a, y_a - a[i] - a[k], y_b, ability_variance=variance_a)
+        half_width = student.ppf((1 + level) / 2, curve.df) * curve.std_error
+
+        self.agents, self.effect_a, self.effect_b, self.covariance = np.flatnonzero(is_compared), a, b, covariance
+        self.shared_effect_a, self.shared_effect_b = _fit_effects(i, k, y_a, K)[0], _fit_effects(i, k, y_b, K)[0]
+        self.slope, self.curve = float((np.linalg.pinv(line) @ b)[1]), curve
+        self.shift = np.where(np.abs(curve.shift) < ROUNDING, 0.0, curve.shift)
+        self.low, self.high = self.shift - half_width, self.shift + half_width
         self.p_holm, self.level = holm(curve.p_value), level
-        self.n_trials, self.n_of = n, np.bincount(np.append(i, k), minlength=K)
-        self.reliability, self.other_reliability = _reliability(a, doubt), _reliability(e, np.diag(covariance))
+        self.n_trials, self.n_by_agent = n, np.bincount(np.append(i, k), minlength=K)
+        self.reliability_a = _reliability(a, variance_a)
+        self.reliability_b = _reliability(b, np.diag(covariance))
 
-    def least_half_width(self, member: Bools, level: float) -> float:
-        """Return the half-width that a shift of some agents against the others has at least: answers may hide so much."""
-        return math.hypot(*(self._unseen(side, level) for side in (member, ~member)))
+    def min_half_width(self, member: Bools, level: float) -> float:
+        """Compute the smallest half-width of the shift of a group of agents.
 
-    def _unseen(self, side: Bools, level: float) -> float:
-        n = self.n_of[side]
-        return float(unseen_share((1 - level) / 2, n.sum()) * np.sqrt(np.average(self.curve.hidden[side], weights=n)))
+        Parameters
+        ----------
+        member : bool array (n_compared,)
+            Whether an agent belongs to the group.
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        float
+            Shift against the other agents that the answers may not have shown, if judges differ in rare events.
+        """
+        return math.hypot(*(self._unseen_shift(side, level) for side in (member, ~member)))
+
+    def _unseen_shift(self, side: Bools, level: float) -> float:
+        """Compute the shift that the trials of some agents, bool (n_compared,), may not have shown."""
+        n = self.n_by_agent[side]
+        mean_square = np.average(self.curve.unseen_effect_square[side], weights=n)
+        return float(zero_event_upper_bound((1 - level) / 2, n.sum()) * np.sqrt(mean_square))
 
 
-def _reliability(effect: Floats, doubt: Floats) -> float:
-    spread = float(effect.var())
-    return max(0.0, 1 - float(doubt.mean()) / spread) if spread > 0 else 0.0
+def _reliability(effect: Floats, sampling_variance: Floats) -> float:
+    """Compute the share of the variance of effects, float (n_agents,), that is not sampling variance."""
+    variance = float(effect.var())
+    return max(0.0, 1 - float(sampling_variance.mean()) / variance) if variance > 0 else 0.0
 
 
-def _effects(first: Ids, second: Ids, answer: Floats, K: int, *, beside: Floats | None = None) -> tuple[Floats, Floats]:
-    """Least squares answer ≈ x_first + x_second (+ β·beside), and the inverse of its normal equations; gauges by least norm."""
+def _fit_effects(
+    first: Ids, second: Ids, answer: Floats, K: int, *, covariate: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares of the smallest norm; arrays (n_trials,).
+
+    Returns the coefficients, float (K,) or (K + 1,), and the pseudo-inverse of the normal matrix.
+    """
     pairs = np.zeros((K, K))
     np.add.at(pairs, (first, second), 1.0)
     normal = pairs + pairs.T
     np.fill_diagonal(normal, np.bincount(np.append(first, second), minlength=K))
-    right = _total(first, second, answer, K)
-    if beside is not None:
-        border = _total(first, second, beside, K)[:, None]
-        normal = np.block([[normal, border], [border.T, np.array([[float(beside @ beside)]])]])
-        right = np.append(right, beside @ answer)
+    right = _sum_by_agent(first, second, answer, K)
+    if covariate is not None:
+        border = _sum_by_agent(first, second, covariate, K)[:, None]
+        normal = np.block([[normal, border], [border.T, np.array([[float(covariate @ covariate)]])]])
+        right = np.append(right, covariate @ answer)
     inverse = np.asarray(np.linalg.pinv(normal, rcond=1e-10, hermitian=True), dtype=np.float64)
     return inverse @ right, inverse
 
 
-def _doubt(first: Ids, second: Ids, left: Floats, inverse: Floats) -> Floats:
-    """Variances of effects, each trial with its own error: a judge that nearly always says no to an agent knows it better."""
-    each = inverse[:, first] + inverse[:, second]
-    return np.asarray((each**2) @ left**2) * len(left) / max(len(left) - len(inverse), 1)
+def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
+    """Compute variances of effects, float (K,), with a separate error variance for each trial.
+
+    The answers to an agent to which a judge nearly always says no have less variance.
+    """
+    leverage = inverse[:, first] + inverse[:, second]
+    n_trials = len(residual)
+    return np.asarray((leverage**2) @ residual**2) * n_trials / max(n_trials - len(inverse), 1)
 
 
-def _variance(left: Floats, n_fitted: int) -> float:
-    return float(left @ left) / max(len(left) - n_fitted, 1)
+def _residual_variance(residual: Floats, n_fitted: int) -> float:
+    return float(residual @ residual) / max(len(residual) - n_fitted, 1)
 
 
-def _total(first: Ids, second: Ids, answer: Floats, K: int) -> Floats:
-    return np.bincount(np.append(first, second), np.tile(answer, 2), K).astype(np.float64)
+def _sum_by_agent(first: Ids, second: Ids, column: Floats, K: int) -> Floats:
+    """Sum a column, float (n_trials,), over the trials of each agent: float (K,)."""
+    return np.bincount(np.append(first, second), np.tile(column, 2), K).astype(np.float64)
 
 
 _BENDS = np.linspace(0.0, 1.0, 21)
-"""How far a curve may bend, in the rise of its straight part."""
+"""Standard deviations of the quadratic term of the curve, relative to the linear one."""
 
 
 @dataclass(frozen=True)
-class RankingSeen:
-    """ρ of two judges' rankings, had both judged the whole plan: median and interval at `level`, NaN where neither varies.
+class RankAgreement:
+    """Spearman's ρ of two judges' rankings, if both had judged the whole plan.
 
-    ceiling: the ρ that the one would come to with itself, its own answers given anew; median.
-    low and high are NaN where all but 1 − level of the draws have one ρ: no interval is a point.
+    Attributes
+    ----------
+    rho : float
+        Posterior median; NaN if all effects under judge A are equal.
+    low, high : float
+        Credible bounds at `level`; NaN if they are equal.
+    level : float
+        Level of the interval.
+    ceiling : float
+        Attenuation ceiling: median ρ of judge A's ranking with one by new answers of the same judge.
     """
 
     rho: float
@@ -154,90 +228,132 @@ class RankingSeen:
     ceiling: float
 
 
-def ranking_seen(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 4000) -> RankingSeen:
-    """Spearman ρ of the one's ranking (as it stands) and the other's, with the other's few trials allowed for.
+def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 4000) -> RankAgreement:
+    """Estimate Spearman's ρ of two judges' rankings.
 
-    e_i ~ N(c₀ + c₁a_i + c₂a_i², τ²) beneath what was seen, τ and the curve unknown (flat priors, a bend of up to the rise of the
-    straight part; τ and the bend's size on a grid of restricted likelihood): draws of all e given what was seen, and ρ of each
-    with a. Not attenuated, as ρ of the estimates is. Without a bend, judges who draw the line for a yes elsewhere would seem to
-    disagree: it covered .3–.6 in replays of PubMed and SAMSum, where this covers .9.
-    Its ceiling is ρ of a with draws of what is beneath it, N(ā + B(a − ā), B(1 − B)·var a), B its reliability.
+    It is corrected for the sampling error of judge B.
+
+    Parameters
+    ----------
+    shift : JudgeShift
+        Effects of the agents under both judges.
+    rng : numpy.random.Generator
+        Source of the draws.
+    n_draws : int, default 4000
+        Number of draws.
+
+    Returns
+    -------
+    RankAgreement
+        ρ with its interval, and its attenuation ceiling.
+
+    Notes ----- The true effects under judge B have the prior N(c₀ + c₁a_i + c₂a_i², τ²), with a the effects under judge A, flat
+    priors of c₀ and c₁, and a normal prior of the quadratic term whose SD is at most the linear rise. τ and this SD are
+    integrated over a grid of restricted likelihoods. ρ with a is computed for posterior draws of the true effects; unlike ρ of
+    the estimates it is not attenuated. Without the quadratic term, judges with different thresholds for a yes would seem to
+    disagree: in replays of PubMed and SAMSum the coverage of the 95 % interval was .3 to .6 without it, and is .9 with it.
+
+    The ceiling is the median of ρ between a and draws of the true effects of judge A, N(ā + B(a − ā), B(1 − B)·var a), with B the
+    reliability of a.
     """
-    a, e, covariance = shift.one, shift.other, shift.covariance
+    a, b, covariance = shift.effect_a, shift.effect_b, shift.covariance
     K = len(a)
-    x = _unit(a - a.mean())
+    x = _normalise(a - a.mean())
     if not x.any():
-        return RankingSeen(np.nan, np.nan, np.nan, shift.level, np.nan)
+        return RankAgreement(np.nan, np.nan, np.nan, shift.level, np.nan)
+
+    # orthonormal basis: constant, linear, quadratic, and the complement, in which the sampling covariance is diagonal
     line = np.column_stack([np.full(K, K**-0.5), x])
-    bend = _unit(x**2 - line @ (line.T @ x**2)) if K > 3 else np.zeros(K)
-    fixed = np.column_stack([line, bend]) if bend.any() else line
-    apart = np.linalg.svd(fixed, full_matrices=True)[0][:, fixed.shape[1] :]
-    value, vector = np.linalg.eigh(apart.T @ covariance @ apart)
-    basis = np.column_stack([apart @ vector, bend])
-    value = np.append(value, float(bend @ covariance @ bend)).clip(0) + 1e-12
-    seen = basis.T @ e
-    tau2 = (np.linspace(0, 3, 301) * max(float(np.abs(seen).max()), float(np.sqrt(value.max())))) ** 2
-    bent = tau2[:, None] + (_BENDS * float(x @ e)) ** 2
-    log = _log(seen[:-1], value[:-1] + tau2[:, None]).sum(axis=1)[:, None] + _log(seen[-1], value[-1] + bent)
-    chance = np.exp(log - log.max()).ravel()
-    drawn = rng.choice(chance.size, n_draws, p=chance / chance.sum())
-    own = np.repeat(tau2[drawn // len(_BENDS), None], len(value), axis=1)
-    own[:, -1] = bent.ravel()[drawn]
-    share = own / (own + value)
-    off = share * seen + np.sqrt(share * value) * rng.standard_normal((n_draws, len(value)))
-    along = x @ e + np.sqrt(max(float(x @ covariance @ x), 0.0)) * rng.standard_normal(n_draws)
-    rho = _spearman_rows(along[:, None] * x + off @ basis.T, a)
-    z = (1 + shift.level) / 2
-    low, middle, high = np.quantile(rho, [1 - z, 0.5, z]).tolist()
+    quadratic = _normalise(x**2 - line @ (line.T @ x**2)) if K > 3 else np.zeros(K)
+    fixed = np.column_stack([line, quadratic]) if quadratic.any() else line
+    complement = np.linalg.svd(fixed, full_matrices=True)[0][:, fixed.shape[1] :]
+    sampling_variance, rotation = np.linalg.eigh(complement.T @ covariance @ complement)
+    basis = np.column_stack([complement @ rotation, quadratic])
+    quadratic_variance = float(quadratic @ covariance @ quadratic)
+    sampling_variance = np.append(sampling_variance, quadratic_variance).clip(0) + 1e-12
+    observed = basis.T @ b
+
+    # posterior over τ and the SD of the quadratic term
+    max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
+    tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
+    quadratic_square = tau_square[:, None] + (_BENDS * float(x @ b)) ** 2
+    log = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)[:, None]
+    log = log + _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
+    weight = np.exp(log - log.max()).ravel()
+    draws = rng.choice(weight.size, n_draws, p=weight / weight.sum())
+
+    # posterior draws of the true effects under judge B
+    prior_variance = np.repeat(tau_square[draws // len(_BENDS), None], len(sampling_variance), axis=1)
+    prior_variance[:, -1] = quadratic_square.ravel()[draws]
+    trust = prior_variance / (prior_variance + sampling_variance)
+    noise = rng.standard_normal((n_draws, len(sampling_variance)))
+    coordinates = trust * observed + np.sqrt(trust * sampling_variance) * noise
+    slope_sd = np.sqrt(max(float(x @ covariance @ x), 0.0))
+    slope = x @ b + slope_sd * rng.standard_normal(n_draws)
+    rho = _spearman_rows(slope[:, None] * x + coordinates @ basis.T, a)
+
+    p_high = (1 + shift.level) / 2
+    low, median, high = np.quantile(rho, [1 - p_high, 0.5, p_high]).tolist()
     if low == high:
         low = high = np.nan
-    kept = shift.reliability
-    beneath = (
-        a.mean() + kept * (a - a.mean()) + (kept * (1 - kept)) ** 0.5 * a.std() * rng.standard_normal((n_draws, K))
-    )
-    return RankingSeen(middle, low, high, shift.level, float(np.median(_spearman_rows(beneath, a))))
+    B = shift.reliability_a
+    true_a = a.mean() + B * (a - a.mean()) + (B * (1 - B)) ** 0.5 * a.std() * rng.standard_normal((n_draws, K))
+    return RankAgreement(median, low, high, shift.level, float(np.median(_spearman_rows(true_a, a))))
 
 
-def _log(seen: Floats, variance: Floats) -> Floats:
-    return np.asarray(-0.5 * (np.log(variance) + seen**2 / variance))
+def _log_density(value: Floats, variance: Floats) -> Floats:
+    """Compute the log density of N(0, variance) up to a constant."""
+    return np.asarray(-0.5 * (np.log(variance) + value**2 / variance))
 
 
-def _unit(vector: Floats) -> Floats:
+def _normalise(vector: Floats) -> Floats:
+    """Scale a vector to length 1; 0 if its length is 0."""
     length = float(np.sqrt(vector @ vector))
     return vector / length if length > 1e-12 else np.zeros_like(vector)
 
 
 def _spearman_rows(rows: Floats, reference: Floats) -> Floats:
-    """ρ of every row with `reference`, ties at their mean rank; 0 for a row all equal."""
-    one = rankdata(rows, axis=1)
-    one -= one.mean(axis=1, keepdims=True)
-    other = rankdata(reference) - (len(reference) + 1) / 2
-    length = np.sqrt((one**2).sum(axis=1) * (other @ other))
-    rho: Floats = np.divide(one @ other, length, out=np.zeros(len(rows)), where=length > 0)
+    """Compute Spearman's ρ of each row, float (n_rows, n), with a reference, float (n,); 0 if a row is constant."""
+    rank = rankdata(rows, axis=1)
+    rank -= rank.mean(axis=1, keepdims=True)
+    reference_rank = rankdata(reference) - (len(reference) + 1) / 2
+    length = np.sqrt((rank**2).sum(axis=1) * (reference_rank @ reference_rank))
+    rho: Floats = np.divide(rank @ reference_rank, length, out=np.zeros(len(rows)), where=length > 0)
     return rho
 
 
-N_DEALS = 9999
+N_PERMUTATIONS = 9999
+"""Default number of random permutations of labels."""
 
 
 @dataclass(frozen=True)
 class LabelShift:
-    """How far labelled agents lie above the others, at equal covariate.
+    """Effect of a label on agents, given a covariate.
 
-    low, high: the interval at `level`; −∞, ∞ where so few ways to deal the labels cannot exclude anything, or where errors leave
-    no information (shift is then on the scale of the score's variance). p_value: two-sided, of no difference. n_deals: ways the
-    labels were dealt. reachable: whether any data could have put 0 outside the interval.
+    Attributes
+    ----------
+    shift : float
+        Difference between agents with and without the label; on the scale of the score's variance if the information is 0.
+    low, high : float
+        Confidence bounds at `level`; ∓∞ if no value can be excluded.
+    p_value : float
+        Two-sided p-value of no difference.
+    n_permutations : int
+        Number of permutations of the labels, the observed one included.
+    level : float
+        Confidence level.
     """
 
     shift: float
     low: float
     high: float
     p_value: float
-    n_deals: int
+    n_permutations: int
     level: float
 
     @property
-    def reachable(self) -> bool:
+    def is_bounded(self) -> bool:
+        """Whether the interval is finite, so that data could have excluded 0."""
         return bool(np.isfinite([self.low, self.high]).all())
 
 
@@ -249,64 +365,100 @@ def label_shift(
     variance: Floats | None = None,
     rng: np.random.Generator,
     level: float = 0.95,
-    n_deals: int = N_DEALS,
+    n_permutations: int = N_PERMUTATIONS,
 ) -> LabelShift:
-    """c = F'score / F'MF, F the member column and M the information; labels dealt to other agents say how far c can be luck.
+    """Estimate the effect of a label on agents by a permutation test.
 
-    For a fit with residual maker P of y ≈ … + c·F: score = Py, M = P (both between Z' and Z where F is one of agents and y one
-    of trials). u(F; c) = F'(score − c·M·member)/√(F'VF), V the score's variance (None: M). The p-value of c counts deals F' with
-    u(F'; c) ≥ u(F; c), the true one included; u is linear in c, so each deal rules out one half-line and the interval is read
-    from sorted bounds. All deals where there are at most `n_deals`, else so many random ones. What agents differ by among
-    themselves is in every deal, so it is no preference for a label.
+    The interval is the inversion of the test.
 
-    score: float[K], information, variance: float[K, K], no NaN; member: bool[K], some and not all.
+    Parameters
+    ----------
+    score : float array (n_agents,)
+        Score vector, without NaN.
+    information : float array (n_agents, n_agents)
+        Information matrix M.
+    member : bool array (n_agents,)
+        Whether an agent has the label; some have it, and some have not.
+    variance : float array (n_agents, n_agents), optional
+        Covariance matrix V of the score vector. Default: `information`.
+    rng : numpy.random.Generator
+        Source of random permutations.
+    level : float, default 0.95
+        Confidence level.
+    n_permutations : int, default 9999
+        Number of random permutations; all are used if there are no more.
 
-    Raises: StatisticsError [label-shape], [label-all], [level].
-    Source: Fisher's randomisation test and its inversion; Ernst (2004), Statistical Science 19.
+    Returns
+    -------
+    LabelShift
+        c = f'score/f'Mf, for f the indicator of the label, with its interval and p-value.
+
+    Raises
+    ------
+    StatisticsError
+        [label-shape]: if the arrays do not fit each other; [label-all]: if all agents or none have the label; [level].
+
+    Notes ----- For a regression y ≈ … + c·f with residual maker P, score = Py and M = P (with Z' and Z around them if f is a
+    label of agents and y one of trials). The p-value of c counts the permutations F with u(F; c) ≥ u(f; c), the observed one
+    included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each permutation excludes one half-line, and the
+    interval is read from their sorted ends. Differences between agents other than the label are in all permutations.
+
+    References
+    ----------
+    Ernst (2004), Statistical Science 19, 676–685 (permutation methods).
     """
     check_level(level)
-    K, f = len(score), int(member.sum())
+    K, n_members = len(score), int(member.sum())
     if member.shape != score.shape or information.shape != (K, K):
         raise StatisticsError(
-            f"Scores and labels of different agents arrived ({score.shape}, {information.shape}, {member.shape}). "
-            "Align them first.",
+            f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
+            f"{member.shape}. Pass arrays of one fit.",
             slug="label-shape",
         )
-    if not 0 < f < K:
+    if not 0 < n_members < K:
         raise StatisticsError(
-            f"{f} of {K} agents carry the label. Give a label that some and not all carry.", slug="label-all"
+            f"The label must separate the agents: got {n_members} of {K} with it. "
+            "Pass a label that some agents have, and some have not.",
+            slug="label-all",
         )
-    exact = comb(K, f) <= n_deals
-    dealt = _all_deals(K, f) if exact else _some_deals(K, f, n_deals, rng)
+    is_exact = comb(K, n_members) <= n_permutations
+    F = _all_labels(K, n_members) if is_exact else _random_labels(K, n_members, n_permutations, rng)
     V = information if variance is None else variance
-    length = np.sqrt(np.maximum(((dealt @ V) * dealt).sum(axis=1), 0))
-    possible = length > 1e-6
-    dealt, length = dealt[possible], length[possible]
-    true = member.astype(np.float64)
-    own, known = float(np.sqrt(max(float(true @ V @ true), 0.0))), float(true @ information @ true)
-    if own < 1e-6 or known < 1e-12:
-        return LabelShift(
-            float(true @ score) / own**2 if own >= 1e-6 else np.nan, -np.inf, np.inf, 1.0, len(dealt), level
-        )
-    shift = float(true @ score) / known
-    u, g = dealt @ score / length, dealt @ (information @ true) / length
-    apart = known / own - g > 1e-9
-    # a deal that is the true one (or its mirror image in the covariate, or closer to it than itself) is as extreme whatever c is
-    always = len(dealt) - int(apart.sum()) + (0 if exact else 1)
-    n = len(dealt) + (0 if exact else 1)
-    bound = np.sort((known / own * shift - u[apart]) / (known / own - g[apart]))
-    left = int((1 - level) / 2 * n + 1e-9) - always
-    low, high = (bound[left], bound[-1 - left]) if 0 <= left < len(bound) else (-np.inf, np.inf)
-    p = min(int((bound <= 0).sum()), int((bound >= 0).sum())) + always
-    return LabelShift(shift, float(low), float(high), min(1.0, 2 * p / n), n, level)
+    length = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))
+    F, length = F[length > 1e-6], length[length > 1e-6]
+
+    f = member.astype(np.float64)
+    f_length = float(np.sqrt(max(float(f @ V @ f), 0.0)))
+    f_information = float(f @ information @ f)
+    if f_length < 1e-6 or f_information < 1e-12:
+        estimate = float(f @ score) / f_length**2 if f_length >= 1e-6 else np.nan
+        return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
+    estimate = float(f @ score) / f_information
+
+    # u(F; c) = u − c·g, and u(f; c) = (estimate − c)·observed_g
+    u, g = F @ score / length, F @ (information @ f) / length
+    observed_g = f_information / f_length
+    differs = observed_g - g > 1e-9
+    # the observed labels, or labels equivalent to them, are as extreme for every c
+    n_always = len(F) - int(differs.sum()) + (0 if is_exact else 1)
+    n = len(F) + (0 if is_exact else 1)
+    ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
+    n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
+    low, high = -np.inf, np.inf
+    if 0 <= n_excluded < len(ends):
+        low, high = ends[n_excluded], ends[-1 - n_excluded]
+    n_extreme = min(int((ends <= 0).sum()), int((ends >= 0).sum())) + n_always
+    return LabelShift(estimate, float(low), float(high), min(1.0, 2 * n_extreme / n), n, level)
 
 
-def _all_deals(K: int, f: int) -> Floats:
-    places = np.array(list(combinations(range(K), f)))
-    dealt = np.zeros((len(places), K))
-    dealt[np.arange(len(places))[:, None], places] = 1.0
-    return dealt
+def _all_labels(K: int, n_members: int) -> Floats:
+    """List all labels of `n_members` of K agents: float (n_labels, K), 1 for members."""
+    members = np.array(list(combinations(range(K), n_members)))
+    labels = np.zeros((len(members), K))
+    labels[np.arange(len(members))[:, None], members] = 1.0
+    return labels
 
 
-def _some_deals(K: int, f: int, n: int, rng: np.random.Generator) -> Floats:
-    return (np.argsort(rng.random((n, K)), axis=1) < f).astype(np.float64)
+def _random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
+    """Draw n random labels of `n_members` of K agents: float (n, K), 1 for members."""
+    return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)

@@ -1,7 +1,8 @@
-"""Where agents stand that joined a judged run, on the scale of its first agents, the anchors; and whether the judge drifted.
+"""Link the abilities of added agents to the scale of the first agents, the anchors, and estimate the drift of agents and judge.
 
-No anchor moves. Items and partners are taken out as far as the anchors' own trials tell them; what they do not tell is the
-linking error. For drift a mean of new residuals is compared with what was estimated before, both with their errors.
+The abilities of anchors stay as they are. Effects of items and partners are subtracted as far as the anchors' own trials
+determine them; what remains undetermined is the linking error. Drift is the mean of new residuals minus the earlier estimate,
+with the errors of both.
 """
 
 from __future__ import annotations
@@ -13,320 +14,503 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from youden.stats.base.clusters import Blocks, by_level, check_trials
+from youden.stats.base.clusters import ChunkSource, PairChunk, check_trials, sum_by_effect_group
 from youden.stats.trials.comparisons import holm
 from youden.types.pool import Floats, Ids, ReadOnly
 
-_PRIOR_SLOTS = 6
+_PRIOR_BLOCKS = 6
+"""Weight of the anchors' residual variance when an agent's variance is shrunk towards it, in blocks."""
 
 
-class AddedBlock(NamedTuple):
-    """Answers outside complete slots on some items, one row a trial and agent it counts for: item, numbered from 0, agent,
-    partner (an anchor), slot, all of a slot in one block: int[T]; answer: float[T]."""
+class LinkingChunk(NamedTuple):
+    """Answers to anchor trials on some items.
+
+    There is one row for each trial and agent that it measures.
+
+    Attributes
+    ----------
+    item : int array (n_rows,)
+        Item of a trial, numbered from 0 within the chunk.
+    agent : int array (n_rows,)
+        Agent that is measured.
+    partner : int array (n_rows,)
+        Its partner, an anchor.
+    block : int array (n_rows,)
+        Block of the trial; no block is divided between chunks.
+    answer : float array (n_rows,)
+        Answers, without NaN.
+    n_items : int
+        Number of items of the chunk.
+    """
 
     item: Ids
     agent: Ids
     partner: Ids
-    slot: Ids
+    block: Ids
     answer: Floats
     n_items: int
 
 
-AddedBlocks = Callable[[], Iterable[AddedBlock]]
-"""All of them, block by block in the order of items, each time it is called."""
+LinkingChunkSource = Callable[[], Iterable[LinkingChunk]]
+"""A function that iterates over all chunks, in the order of items, each time it is called."""
 
 
-class _OnItems(Protocol):
+class _HasItems(Protocol):
     @property
     def n_items(self) -> int: ...
 
 
-B = TypeVar("B", bound=_OnItems)
+C = TypeVar("C", bound=_HasItems)
 
 
-def _with_items(blocks: Iterable[B]) -> Iterator[tuple[slice, B]]:
-    """Each block, and which items are its."""
+def _with_items(chunks: Iterable[C]) -> Iterator[tuple[slice, C]]:
+    """Yield each chunk with the slice of its items."""
     start = 0
-    for block in blocks:
-        yield slice(start, start + block.n_items), block
-        start += block.n_items
+    for chunk in chunks:
+        yield slice(start, start + chunk.n_items), chunk
+        start += chunk.n_items
 
 
-class Scale:
-    """Effects of the anchors, on which other agents are placed, and the levels of items, both with their variances.
+class AnchorScale:
+    """Effects of anchors and items, to which other agents are linked.
 
-    An answer of agents i and k on item j is `centre` + effect_i + effect_k + level_j + noise; `level` is shrunk from the mean
-    residuals, `residual`, and `share` is each item's share of the trials. `noise` is the variance of an answer,
-    `cell_variance` and `pair_variance` are those of what an agent's answers of a slot, and answers of a pair, have in common.
+    The answer of agents i and k on item j is centre + effect_i + effect_k + item_effect_j + noise.
+
+    Attributes
+    ----------
+    centre, centre_variance : float
+        Mean ability of the anchors, and its variance.
+    effect, effect_variance : float array (n_anchors,)
+        Effects of the anchors, 0 for an anchor without an ability, and their variances.
+    item_effect, item_effect_variance : float array (n_items,)
+        Effects of the items, shrunk from `item_residual`, and their variances.
+    item_residual, item_share : float array (n_items,)
+        Mean residual of each item, and its share of all trials.
+    residual_variance : float
+        Variance of an answer, given agents and item.
+    cell_variance : float
+        Covariance of two answers of an agent in one block.
+    pair_variance : float
+        Covariance of two answers to one pair of agents.
 
     Notes
     -----
-    An ability is a mean over the other anchors, so its effect is (K−1)/(K−2)·(θ_i − θ̄), 0 for an agent without an ability. The
-    level of item j is the mean residual of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with variances by moments; an item
-    without trials has level 0.
+    An ability is a mean over the other anchors, so its effect is (K − 1)/(K − 2)·(θ_i − θ̄). The effect of item j is the mean
+    residual of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with moment estimates of both variances.
     """
 
-    def __init__(self, blocks: Blocks, *, ability: Floats, error: Floats, n_items: int) -> None:
-        """Fit the scale to the anchors' answers in complete slots, in blocks of items.
+    def __init__(self, chunks: ChunkSource, *, ability: Floats, std_error: Floats, n_items: int) -> None:
+        """Fit the scale to the anchors' answers in complete blocks.
 
-        ability, error : float arrays (n_anchors,)
+        Parameters
+        ----------
+        chunks : callable
+            Function that iterates over the answers in chunks, each time it is called.
+        ability, std_error : float array (n_anchors,)
             Abilities and their standard errors.
+        n_items : int
+            Number of items.
         """
-        K, stretch = len(ability), stretch_of(len(ability))
-        centre = self.centre = float(np.nanmean(ability))
-        effect = self.effect = np.nan_to_num((ability - centre) / stretch)
-        self.effect_variance: Floats = (np.nan_to_num(error) / stretch) ** 2
+        K, scale = len(ability), effect_scale(len(ability))
+        self.centre = float(np.nanmean(ability))
+        self.effect = np.nan_to_num((ability - self.centre) / scale)
+        self.effect_variance: Floats = (np.nan_to_num(std_error) / scale) ** 2
+
         n, mean, squares = np.zeros(n_items, dtype=np.int64), np.zeros(n_items), 0.0
-        for items, block in _with_items(blocks()):
-            residual = block.value - centre - effect[block.first] - effect[block.second]
-            n[items] = np.bincount(block.item, minlength=block.n_items)
-            mean[items] = np.bincount(block.item, residual, block.n_items) / np.maximum(n[items], 1)
-            squares += float(((residual - mean[items][block.item]) ** 2).sum())
-        seen, n_trials = n > 0, int(n.sum())
-        df = n_trials - int(seen.sum()) - K
-        self.noise = squares / df if df > 0 else 0.0
-        between = max(0.0, float((mean[seen] ** 2 - self.noise / n[seen]).mean())) if df > 0 else 0.0
-        known = between * n + self.noise
-        trust = np.divide(between * n, known, out=np.zeros(n_items), where=known > 0)
-        self.residual, self.share = mean, n / max(n_trials, 1)
-        self.level: Floats = trust * mean
-        self.level_variance: Floats = between * (1 - trust)
+        for items, chunk in _with_items(chunks()):
+            residual = self._residuals(chunk)
+            n[items] = np.bincount(chunk.item, minlength=chunk.n_items)
+            mean[items] = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n[items], 1)
+            squares += float(((residual - mean[items][chunk.item]) ** 2).sum())
+
+        observed, n_trials = n > 0, int(n.sum())
+        df = n_trials - int(observed.sum()) - K
+        self.residual_variance = squares / df if df > 0 else 0.0
+        between = 0.0
+        if df > 0:
+            excess = mean[observed] ** 2 - self.residual_variance / n[observed]
+            between = max(0.0, float(excess.mean()))
+        total_variance = between * n + self.residual_variance
+        trust = np.divide(between * n, total_variance, out=np.zeros(n_items), where=total_variance > 0)
+        self.item_residual, self.item_share = mean, n / max(n_trials, 1)
+        self.item_effect: Floats = trust * mean
+        self.item_effect_variance: Floats = between * (1 - trust)
+
+        self.cell_variance, self.pair_variance = self._covariances(chunks)
+        fpc = float(_item_fpc((self.item_share**2).sum(), n_items))
+        trial_variance = self.residual_variance - 2 * self.cell_variance + 4 * self.cell_variance * fpc
+        self.centre_variance = trial_variance / max(n_trials, 1)
+
+    def _residuals(self, chunk: PairChunk) -> Floats:
+        """Subtract the centre and the effects of both agents from answers: float (n_trials,)."""
+        return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
+
+    def _covariances(self, chunks: ChunkSource) -> tuple[float, float]:
+        """Estimate the covariance of an agent's two answers in a block, and that of answers to a pair, by moments."""
+        K = len(self.effect)
         product, n_products, pairs = 0.0, 0, np.zeros((3, K, K))
-        for items, block in _with_items(blocks()):
-            residual = block.value - centre - effect[block.first] - effect[block.second]
-            beyond = residual - self.level[items][block.item]
-            if block.level is not None:
-                twice = by_level(block, np.ones(len(beyond)), K) == 2
-                product += float((by_level(block, beyond, K) ** 2 - by_level(block, beyond**2, K))[twice].sum()) / 2
-                n_products += int(twice.sum())
-            pair = np.minimum(block.first, block.second).astype(np.int64) * K + np.maximum(block.first, block.second)
-            columns = (np.ones(len(pair)), beyond, beyond**2)
+        for items, chunk in _with_items(chunks()):
+            residual = self._residuals(chunk) - self.item_effect[items][chunk.item]
+            if chunk.effect_group is not None:
+                is_twice = sum_by_effect_group(chunk, np.ones(len(residual)), K) == 2
+                square_of_sum = sum_by_effect_group(chunk, residual, K) ** 2
+                twice_product = square_of_sum - sum_by_effect_group(chunk, residual**2, K)
+                product += float(twice_product[is_twice].sum()) / 2
+                n_products += int(is_twice.sum())
+            low, high = np.minimum(chunk.first, chunk.second), np.maximum(chunk.first, chunk.second)
+            pair = low.astype(np.int64) * K + high
+            columns = (np.ones(len(pair)), residual, residual**2)
             pairs += [np.bincount(pair, column, K * K).reshape(K, K) for column in columns]
-        self.pair_variance = _pair_variance(*pairs)
-        # what an agent's two answers of a slot have in common
-        own = self.cell_variance = min(max(0.0, product / n_products), self.noise / 4) if n_products else 0.0
-        fpc = float(_left_of_items((self.share**2).sum(), n_items))
-        self.centre_variance = (self.noise - 2 * own + 4 * own * fpc) / max(n_trials, 1)
+
+        cell_variance = 0.0
+        if n_products:
+            cell_variance = min(max(0.0, product / n_products), self.residual_variance / 4)
+        return cell_variance, _pair_variance(*pairs)
 
 
-def _left_of_items(squares: Floats, n_items: int) -> Floats:
-    """Σ_j (w_j − 1/J)² / Σ_j w_j², how much of the items' own variance a mean over shares w of all J items keeps, from Σ_j w_j²:
-    float[...]."""
-    off = np.maximum(squares - 1 / n_items, 0)
-    return np.asarray(np.divide(off, squares, out=np.ones_like(squares), where=squares > 0), dtype=np.float64)
+def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
+    """Compute Σ_j (w_j − 1/J)² / Σ_j w_j², the finite population correction of the items' variance.
+
+    share_squares : float array (...), Σ_j w_j² of shares w over all J items. Returns an array of the same shape.
+    """
+    imbalance = np.maximum(share_squares - 1 / n_items, 0)
+    ones = np.ones_like(share_squares)
+    return np.asarray(np.divide(imbalance, share_squares, out=ones, where=share_squares > 0), dtype=np.float64)
 
 
 def _pair_variance(n: Floats, total: Floats, squares: Floats) -> float:
-    """By moments: of the mean residuals of unordered pairs, beyond what residuals within pairs vary by. float[K0, K0] each."""
-    met = n > 0
-    n, mean = n[met], total[met] / n[met]
-    freedom = n.sum() - len(n)
-    if freedom < 1:
+    """Estimate the variance of the mean residuals of pairs beyond the variance within pairs, by moments.
+
+    n, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of unordered pairs.
+    """
+    compared = n > 0
+    n, mean = n[compared], total[compared] / n[compared]
+    df = n.sum() - len(n)
+    if df < 1:
         return 0.0
-    noise = float((squares[met] - n * mean**2).sum()) / freedom
-    return max(0.0, float((mean**2 - noise / n).mean()))
+    within_variance = float((squares[compared] - n * mean**2).sum()) / df
+    return max(0.0, float((mean**2 - within_variance / n).mean()))
 
 
-def stretch_of(n_anchors: int) -> float:
-    """Ability per effect: (K0−2)/(K0−1), as an agent is no partner of its own."""
+def effect_scale(n_anchors: int) -> float:
+    """Return the ability per unit of effect.
+
+    It is not 1, because an agent is not its own partner.
+
+    Parameters
+    ----------
+    n_anchors : int
+        Number of agents over which abilities are means, at least 3.
+
+    Returns
+    -------
+    float
+        (n_anchors − 2)/(n_anchors − 1).
+    """
     return (n_anchors - 2) / (n_anchors - 1)
 
 
-class Placed:
-    """Effects of agents on the anchors' scale, by the answers that compare them with anchors.
+class LinkedEffects:
+    """Effects of agents on the anchors' scale, from their anchor trials.
 
-    `effect`, its `variance` (that of linking included), and `linking` alone are NaN without answers; `partners`, float (n_agents,
-    n_anchors), has the share of each anchor among an agent's partners. A variance needs answers in 2 slots.
+    Attributes
+    ----------
+    effect : float array (n_agents,)
+        Effects, NaN without an answer.
+    variance : float array (n_agents,)
+        Variances, with the linking variance; NaN with answers in fewer than 2 blocks.
+    linking_variance : float array (n_agents,)
+        Variance of the linking error alone; NaN without an answer.
+    partner_share : float array (n_agents, n_anchors)
+        Share of each anchor among the partners of an agent.
+    n_trials, n_blocks : int32 array (n_agents,)
+        Numbers of trials and of blocks.
 
     Notes
     -----
-    With r = y − centre − effect_partner − level_item, the effect is the mean of r over an agent's n trials. With E_s the sum
-    of r − mean in slot s of S, u = S/(S−1)·ΣE²/n is shrunk as if the anchors' noise had been seen in 6 slots more, and the
-    variance is u/n·(1 − n/(2JK)) + linking, with linking = Σ_j (the agent's share of item j − the anchors')²·var(level_j) +
-    Σ_k (its share of anchor k − 1/K)²·var(effect_k), plus var(centre) for agents that are no anchors.
+    With r = y − centre − effect_partner − item_effect, the effect is the mean of r over the agent's n trials. For E_s, the sum of
+    r − mean in block s of S, the variance u = S/(S − 1)·ΣE²/n of a trial is shrunk towards the anchors' residual variance, with
+    the weight of 6 blocks. The variance of the effect is u/n·(1 − n/(2JK)) + linking variance.
+
+    The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for agents
+    that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors' share of item j.
     """
 
-    def __init__(self, blocks: AddedBlocks, *, scale: Scale, n_agents: int, finite: bool = True) -> None:
-        """Place agents. finite: whether the variance is that on these items alone."""
-        n_items, n_anchors = len(scale.level), len(scale.effect)
-        n, total, met = np.zeros(n_agents), np.zeros(n_agents), np.zeros((n_agents, n_anchors))
-        for items, block in _with_items(blocks()):
-            check_trials(block.item, block.agent, block.partner, block.slot, answer=block.answer)
-            n += np.bincount(block.agent, minlength=n_agents)
-            total += np.bincount(block.agent, _beyond(block, items, scale), n_agents)
-            met += _counts(block.agent, block.partner, n_agents, n_anchors)
+    def __init__(self, chunks: LinkingChunkSource, *, scale: AnchorScale, n_agents: int, finite: bool = True) -> None:
+        """Link agents to a scale.
+
+        Parameters
+        ----------
+        chunks : callable
+            Function that iterates over the anchor trials in chunks, each time it is called.
+        scale : AnchorScale
+            Scale of the anchors, which are the first agents.
+        n_agents : int
+            Number of all agents.
+        finite : bool, default True
+            Whether variances are for exactly these items; else they are for items like these.
+        """
+        n_items, n_anchors = len(scale.item_effect), len(scale.effect)
+        n, total, partner_counts = np.zeros(n_agents), np.zeros(n_agents), np.zeros((n_agents, n_anchors))
+        for items, chunk in _with_items(chunks()):
+            check_trials(chunk.item, chunk.agent, chunk.partner, chunk.block, answer=chunk.answer)
+            n += np.bincount(chunk.agent, minlength=n_agents)
+            total += np.bincount(chunk.agent, _linking_residuals(chunk, items, scale), n_agents)
+            partner_counts += _count_by_agent(chunk.agent, chunk.partner, n_agents, n_anchors)
         self.effect = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
-        of_trials = np.maximum(n, 1)
-        self.partners: Floats = met / of_trials[:, None]
-        squares, n_slots, linking, item_squares = np.zeros((4, n_agents))
-        for items, block in _with_items(blocks()):
-            cell, where = np.unique(block.slot.astype(np.int64) * n_agents + block.agent, return_inverse=True)
-            owner = cell % n_agents
-            off = np.bincount(where, _beyond(block, items, scale) - self.effect[block.agent])
-            squares += np.bincount(owner, off**2, n_agents)
-            n_slots += np.bincount(owner, minlength=n_agents)
-            of_item = _counts(block.agent, block.item, n_agents, block.n_items) / of_trials[:, None]
-            linking += (of_item - scale.share[items]) ** 2 @ scale.level_variance[items]
-            item_squares += (of_item**2).sum(axis=1)
+        n_or_1 = np.maximum(n, 1)
+        self.partner_share: Floats = partner_counts / n_or_1[:, None]
+
+        squares, n_blocks, linking, item_squares = np.zeros((4, n_agents))
+        for items, chunk in _with_items(chunks()):
+            residual = _linking_residuals(chunk, items, scale) - self.effect[chunk.agent]
+            block_agent = chunk.block.astype(np.int64) * n_agents + chunk.agent
+            block_agents, index = np.unique(block_agent, return_inverse=True)
+            agent_of_sum = block_agents % n_agents
+            squares += np.bincount(agent_of_sum, np.bincount(index, residual) ** 2, n_agents)
+            n_blocks += np.bincount(agent_of_sum, minlength=n_agents)
+            item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_or_1[:, None]
+            linking += (item_share - scale.item_share[items]) ** 2 @ scale.item_effect_variance[items]
+            item_squares += (item_share**2).sum(axis=1)
+
         variance = np.full(n_agents, np.nan)
-        enough = n_slots >= 2
-        df = n_slots[enough] - 1
-        own = squares[enough] / n[enough] * (df + 1) / df
-        variance[enough] = (own * df + _PRIOR_SLOTS * scale.noise) / (df + _PRIOR_SLOTS) / n[enough]
-        fpc = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
-        linking += (self.partners - 1 / n_anchors) ** 2 @ scale.effect_variance
+        is_estimated = n_blocks >= 2
+        df = n_blocks[is_estimated] - 1
+        u = squares[is_estimated] / n[is_estimated] * (df + 1) / df
+        shrunk = (u * df + _PRIOR_BLOCKS * scale.residual_variance) / (df + _PRIOR_BLOCKS)
+        variance[is_estimated] = shrunk / n[is_estimated]
+
+        linking += (self.partner_share - 1 / n_anchors) ** 2 @ scale.effect_variance
         linking[n_anchors:] += scale.centre_variance
+        self.linking_variance = np.where(n > 0, linking, np.nan)
+
+        fpc = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
         if finite and scale.cell_variance > 0:
-            of_slot = 2 * scale.cell_variance / (scale.noise + scale.cell_variance)
-            fpc *= 1 - of_slot + of_slot * _left_of_items(item_squares, n_items)
-        self.linking = np.where(n > 0, linking, np.nan)
-        self.variance: Floats = variance * fpc + self.linking
-        self.n_trials, self.n_slots = n.astype(np.int32), n_slots.astype(np.int32)
+            cell_share = 2 * scale.cell_variance / (scale.residual_variance + scale.cell_variance)
+            fpc *= 1 - cell_share + cell_share * _item_fpc(item_squares, n_items)
+        self.variance: Floats = variance * fpc + self.linking_variance
+        self.n_trials, self.n_blocks = n.astype(np.int32), n_blocks.astype(np.int32)
 
 
-def _beyond(block: AddedBlock, items: slice, scale: Scale) -> Floats:
-    """Answers beyond what the scale says of partner and item: float[T]."""
-    return block.answer - scale.centre - scale.effect[block.partner] - scale.level[items][block.item]
+def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) -> Floats:
+    """Subtract the centre and the effects of partner and item from answers: float (n_rows,)."""
+    item_effect = scale.item_effect[items][chunk.item]
+    return np.asarray(chunk.answer - scale.centre - scale.effect[chunk.partner] - item_effect)
 
 
-def _counts(agent: Ids, other: Ids, n_agents: int, n_others: int) -> Floats:
-    """How many trials of an agent have each of the others: float[n_agents, n_others]."""
-    counts = np.bincount(agent.astype(np.int64) * n_others + other, minlength=n_agents * n_others)
-    return np.asarray(counts.reshape(n_agents, n_others), dtype=np.float64)
+def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
+    """Count the rows of each agent and unit; agent, unit : int (n_rows,). Returns float (n_agents, n_units)."""
+    counts = np.bincount(agent.astype(np.int64) * n_units + unit, minlength=n_agents * n_units)
+    return np.asarray(counts.reshape(n_agents, n_units), dtype=np.float64)
 
 
-def placed_by_item(
-    blocks: AddedBlocks, placed: Placed, *, scale: Scale, anchors: Callable[[slice], Floats]
+def compute_linked_influence(
+    chunks: LinkingChunkSource, linked: LinkedEffects, *, scale: AnchorScale, anchors: Callable[[slice], Floats]
 ) -> Callable[[], Iterator[tuple[slice, Floats, Floats]]]:
-    """What each item contributes to the ability of a placed agent less the anchors' mean, over items of the kind.
+    """Compute the influence of items on the abilities of linked agents.
 
-    U_ij = stretch·[Σ_{t on j} (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·level_l/r̄_l)·r̄_j] − Σ_k p_ik·U_kj, r as in `place`, p_il
-    and p_ik the shares of item l and anchor k in i's trials, q_j that of item j in the anchors', r̄_j its mean residual there.
-    So an item's level cancels as far as it is known or met alike, and what an item did to the anchors moves whom they placed.
+    Abilities are measured from the mean of the anchors, and inference is for items like these.
 
-    anchors: U_kj on some items, float[K0, B].
+    Parameters
+    ----------
+    chunks : callable
+        Function that iterates over the anchor trials in chunks, each time it is called.
+    linked : LinkedEffects
+        Effects that were estimated from the same trials.
+    scale : AnchorScale
+        Scale of the anchors.
+    anchors : callable
+        Function of a slice of items that returns their influence U_kj on the anchors, float (n_anchors, n_items).
+
+    Returns
+    -------
+    callable
+        Function that iterates over tuples (items, influence, share): a slice of items, and float arrays (n_agents, n_items) of
+        their influence and of their share in the trials of each agent.
+
+    Notes
+    -----
+    U_ij = scale·[Σ_t (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·β_l)·r̄_j] − Σ_k p_ik·U_kj. The first sum is over the agent's n_i
+    trials on item j; r are residuals from the scale; p_il and p_ik are the shares of item l and anchor k in the agent's trials.
+    On the scale, item j has the share q_j of the trials, the mean residual r̄_j and the effect β_j·r̄_j. The effect of an item
+    therefore cancels as far as it is known, or if both have equal shares of it; its influence on anchors is carried over to the
+    agents that were linked through them.
     """
-    n_agents, n = len(placed.effect), np.maximum(placed.n_trials, 1)[:, None]
-    trust = np.divide(scale.level, scale.residual, out=np.zeros(len(scale.level)), where=scale.residual != 0)
-    trusted, stretch = np.zeros(n_agents), stretch_of(len(scale.effect))
-    for items, block in _with_items(blocks()):
-        trusted += _counts(block.agent, block.item, n_agents, block.n_items) / n @ trust[items]
+    n_agents, n = len(linked.effect), np.maximum(linked.n_trials, 1)[:, None]
+    has_residual = scale.item_residual != 0
+    beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
+    known_share = np.zeros(n_agents)
+    for items, chunk in _with_items(chunks()):
+        known_share += _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n @ beta[items]
 
-    def moves() -> Iterator[tuple[slice, Floats, Floats]]:
-        for items, block in _with_items(blocks()):
-            residual = _beyond(block, items, scale) - placed.effect[block.agent]
-            cell = block.agent.astype(np.int64) * block.n_items + block.item
-            own = np.bincount(cell, residual, n_agents * block.n_items).reshape(n_agents, block.n_items) / n
-            centre = (1 - trusted)[:, None] * scale.share[items] * scale.residual[items]
-            of_anchors = anchors(items)
-            found = stretch * (own - centre) - placed.partners @ (of_anchors - of_anchors.mean(axis=0))
-            found = np.where(placed.n_trials[:, None] > 0, found, 0.0)
-            yield items, found, _counts(block.agent, block.item, n_agents, block.n_items) / n
+    def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
+        for items, chunk in _with_items(chunks()):
+            residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
+            cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item
+            shape = n_agents, chunk.n_items
+            direct = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(shape) / n
+            centre = (1 - known_share)[:, None] * scale.item_share[items] * scale.item_residual[items]
 
-    return moves
+            on_anchors = anchors(items)
+            through_anchors = linked.partner_share @ (on_anchors - on_anchors.mean(axis=0))
+            influence = effect_scale(len(scale.effect)) * (direct - centre) - through_anchors
+            influence = np.where(linked.n_trials[:, None] > 0, influence, 0.0)
+            yield items, influence, _count_by_agent(chunk.agent, chunk.item, *shape) / n
+
+    return iter_influence
 
 
 @dataclass(frozen=True, eq=False)
 class Drift(ReadOnly):
-    """change: float[K0], of each anchor's effect, new answers less what the scale says, or float[K] of each agent's ability;
-    variance: as long; NaN where no new trial tells. level, level_variance: of all answers together, from level_slots slots; NaN
-    where fewer than 2 tell.
+    """Drift of agents, and of the judge, between earlier and new answers.
+
+    Attributes
+    ----------
+    change : float array (n_agents,)
+        Change of each agent's effect or ability; NaN without a new trial.
+    variance : float array (n_agents,)
+        Variance of the change.
+    judge_drift, judge_drift_variance : float
+        Change of all answers together, and its variance; NaN if it is estimated from fewer than 2 blocks.
+    n_blocks : int
+        Number of blocks behind the judge's drift.
     """
 
     change: Floats
     variance: Floats
-    level: float
-    level_variance: float
-    level_slots: int
+    judge_drift: float
+    judge_drift_variance: float
+    n_blocks: int
 
     @property
-    def p(self) -> Floats:
-        """Two-sided, of no change, Holm's correction: float[K], NaN where nothing tells."""
+    def p_holm(self) -> Floats:
+        """Two-sided p-values of no change, with Holm's correction: float array (n_agents,), NaN without an estimate."""
         p: Floats = np.full(len(self.change), np.nan)
-        known = (self.variance > 0) & ~np.isnan(self.change)
-        p[known] = holm(2 * ndtr(-np.abs(self.change[known]) / np.sqrt(self.variance[known])))
+        is_estimated = (self.variance > 0) & ~np.isnan(self.change)
+        z = np.abs(self.change[is_estimated]) / np.sqrt(self.variance[is_estimated])
+        p[is_estimated] = holm(2 * ndtr(-z))
         return p
 
     @property
-    def level_p(self) -> float:
-        """Student's t, as slots are few."""
-        if not self.level_variance > 0:
+    def judge_drift_p(self) -> float:
+        """Two-sided p-value of no drift of the judge, by Student's t; NaN without an estimate."""
+        if not self.judge_drift_variance > 0:
             return float("nan")
-        return float(2 * stdtr(max(self.level_slots - 1, 1), -abs(self.level) / np.sqrt(self.level_variance)))
+        t = abs(self.judge_drift) / np.sqrt(self.judge_drift_variance)
+        return float(2 * stdtr(max(self.n_blocks - 1, 1), -t))
 
 
-def drift_in_slots(blocks: Blocks, *, scale: Scale) -> Drift | None:
-    """From complete slots of anchors: e = y − centre − effect_i − effect_k − level_j; None without a trial.
+def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | None:
+    """Estimate drift from new answers to anchors in complete blocks.
 
-    change_i = (K0−1)/(K0−2) × mean of e less its slot's mean, over i's trials; variance = σ²/n_i + var(effect_i), σ² of those
-    residuals. level = mean over slots of their mean e, on items the anchors were seen on, with the variance of that mean and of
-    the centre.
+    Parameters
+    ----------
+    chunks : callable
+        Function that iterates over the new answers in chunks, each time it is called. Trials without a block form one block
+        per item.
+    scale : AnchorScale
+        Scale that was fitted to the earlier answers.
 
-    blocks: as for `Scale`, without a level where trials stand in no slot, which then are one slot an item.
+    Returns
+    -------
+    Drift or None
+        Changes of the anchors' effects and drift of the judge; None without a trial.
+
+    Notes
+    -----
+    With the residuals e = y − centre − effect_i − effect_k − item_effect_j, the change of anchor i is (K − 1)/(K − 2) times the
+    mean of e minus the mean of its block, over the anchor's n_i trials. Its variance is σ²/n_i + var(effect_i), σ² that of these
+    residuals. The judge's drift is the mean over blocks of their mean e, on items with earlier trials; its variance is that of
+    the mean plus that of the centre.
     """
-    n_anchors, sums, n_slots = len(scale.effect), _MeanSums(len(scale.effect)), 0
-    levels = list[Floats]()
-    for items, block in _with_items(blocks()):
-        known = scale.effect[block.first] + scale.effect[block.second] + scale.level[items][block.item]
-        residual = block.value - scale.centre - known
-        _, at, size = np.unique(block.levels, return_inverse=True, return_counts=True)
-        mean = np.bincount(at, residual) / size
-        sums.add(np.append(block.first, block.second), np.tile(residual - mean[at], 2))
-        n_slots += len(size)
-        levels.append(mean[np.unique(at[scale.share[items][block.item] > 0])])
+    n_anchors = len(scale.effect)
+    sums, n_blocks, block_means = _ResidualSums(n_anchors), 0, list[Floats]()
+    for items, chunk in _with_items(chunks()):
+        fitted = scale.effect[chunk.first] + scale.effect[chunk.second] + scale.item_effect[items][chunk.item]
+        residual = chunk.value - scale.centre - fitted
+        _, block, size = np.unique(chunk.effect_groups, return_inverse=True, return_counts=True)
+        mean = np.bincount(block, residual) / size
+        sums.add(np.append(chunk.first, chunk.second), np.tile(residual - mean[block], 2))
+        n_blocks += len(size)
+        block_means.append(mean[np.unique(block[scale.item_share[items][chunk.item] > 0])])
     if not sums.count:
         return None
-    change, variance = sums.means(share=1 - n_slots / (sums.count / 2))
-    told = np.concatenate(levels)
-    level = level_variance = np.nan
-    if len(told) > 1:
-        level = float(told.mean())
-        level_variance = float(told.var(ddof=1)) / len(told) + scale.centre_variance
-    stretch = (n_anchors - 1) / (n_anchors - 2)
-    return Drift(stretch * change, stretch**2 * variance + scale.effect_variance, level, level_variance, len(told))
+
+    change, variance = sums.means(df_share=1 - n_blocks / (sums.count / 2))
+    means = np.concatenate(block_means)
+    drift = drift_variance = np.nan
+    if len(means) > 1:
+        drift = float(means.mean())
+        drift_variance = float(means.var(ddof=1)) / len(means) + scale.centre_variance
+    factor = (n_anchors - 1) / (n_anchors - 2)
+    variance = factor**2 * variance + scale.effect_variance
+    return Drift(factor * change, variance, drift, drift_variance, len(means))
 
 
-def drift_beside(blocks: AddedBlocks, *, effect: Floats, scale: Scale) -> Drift | None:
-    """Of anchors as partners of agents that joined: mean of e = y − centre − effect of the joined − effect_k − level_j, centred.
+def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale: AnchorScale) -> Drift | None:
+    """Estimate the drift of anchors from their trials as partners of linked agents.
 
-    Its variance adds, to those of the mean and of effect_k, what pairs have in common: pair_variance·Σ_n (n's share of k's)².
-    None without a trial.
+    Parameters
+    ----------
+    chunks : callable
+        Function that iterates over the new anchor trials in chunks, each time it is called.
+    effect : float array (n_agents,)
+        Effects of all agents on the anchors' scale.
+    scale : AnchorScale
+        Scale that was fitted to the earlier answers.
 
-    blocks: of the agents that joined; effect: float[M], of all agents, as `place` gives it.
-    Raises: StatisticsError [trial-columns], [trial-answer].
+    Returns
+    -------
+    Drift or None
+        Changes of the anchors' effects, without drift of the judge; None without a trial.
+
+    Raises
+    ------
+    StatisticsError
+        [trial-columns]: if columns differ in length; [trial-answer]: if an answer is NaN.
+
+    Notes
+    -----
+    The change is the mean of e = y − centre − effect_agent − effect_k − item_effect_j, centred over all trials. Its variance is
+    that of the mean, plus that of effect_k, plus pair_variance·Σ_i s_i², s_i the share of agent i in the anchor's trials.
     """
-    sums, met = _MeanSums(len(scale.effect)), np.zeros((len(scale.effect), len(effect)))
-    for items, block in _with_items(blocks()):
-        check_trials(block.item, block.agent, block.partner, answer=block.answer)
-        sums.add(block.partner, _beyond(block, items, scale) - effect[block.agent])
-        met += _counts(block.partner, block.agent, *met.shape)
+    n_anchors, n_agents = len(scale.effect), len(effect)
+    sums, counts = _ResidualSums(n_anchors), np.zeros((n_anchors, n_agents))
+    for items, chunk in _with_items(chunks()):
+        check_trials(chunk.item, chunk.agent, chunk.partner, answer=chunk.answer)
+        sums.add(chunk.partner, _linking_residuals(chunk, items, scale) - effect[chunk.agent])
+        counts += _count_by_agent(chunk.partner, chunk.agent, n_anchors, n_agents)
     if not sums.count:
         return None
-    change, variance = sums.means(share=1 - 1 / sums.count, centred=True)
-    share = met / np.maximum(met.sum(axis=1, keepdims=True), 1)
+
+    change, variance = sums.means(df_share=1 - 1 / sums.count, centred=True)
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     variance += scale.effect_variance + scale.pair_variance * (share**2).sum(axis=1)
     return Drift(change, variance, np.nan, np.nan, 0)
 
 
-class _MeanSums:
-    """Residuals of agents; count: of all."""
+class _ResidualSums:
+    """Sums of residuals by agent; `count` is the number of all residuals."""
 
     def __init__(self, n_agents: int) -> None:
         self._n, self._total = np.zeros((2, n_agents))
         self._squares, self.count = 0.0, 0
 
     def add(self, agent: Ids, residual: Floats) -> None:
-        K = len(self._n)
-        self._n += np.bincount(agent, minlength=K)
-        self._total += np.bincount(agent, residual, K)
+        """Add residuals; agent : int (n,), residual : float (n,)."""
+        n_agents = len(self._n)
+        self._n += np.bincount(agent, minlength=n_agents)
+        self._total += np.bincount(agent, residual, n_agents)
         self._squares += float((residual**2).sum())
         self.count += len(residual)
 
-    def means(self, *, share: float, centred: bool = False) -> tuple[Floats, Floats]:
-        """Mean residual of each agent, and the variance of that mean; NaN without a trial. share: of freedom left to residuals;
-        centred: whether the mean of all is taken off."""
-        of_all = float(self._total.sum()) / self.count if centred else 0.0
-        noise = (self._squares / self.count - of_all**2) / max(share, 1e-9)
-        known = self._n > 0
-        mean = np.divide(self._total, self._n, out=np.full(len(known), np.nan), where=known) - of_all
-        return mean, np.divide(noise, self._n, out=np.full(len(known), np.nan), where=known)
+    def means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
+        """Compute the mean residual of each agent and its variance: float (n_agents,) each, NaN without a residual.
+
+        df_share : degrees of freedom per residual. centred : whether to subtract the mean of all residuals.
+        """
+        overall = float(self._total.sum()) / self.count if centred else 0.0
+        variance = (self._squares / self.count - overall**2) / max(df_share, 1e-9)
+        has_residuals, unknown = self._n > 0, np.full(len(self._n), np.nan)
+        mean = np.divide(self._total, self._n, out=unknown.copy(), where=has_residuals) - overall
+        return mean, np.divide(variance, self._n, out=unknown.copy(), where=has_residuals)

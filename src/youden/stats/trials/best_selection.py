@@ -1,4 +1,8 @@
-"""Which agent to take, and how much better another one may be: multiple comparisons with the best."""
+"""Select the best agents and bound the regret of the selection by multiple comparisons with the best.
+
+The bounds are frequentist and hold simultaneously. Probabilities of being best, expected regret and selection bias are empirical
+Bayes estimates, with a prior that is estimated from the abilities themselves.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +16,41 @@ from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.comparisons import Differences
 from youden.types.pool import Bools, Floats
 
-_SIZES = 8
-"""Quantiles are made for so many sizes of an agent's own error, and are read off between them."""
-_HALVINGS = 11
-_AT, _WEIGHT = np.polynomial.hermite_e.hermegauss(16)
-"""Where normal errors are averaged over, and by what weights."""
-MARGIN, LEAST_MORE = 1.2, 0.5
-"""A round of a search asks for this times what seems to be needed, and for this share of what was asked at least."""
-_GRID, _STEPS = 400, 10
-"""Abilities at which it is asked who is the best, and how often the prior on them is made anew (`_likely`)."""
+_N_SIZES = 8
+"""Number of standard errors for which Dunnett's quantile is computed; it is interpolated between them."""
+_N_BISECTIONS = 11
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
+"""Nodes and weights of the quadrature over a standard normal distribution."""
+MARGIN, MIN_INCREASE = 1.2, 0.5
+"""A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials so far."""
+_N_GRID, _N_PRIOR_STEPS = 400, 10
+"""Grid points of abilities, and EM steps that estimate the prior."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """agents: those of the highest ability; within: with `level`, the last one that belongs among so many best is better than
-    each of them by at most this; as_good: others that may belong there, by ability. low, high: an interval of the first one's
-    ability that allows for its having come first. ahead: float[K, n], by how much each may be better than each of `agents`, 0 on
-    itself, −∞ for who cannot belong there. chance: float[K], that an agent is the best, see `chances`; regret: by how much the
-    best is better than the first of `agents`, on average. Units of abilities.
+    """Selected agents and the bound on their regret, in the unit of abilities.
+
+    Attributes
+    ----------
+    agents : tuple of int
+        Positions of the selected agents, the highest ability first.
+    within : float
+        Regret bound: with the probability `level`, the best agent is better than the selected one by at most this. For several
+        selected agents, it bounds how much better the last of the true best is than any of them.
+    level : float
+        Confidence level.
+    as_good : tuple of int
+        Other candidates: agents that cannot be ruled out as one of the best, by ability.
+    low, high : float
+        Selection-adjusted interval of the first agent's ability.
+    ahead : float array (n_agents, n_selected)
+        Upper bounds on how much better each agent is than each selected one; 0 for the agent itself, −∞ for an agent that is
+        ruled out.
+    chance : float array (n_agents,)
+        Posterior probability of each agent of being the best.
+    regret : float
+        Expected regret: posterior mean of the best ability minus that of the first selected agent.
     """
 
     agents: tuple[int, ...]
@@ -43,205 +64,377 @@ class Choice:
     regret: float
 
 
-def choice(
+def select_best(
     ability: Floats,
-    of: CentredCovariance,
-    told: Differences,
+    covariance: CentredCovariance,
+    differences: Differences,
     *,
     top: int = 1,
-    share: float = 1.0,
-    end: Floats | None = None,
+    alpha_fraction: float = 1.0,
+    upper_bounds: Floats | None = None,
 ) -> Choice | None:
-    """Hsu's comparisons with the best; None where an agent cannot be compared with the leader.
+    """Select the best agents and bound their regret.
 
-    within = max over k of the `upper_ends` of θ_k − θ_i, not below 0; of several named, the `top`-th largest, for the worst of
-    them. 0 where the leader is told above everybody (`Differences.best`).
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities.
+    covariance : CentredCovariance
+        Covariance of the same abilities.
+    differences : Differences
+        Differences of the same abilities; they carry the confidence level.
+    top : int, default 1
+        Number of agents to select.
+    alpha_fraction : float in (0, 1], default 1
+        Fraction of alpha = 1 − level that this interim analysis spends.
+    upper_bounds : float array (n_agents, n_agents), optional
+        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i. Default: the bounds of this analysis.
 
-    low = θ̂_i − d·se_i, d the (1 + level)/2 quantile of the largest of so many errors as agents may be the best: who comes first
-    was lucky rather than not. high: as for any agent.
+    Returns
+    -------
+    Choice or None
+        The selection; None if an ability is NaN, if there are fewer than 2 agents, or if two agents cannot be compared.
 
-    ability: float[K]; of: their covariance; told: their differences. top: how many are named. share: of the error 1 − level that
-    this look has, where several are taken; end: the lowest upper ends of all looks, by default those of this one.
-    Source: Hsu (1996), Multiple Comparisons, ch. 4; Dunnett (1955), J. American Statistical Association 50.
+    Notes
+    -----
+    For one selected agent i, the regret bound is the largest upper bound on θ_k − θ_i over all k, at least 0; it is 0 if i is the
+    unique best. For several, it is the `top`-th largest bound, for the selected agent with the largest.
+
+    The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of Student's t, so
+    that the interval holds whichever candidate has the highest estimate. The upper end is the usual one.
+
+    References
+    ----------
+    Hsu (1996), Multiple Comparisons, ch. 4. Dunnett (1955), J. American Statistical Association 50, 1096–1121.
     """
-    K = len(ability)
-    if np.isnan(ability).any() or K < 2 or not comparable(told):
+    n_agents = len(ability)
+    if np.isnan(ability).any() or n_agents < 2 or not are_comparable(differences):
         return None
-    once = end is None
-    if end is None:
-        end = upper_ends(told, top=top, share=share)
-    named = np.argsort(-ability, kind="stable")[:top]
-    may = np.flatnonzero((end > -np.inf).sum(axis=1) > 1)
-    others = [k for k in sorted(may.tolist(), key=lambda k: -ability[k]) if k not in named]
-    ahead = end[:, named]
-    within = float(np.sort(ahead, axis=0)[-top].max())
-    if top == 1 and once and told.best is not None:
-        within, others = 0.0, []
-    leader, level = int(named[0]), 1 - (1 - told.level) * share
-    several = np.union1d(may, leader)
-    down, up = (stdtrit(of.freedom[leader], p) for p in (((1 + level) / 2) ** (1 / len(several)), (1 + level) / 2))
-    spread, middle = float(of.error[leader]), float(ability[leader])
-    low, high = middle - float(down) * spread, middle + float(up) * spread
-    chance, regret = chances(ability, told)
-    return Choice(tuple(named.tolist()), within, told.level, tuple(others), low, high, ahead, chance, regret)
+    is_single_analysis = upper_bounds is None
+    if upper_bounds is None:
+        upper_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
+    selected = np.argsort(-ability, kind="stable")[:top]
+    candidates = np.flatnonzero((upper_bounds > -np.inf).sum(axis=1) > 1)
+    as_good = [k for k in sorted(candidates.tolist(), key=lambda k: -ability[k]) if k not in selected]
+    ahead = upper_bounds[:, selected]
+    regret_bound = float(np.sort(ahead, axis=0)[-top].max())
+    if top == 1 and is_single_analysis and differences.unique_best is not None:
+        regret_bound, as_good = 0.0, []
+
+    leader = int(selected[0])
+    p_upper = (1 + (1 - (1 - differences.level) * alpha_fraction)) / 2
+    n_candidates = len(np.union1d(candidates, leader))
+    t_low = float(stdtrit(covariance.df[leader], p_upper ** (1 / n_candidates)))
+    t_high = float(stdtrit(covariance.df[leader], p_upper))
+    estimate, std_error = float(ability[leader]), float(covariance.std_error[leader])
+    low, high = estimate - t_low * std_error, estimate + t_high * std_error
+
+    p_best, expected_regret = best_probabilities(ability, differences)
+    return Choice(
+        agents=tuple(selected.tolist()),
+        within=regret_bound,
+        level=differences.level,
+        as_good=tuple(as_good),
+        low=low,
+        high=high,
+        ahead=ahead,
+        chance=p_best,
+        regret=expected_regret,
+    )
 
 
-def comparable(told: Differences) -> bool:
-    """Whether every two agents can be compared."""
-    return not (np.isnan(told.half_width) & ~np.eye(len(told.value), dtype=np.bool_)).any()
+def are_comparable(differences: Differences) -> bool:
+    """Return whether every pair of agents can be compared.
 
+    Parameters
+    ----------
+    differences : Differences
+        Differences of all abilities.
 
-def upper_ends(told: Differences, *, top: int, share: float) -> Floats:
-    """Upper ends of θ_k − θ_i: float[K, K], 0 on the diagonal, −∞ where k cannot belong among the `top` best.
-
-    θ̂_k − θ̂_i + d_k·se_ik. d_k: the one-sided quantile of the largest of k's standardised differences, read as a p-value for
-    Student's t of each pair; the bounds of the true best hold at once, so for whoever is named. With a `top` above 1, d is that
-    for all pairs at once. k cannot belong where `top` others lie above it by those bounds.
+    Returns
+    -------
+    bool
+        False if a half-width outside the diagonal is NaN.
     """
-    K = len(told.value)
-    level, mine = 1 - (1 - told.level) * share, np.eye(K, dtype=np.bool_)
-    error, value = np.where(mine, 0.0, told.error), np.where(mine, 0.0, told.value)
-    own = _own_errors(told)
-    freedom = np.max(told.freedom, axis=1, where=~mine, initial=1.0)
+    off_diagonal = ~np.eye(len(differences.value), dtype=np.bool_)
+    return not (np.isnan(differences.half_width) & off_diagonal).any()
+
+
+def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fraction: float) -> Floats:
+    """Compute simultaneous upper confidence bounds on θ_k − θ_i.
+
+    Parameters
+    ----------
+    differences : Differences
+        Differences of all abilities, which can be compared pairwise.
+    top : int
+        Number of agents that are selected.
+    alpha_fraction : float in (0, 1]
+        Fraction of alpha = 1 − level that is spent.
+
+    Returns
+    -------
+    float array (n_agents, n_agents)
+        Bound for each agent k (row) and i (column); 0 on the diagonal, and −∞ if k is ruled out as one of the `top` best.
+
+    Notes
+    -----
+    The bound is θ̂_k − θ̂_i + d_k·SE_ik. For top = 1, d_k is Dunnett's one-sided quantile with k as control, transformed to
+    Student's t of each pair through its p-value. Then all bounds of the true best agent hold simultaneously, whichever agent is
+    selected. For top > 1, d is the quantile of the studentised range of all agents. An agent is ruled out if `top` others lie
+    above it by these bounds.
+
+    References
+    ----------
+    Hsu (1996), Multiple Comparisons, ch. 4. Dunnett (1955), J. American Statistical Association 50, 1096–1121.
+    """
+    K = len(differences.value)
+    level, diagonal = 1 - (1 - differences.level) * alpha_fraction, np.eye(K, dtype=np.bool_)
+    std_error, value = np.where(diagonal, 0.0, differences.std_error), np.where(diagonal, 0.0, differences.value)
+    df = np.max(differences.df, axis=1, where=~diagonal, initial=1.0)
     if top == 1:
-        sizes = np.unique(np.quantile(own, np.linspace(0, 1, _SIZES)))
-        tails = ndtr(-_dunnett(sizes, own, level))
-        times = np.array([stdtrit(freedom, 1 - tail) for tail in tails])
-        at = np.interp(own, sizes, np.arange(len(sizes), dtype=np.float64))
-        low, part = np.floor(at).astype(np.int64), (at % 1)[:, None]
-        times = times[low] * (1 - part) + times[np.minimum(low + 1, len(sizes) - 1)] * part
+        d = _dunnett_quantiles(_agent_std_errors(differences), df, level)
     else:
-        times = np.tile(stdtrit(freedom, 1 - ndtr(-_range(K, level))), (K, 1))
-    end = value + np.maximum(times, np.diag(times)[:, None]) * error
-    end[(end < 0).sum(axis=1) >= top] = -np.inf
-    np.fill_diagonal(end, 0.0)
-    return np.asarray(end)
+        d = np.tile(stdtrit(df, 1 - ndtr(-_range_quantile(K, level))), (K, 1))
+
+    bounds = value + np.maximum(d, np.diag(d)[:, None]) * std_error
+    bounds[(bounds < 0).sum(axis=1) >= top] = -np.inf
+    np.fill_diagonal(bounds, 0.0)
+    return np.asarray(bounds)
 
 
-def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: float) -> tuple[Bools, float, bool]:
-    """Return which agents must be compared more, by what share of their trials, and whether that should be enough.
+def _dunnett_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
+    """Compute Dunnett's quantiles d_ki for control k, transformed to Student's t with the df of agent i.
 
-    An upper end of θ_k − θ_i falls with the root of the trials that tell of both, and the pair that needs most decides.
-
-    Who is near enough by what a look of `share` says now is not asked again, unless nobody else is left to ask.
-    At most as much again is asked at once, for what seems to be needed is a guess while contenders are many.
-    end: as `Choice`; share: of the error that the last look may have; goal: the bound that is asked for, above 0.
+    std_error, df : float arrays (n_agents,). Returns a float array (n_agents, n_agents).
     """
-    value = np.nan_to_num(told.value)
-    named = np.argsort(-value.sum(axis=1), kind="stable")[:top]
-    ahead, gap, hoped = (of[:, named] for of in (end, value, upper_ends(told, top=top, share=share)))
-    unsure = np.sort(ahead, axis=0)[-top] > goal
-    pairs = (ahead > goal) & unsure
-    pairs[named] = False
-    if (far := pairs & (hoped > goal)).any():
-        pairs = far
-    active = pairs.any(axis=1)
-    active[named[unsure]] = True
-    needed = ((np.maximum(hoped, goal) - gap) / (goal - np.minimum(gap, goal / 2))) ** 2
-    more = MARGIN * float(np.max(needed, where=pairs, initial=1.0)) - 1
-    return active, min(max(more, LEAST_MORE), 1.0), more <= 1
+    sizes = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
+    tails = ndtr(-_dunnett(sizes, std_error, level))
+    d_by_size = np.array([stdtrit(df, 1 - tail) for tail in tails])
+
+    position = np.interp(std_error, sizes, np.arange(len(sizes), dtype=np.float64))
+    lower, fraction = np.floor(position).astype(np.int64), (position % 1)[:, None]
+    upper = np.minimum(lower + 1, len(sizes) - 1)
+    return np.asarray(d_by_size[lower] * (1 - fraction) + d_by_size[upper] * fraction)
 
 
-def _own_errors(told: Differences) -> Floats:
-    """Errors e of agents that stand alone, such that a difference has the error √(e_i² + e_k²): float[K], by least squares."""
-    K = len(told.error)
-    square = np.where(np.eye(K, dtype=np.bool_), 0.0, told.error) ** 2
+def next_allocation(
+    differences: Differences, upper_bounds: Floats, *, top: int, alpha_fraction: float, max_regret: float
+) -> tuple[Bools, float, bool]:
+    """Select the agents that need more trials to reach a maximum regret.
+
+    Parameters
+    ----------
+    differences : Differences
+        Differences of all abilities, which can be compared pairwise.
+    upper_bounds : float array (n_agents, n_agents)
+        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i.
+    top : int
+        Number of agents that are selected.
+    alpha_fraction : float in (0, 1]
+        Fraction of alpha that the last interim analysis may spend.
+    max_regret : float
+        Regret bound to reach, above 0.
+
+    Returns
+    -------
+    is_active : bool array (n_agents,)
+        Agents that need more trials.
+    increase : float
+        Trials to add, as a fraction of the trials so far, from 0.5 to 1.
+    is_enough : bool
+        Whether that many trials are expected to reach the maximum regret.
+
+    Notes
+    -----
+    The distance of an upper bound from its estimate falls with the square root of the number of trials of both agents. The pair
+    that needs the largest number decides. Pairs that an analysis at `alpha_fraction` would settle now get no more trials,
+    unless no other pair is left. At most as many trials as so far are added, because the estimate is rough while there are many
+    candidates.
+    """
+    value = np.nan_to_num(differences.value)
+    selected = np.argsort(-value.sum(axis=1), kind="stable")[:top]
+    final_bounds = simultaneous_upper_bounds(differences, top=top, alpha_fraction=alpha_fraction)
+    ahead, gap, expected = (table[:, selected] for table in (upper_bounds, value, final_bounds))
+
+    is_unsettled = np.sort(ahead, axis=0)[-top] > max_regret
+    pairs = (ahead > max_regret) & is_unsettled
+    pairs[selected] = False
+    if (needs_trials := pairs & (expected > max_regret)).any():
+        pairs = needs_trials
+    is_active = pairs.any(axis=1)
+    is_active[selected[is_unsettled]] = True
+
+    # ratio of the distances between bound and estimate, now and at the goal, squared
+    distance_now = np.maximum(expected, max_regret) - gap
+    distance_at_goal = max_regret - np.minimum(gap, max_regret / 2)
+    needed = (distance_now / distance_at_goal) ** 2
+    increase = MARGIN * float(np.max(needed, where=pairs, initial=1.0)) - 1
+    return is_active, min(max(increase, MIN_INCREASE), 1.0), increase <= 1
+
+
+def _agent_std_errors(differences: Differences) -> Floats:
+    """Fit standard errors e of independent agents to those of differences, √(e_i² + e_k²): float (n_agents,)."""
+    K = len(differences.std_error)
+    square = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
     if K == 2:
         return np.asarray(np.sqrt(square.sum(axis=1) / 2))
-    rows = square.sum(axis=1)
-    least = 1e-3 * float(square.mean())
-    return np.asarray(np.sqrt(np.maximum((rows - rows.sum() / (2 * K - 2)) / (K - 2), least)))
+    row_sum = square.sum(axis=1)
+    floor = 1e-3 * float(square.mean())
+    return np.asarray(np.sqrt(np.maximum((row_sum - row_sum.sum() / (2 * K - 2)) / (K - 2), floor)))
 
 
-def chances(ability: Floats, told: Differences) -> tuple[Floats, float]:
-    """The chance that an agent is the best, float[K], and how much better the best is than the first one, on average.
+def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
+    """Estimate each agent's probability of being the best, and the expected regret.
 
-    Abilities are drawn from what `_likely` gives, each agent apart from the others.
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, without NaN.
+    differences : Differences
+        Differences of the same abilities, which can be compared pairwise.
+
+    Returns
+    -------
+    p_best : float array (n_agents,)
+        Posterior probabilities, which sum to 1.
+    expected_regret : float
+        Posterior mean of the best ability minus that of the agent with the highest estimate, at least 0.
+
+    Notes
+    -----
+    Agents are independent given the estimated prior. If there is no sampling error, agents with the highest ability share the
+    probability equally.
     """
-    e = _own_errors(told)
-    if not e.any():
-        first = ability == ability.max()
-        return np.asarray(first / first.sum()), 0.0
-    at, each = _likely(ability, e)
-    least, upto = np.finfo(np.float64).tiny, np.cumsum(each, axis=1)
-    below = np.log(np.maximum(upto - each / 2, least))
-    chance = (each * np.exp(below.sum(axis=0) - below)).sum(axis=1)
-    best = float(np.diff(np.exp(np.log(np.maximum(upto, least)).sum(axis=0)), prepend=0.0) @ at)
-    return np.asarray(chance / chance.sum()), max(best - float(each[np.argmax(ability)] @ at), 0.0)
+    std_error = _agent_std_errors(differences)
+    if not std_error.any():
+        is_first = ability == ability.max()
+        return np.asarray(is_first / is_first.sum()), 0.0
+    grid, posterior = _posterior_grid(ability, std_error)
+    tiny, cumulative = np.finfo(np.float64).tiny, np.cumsum(posterior, axis=1)
+
+    # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
+    log_below = np.log(np.maximum(cumulative - posterior / 2, tiny))
+    p_best = (posterior * np.exp(log_below.sum(axis=0) - log_below)).sum(axis=1)
+
+    # the maximum has the distribution function Π_i P(θ_i ≤ x)
+    cdf_of_max = np.exp(np.log(np.maximum(cumulative, tiny)).sum(axis=0))
+    mean_of_max = float(np.diff(cdf_of_max, prepend=0.0) @ grid)
+    mean_of_first = float(posterior[np.argmax(ability)] @ grid)
+    return np.asarray(p_best / p_best.sum()), max(mean_of_max - mean_of_first, 0.0)
 
 
-def luck(told: Differences, among: Bools) -> Floats:
-    """By how much agents are worse than they seem, on average, by what `_likely` gives of all `among` whom they are: float[K].
+def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
+    """Estimate the upward bias of the abilities of selected agents.
 
-    among: bool[K]; 0 for others, and of fewer than 3.
+    Parameters
+    ----------
+    differences : Differences
+        Differences of all abilities, which can be compared pairwise.
+    selected : bool array (n_agents,)
+        Agents among which the prior is estimated.
+
+    Returns
+    -------
+    float array (n_agents,)
+        Estimate minus posterior mean; 0 for other agents, and for all if fewer than 3 are selected.
     """
-    found, chosen_from = np.zeros(len(among)), np.flatnonzero(among)
-    of = told.among(chosen_from)
-    if len(chosen_from) >= 3 and (e := _own_errors(of)).any():
-        ability = np.nansum(of.value, axis=1) / len(chosen_from)
-        at, each = _likely(ability, e)
-        found[chosen_from] = ability - each @ at
-    return found
+    bias, agents = np.zeros(len(selected)), np.flatnonzero(selected)
+    among_selected = differences.subset(agents)
+    if len(agents) >= 3 and (std_error := _agent_std_errors(among_selected)).any():
+        ability = np.nansum(among_selected.value, axis=1) / len(agents)
+        grid, posterior = _posterior_grid(ability, std_error)
+        bias[agents] = ability - posterior @ grid
+    return bias
 
 
-def reliability(told: Differences) -> float:
-    """The share of what abilities vary by that is not their errors', in [0, 1]; NaN where two cannot be compared."""
-    if len(told.value) < 3 or not comparable(told):
+def reliability(differences: Differences) -> float:
+    """Estimate the share of the variance of abilities that is not sampling variance.
+
+    Parameters
+    ----------
+    differences : Differences
+        Differences of all abilities.
+
+    Returns
+    -------
+    float
+        Reliability in [0, 1]; NaN if there are fewer than 3 agents, or if two agents cannot be compared.
+    """
+    if len(differences.value) < 3 or not are_comparable(differences):
         return float("nan")
-    variance = float(np.nansum(told.value**2)) / (2 * len(told.value) * (len(told.value) - 1))
-    return max(1 - float((_own_errors(told) ** 2).mean()) / variance, 0.0) if variance else 0.0
+    K = len(differences.value)
+    variance = float(np.nansum(differences.value**2)) / (2 * K * (K - 1))
+    error_variance = float((_agent_std_errors(differences) ** 2).mean())
+    return max(1 - error_variance / variance, 0.0) if variance else 0.0
 
 
-def _likely(ability: Floats, e: Floats) -> tuple[Floats, Floats]:
-    """Abilities, float[G], and how likely each agent has each of them, float[K, G]; e: the `_own_errors`, not all 0.
+def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
+    """Compute the posterior distribution of each ability under a prior estimated from all of them.
 
-    The prior is N(θ̄, τ²) at first, τ² what θ̂ vary by beyond their errors, at least half the error of that where all are alike;
-    then, `_STEPS` times, the mean of what agents' θ̂ and errors make of it. So it takes on the shape of a plateau. Few steps keep
-    it smooth: the most likely prior is a few atoms, which say too little of what is lost.
-    Source: Laird (1978), J. American Statistical Association 73; Jiang and Zhang (2009), Annals of Statistics 37.
+    ability, std_error : float arrays (n_agents,), not all errors 0. Returns the grid of abilities, float (n_grid,), and the
+    posterior probabilities, float (n_agents, n_grid).
+
+    The prior starts as N(θ̄, τ²), with τ² the variance of the estimates beyond their errors, but at least half the standard
+    error that this variance has if all abilities are equal. A few EM steps adapt its shape. With many steps it would become a
+    few atoms (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), under which the
+    expected regret is too small.
     """
-    noise = float((e**2).mean())
-    true = max(float(ability.var(ddof=1)) - noise, noise * float(np.sqrt(0.5 / (len(e) - 1))))
-    at = np.linspace(ability.min() - e.mean(), ability.max() + e.mean(), _GRID)
-    square = ((ability[:, None] - at) / np.maximum(e, at[1] - at[0])[:, None]) ** 2
-    likely = np.exp((square.min(axis=1, keepdims=True) - square) / 2)
-    prior = np.exp(-((at - ability.mean()) ** 2) / (2 * true))
-    for _ in range(_STEPS):
-        prior *= (1 / (likely @ prior)) @ likely / len(e)
-    return at, likely * prior / (likely @ prior)[:, None]
+    error_variance = float((std_error**2).mean())
+    min_variance = error_variance * float(np.sqrt(0.5 / (len(std_error) - 1)))
+    prior_variance = max(float(ability.var(ddof=1)) - error_variance, min_variance)
+    margin = std_error.mean()
+    grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
+
+    z = (ability[:, None] - grid) / np.maximum(std_error, grid[1] - grid[0])[:, None]
+    square = z**2
+    likelihood = np.exp((square.min(axis=1, keepdims=True) - square) / 2)
+    prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
+    for _ in range(_N_PRIOR_STEPS):
+        prior *= (1 / (likelihood @ prior)) @ likelihood / len(std_error)
+    return grid, likelihood * prior / (likelihood @ prior)[:, None]
 
 
-def _dunnett(sizes: Floats, own: Floats, level: float) -> Floats:
-    """The `level` quantile of the largest of (e_k − e_i)/√(v_k + v_i) over the others i, by k's size √v_k: float[S]."""
-    K = len(own)
-    total = sizes[:, None] ** 2 + own**2
-    shared = np.where(total > 0, sizes[:, None] / np.sqrt(np.where(total > 0, total, 1.0)), np.sqrt(0.5))[:, None, :]
-    alone = np.sqrt(np.maximum(1 - shared**2, 1e-12))
+def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
+    """Compute the `level` quantile of max_i (e_k − e_i)/√(v_k + v_i), for a control k of each standard error √v_k.
 
-    def below(d: Floats) -> Floats:
-        each = log_ndtr((d[:, None, None] + shared * _AT[:, None]) / alone).sum(axis=2) * ((K - 1) / K)
-        return np.asarray(np.exp(each) @ _WEIGHT / _WEIGHT.sum())
+    sizes : float array (n_sizes,), standard errors of the control; std_error : float array (n_agents,), those of all agents.
+    Returns a float array (n_sizes,).
+    """
+    K = len(std_error)
+    total = sizes[:, None] ** 2 + std_error**2
+    # correlation of the standardised differences with the error of the control
+    loading = sizes[:, None] / np.sqrt(np.where(total > 0, total, 1.0))
+    loading = np.where(total > 0, loading, np.sqrt(0.5))[:, None, :]
+    specific = np.sqrt(np.maximum(1 - loading**2, 1e-12))
 
-    return _found(below, np.full(len(sizes), ndtri(level)), np.full(len(sizes), -ndtri((1 - level) / (K - 1))), level)
+    def cdf(d: Floats) -> Floats:
+        """Compute P(max ≤ d), given the control's error at each node, then averaged over nodes."""
+        log_p = log_ndtr((d[:, None, None] + loading * _NODES[:, None]) / specific).sum(axis=2) * ((K - 1) / K)
+        return np.asarray(np.exp(log_p) @ _WEIGHTS / _WEIGHTS.sum())
 
-
-def _range(K: int, level: float) -> float:
-    """The `level` quantile of the largest standardised difference of any two of K agents alike, who stand alone."""
-    at = np.linspace(-8, 8, _GRID)
-
-    def below(d: Floats) -> Floats:
-        inside = ndtr(at) - ndtr(at - np.sqrt(2) * d[:, None])
-        density = np.exp(-(at**2) / 2) * np.maximum(inside, 0.0) ** (K - 1)
-        return np.asarray(K * density.sum(axis=1) * (at[1] - at[0]) / np.sqrt(2 * np.pi))
-
-    most = -ndtri((1 - level) / (K * (K - 1)))
-    return float(_found(below, np.full(1, ndtri(level)), np.full(1, most), level)[0])
+    one_comparison = np.full(len(sizes), ndtri(level))
+    bonferroni = np.full(len(sizes), -ndtri((1 - level) / (K - 1)))
+    return _invert(cdf, one_comparison, bonferroni, level)
 
 
-def _found(below: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
-    """Where `below`, which grows, comes to `level`, between `low` and `high`."""
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        less = below(middle) < level
-        low, high = np.where(less, middle, low), np.where(less, high, middle)
+def _range_quantile(K: int, level: float) -> float:
+    """Compute the `level` quantile of the largest standardised difference of K independent agents with equal errors."""
+    grid = np.linspace(-8, 8, _N_GRID)
+
+    def cdf(d: Floats) -> Floats:
+        in_range = ndtr(grid) - ndtr(grid - np.sqrt(2) * d[:, None])
+        density = np.exp(-(grid**2) / 2) * np.maximum(in_range, 0.0) ** (K - 1)
+        return np.asarray(K * density.sum(axis=1) * (grid[1] - grid[0]) / np.sqrt(2 * np.pi))
+
+    bonferroni = -ndtri((1 - level) / (K * (K - 1)))
+    return float(_invert(cdf, np.full(1, ndtri(level)), np.full(1, bonferroni), level)[0])
+
+
+def _invert(cdf: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
+    """Find where an increasing function is `level`, by bisection between `low` and `high`, float arrays (n,)."""
+    for _ in range(_N_BISECTIONS):
+        mid = (low + high) / 2
+        is_below = cdf(mid) < level
+        low, high = np.where(is_below, mid, low), np.where(is_below, high, mid)
     return np.asarray((low + high) / 2)

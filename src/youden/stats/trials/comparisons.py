@@ -1,5 +1,6 @@
-"""Which agents can be compared; who is told apart from whom, by their difference and its own error; which places that
-leaves, singly and all at once; and whether anybody is best.
+"""Compare abilities pairwise, and derive ranks, a unique best agent and connected components from the comparisons.
+
+All conclusions follow from the standard errors of differences. Intervals of single abilities are not compared with each other.
 """
 
 from __future__ import annotations
@@ -11,47 +12,94 @@ from scipy.sparse import coo_array
 from scipy.special import stdtr, stdtrit
 
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import NOTHING, CentredCovariance, check_level
+from youden.stats.base.clusters import ROUNDING, CentredCovariance, check_level
 from youden.stats.base.metrics import RankRange
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents: int, n_items: int) -> Ids:
-    """Which agents are linked by chains of cells: int32[K], numbered from 0 in the agents' order, −1 without a cell.
+    """Find the sets of agents that are connected by chains of cells.
 
-    agent, item: int[N], positions of the cells.
+    Parameters
+    ----------
+    agent, item : int array (n_cells,)
+        Position of the agent and of the item of each cell.
+    n_agents, n_items : int
+        Numbers of agents and of items.
 
+    Returns
+    -------
+    int32 array (n_agents,)
+        Component of each agent, numbered from 0 in the order of the agents; −1 for an agent without a cell.
+
+    Examples
+    --------
     >>> agent_components(np.array([0, 2, 3]), np.array([1, 1, 0]), n_agents=4, n_items=2).tolist()
     [0, -1, 0, 1]
     """
-    from scipy.sparse.csgraph import connected_components  # takes long to load, and few who name this module need it
+    from scipy.sparse.csgraph import connected_components  # takes long to load, and few callers need it
 
-    n = n_agents + n_items
-    graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n, n))
-    _, label = connected_components(graph, directed=False)
-    seen = np.bincount(agent, minlength=n_agents) > 0
+    n_nodes = n_agents + n_items
+    edges = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n_nodes, n_nodes))
+    _, label = connected_components(edges, directed=False)
+    observed = np.bincount(agent, minlength=n_agents) > 0
     component = np.full(n_agents, -1, dtype=np.int32)
-    component[seen] = np.unique(label[:n_agents][seen], return_inverse=True)[1]
+    component[observed] = np.unique(label[:n_agents][observed], return_inverse=True)[1]
     return component
 
 
-def disconnected(component: Ids) -> str:
-    """What to do where there are several components; empty where there is one, or none."""
+def describe_components(component: Ids) -> str:
+    """Write a warning about agents in several components.
+
+    Parameters
+    ----------
+    component : int array (n_agents,)
+        Component of each agent, −1 for an agent without a cell.
+
+    Returns
+    -------
+    str
+        Number and sizes of the components, and what to do; empty if there is at most one component.
+    """
     sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
     if len(sizes) < 2:
         return ""
-    shown = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
+    largest = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
     return (
-        f"The cells fall into {len(sizes)} components (of {shown} agents) that share no agent and no item. "
+        f"The cells fall into {len(sizes)} components (of {largest} agents) that share no agent and no item. "
         "Compare agents only within a component, or score cells that join them."
     )
 
 
 def holm(p_values: Floats) -> Floats:
-    """Holm's corrected p-values of float[n], in [0, 1]: the running maximum of (n − rank + 1)·p over ascending p.
+    """Correct p-values for multiple testing by Holm's method.
 
-    Raises: StatisticsError [p-values] if they are no one-dimensional array, or one of them lies outside [0, 1].
+    Parameters
+    ----------
+    p_values : float array (n_tests,)
+        P-values in [0, 1].
 
+    Returns
+    -------
+    float array (n_tests,)
+        Corrected p-values in [0, 1], in the order of `p_values`.
+
+    Raises
+    ------
+    StatisticsError
+        [p-values] if the array is not one-dimensional, or a value is outside [0, 1].
+
+    Notes
+    -----
+    The corrected p-value is the running maximum of (n − rank + 1)·p over ascending p. It controls the familywise error rate
+    under any dependence.
+
+    References
+    ----------
+    Holm (1979), Scandinavian Journal of Statistics 6, 65–70.
+
+    Examples
+    --------
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
     """
@@ -73,131 +121,228 @@ def holm(p_values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Differences(ReadOnly):
-    """Every two agents, row less column: float[K, K] each, NaN on the diagonal and where nothing says how they compare.
+    """Differences of abilities between all pairs of agents, row minus column.
 
-    value: θ_i − θ_k; error: its standard error, covariances included; freedom: of Student's t; half_width: of its interval at
-    `level`. above: bool[K, K], whether the interval lies above 0. Each pair errs with 1 − level, of which half is to call it the
-    wrong way round.
+    Each array is NaN (False in `significantly_better`) on the diagonal and for agents that cannot be compared.
+
+    Attributes
+    ----------
+    value : float array (n_agents, n_agents)
+        Differences θ_i − θ_k; 0 if they are within rounding.
+    std_error : float array (n_agents, n_agents)
+        Standard errors of the differences, with the covariance of both abilities.
+    df : float array (n_agents, n_agents)
+        Degrees of freedom of Student's t.
+    half_width : float array (n_agents, n_agents)
+        Half-widths of the confidence intervals at `level`.
+    significantly_better : bool array (n_agents, n_agents)
+        Whether the interval is above 0. For each pair, the probability of a wrong direction is at most (1 − level)/2.
+    level : float
+        Confidence level of each interval; there is no correction for the number of pairs.
     """
 
     value: Floats
-    error: Floats
-    freedom: Floats
+    std_error: Floats
+    df: Floats
     half_width: Floats
-    above: Bools
+    significantly_better: Bools
     level: float
 
-    def among(self, agents: Positions) -> Differences:
-        """Of some agents alone, int[n], in this order."""
-        at = np.ix_(agents, agents)
+    def subset(self, agents: Positions) -> Differences:
+        """Return the differences among some agents.
+
+        Parameters
+        ----------
+        agents : int array (n,)
+            Positions of the agents, in the order of the result.
+
+        Returns
+        -------
+        Differences
+            Arrays of the shape (n, n).
+        """
+        pairs = np.ix_(agents, agents)
         return Differences(
-            self.value[at], self.error[at], self.freedom[at], self.half_width[at], self.above[at], self.level
+            self.value[pairs],
+            self.std_error[pairs],
+            self.df[pairs],
+            self.half_width[pairs],
+            self.significantly_better[pairs],
+            self.level,
         )
 
     @property
-    def apart(self) -> Bools:
-        """Which two are told apart: bool[K, K]."""
-        return np.asarray(self.above | self.above.T)
+    def significant(self) -> Bools:
+        """Whether the interval of each pair excludes 0: bool array (n_agents, n_agents)."""
+        return np.asarray(self.significantly_better | self.significantly_better.T)
 
     @property
-    def p_above(self) -> Floats:
-        """P-values of θ_i ≤ θ_k by Student's t, to be corrected by `holm`: float[K, K], 1 where the two cannot be compared."""
-        known = ~np.isnan(self.half_width)
+    def one_sided_p(self) -> Floats:
+        """P-values of the hypotheses θ_i ≤ θ_k: float array (n_agents, n_agents).
+
+        From Student's t, without correction for the number of pairs; 1 for agents that cannot be compared.
+        """
+        is_estimated = ~np.isnan(self.half_width)
+        differs = is_estimated & (self.value != 0)
         with np.errstate(divide="ignore"):
-            t = np.divide(self.value, self.error, out=np.zeros(self.value.shape), where=known & (self.value != 0))
-        return np.where(known, stdtr(np.where(known, self.freedom, 1.0), -t), 1.0)
+            t = np.divide(self.value, self.std_error, out=np.zeros(self.value.shape), where=differs)
+        return np.where(is_estimated, stdtr(np.where(is_estimated, self.df, 1.0), -t), 1.0)
 
     @property
-    def places(self) -> RankRange:
-        """Marginally: place low = 1 + agents told to be above, high = K − those told to be below; int32[K] each.
+    def marginal_ranks(self) -> RankRange:
+        """Confidence interval of each agent's rank, one agent at a time: int32 array (n_agents,) each.
 
-        Here a difference is first shrunk by √(1 − mean error²/mean value²), over all pairs: where agents differ hardly more than
-        chance lets them, many comparisons of one agent would else find somebody above it. Where they are spread it is near 1.
-        Who is told above all others, or above another by `places_at_once`, is above here too, however much that shrinks.
-        Each agent's holds its place with about `level`, not all at once: see `places_at_once`.
-        Source: Gelman, Hill and Yajima (2012), J. Research on Educational Effectiveness 5.
+        Notes
+        -----
+        The lowest rank is 1 + the number of agents that are better, the highest K − the number of agents that are worse. For
+        these counts, differences are multiplied by √(1 − Σ SE²/Σ value²), sums over all pairs, and then compared with their
+        half-widths. If agents hardly differ by more than their sampling error, one of many comparisons would otherwise exclude
+        0 too often; if they differ widely, the factor is near 1. The unique best agent, and pairs that differ simultaneously,
+        count as different whatever the factor is. Each interval contains the agent's rank with a probability of about `level`.
+
+        References
+        ----------
+        Gelman, Hill & Yajima (2012), J. Research on Educational Effectiveness 5 (shrinkage instead of correction).
         """
-        known = ~np.isnan(self.half_width)
-        chance, seen = float((self.error[known] ** 2).sum()), float((self.value[known] ** 2).sum())
-        shrunk = self.value * np.sqrt(max(0.0, 1 - chance / seen)) if seen > 0 else np.zeros(self.value.shape)
-        above = (shrunk > self.half_width) | _above_at_once(self)
-        if (best := self.best) is not None:
-            above[best] = np.arange(len(above)) != best
-        return _places(above)
+        is_estimated = ~np.isnan(self.half_width)
+        error_square = float((self.std_error[is_estimated] ** 2).sum())
+        total_square = float((self.value[is_estimated] ** 2).sum())
+        if total_square > 0:
+            shrunk = self.value * np.sqrt(max(0.0, 1 - error_square / total_square))
+        else:
+            shrunk = np.zeros(self.value.shape)
+        is_better = (shrunk > self.half_width) | _simultaneously_better(self)
+        if (best := self.unique_best) is not None:
+            is_better[best] = np.arange(len(is_better)) != best
+        return _ranks_from(is_better)
 
     @property
-    def places_at_once(self) -> RankRange:
-        """Ranks that are all true at once with the level of the differences: int32 (n_agents,) each, 1 is first.
+    def simultaneous_ranks(self) -> RankRange:
+        """Confidence intervals of all ranks jointly: int32 array (n_agents,) each.
 
-        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, rejected by Holm's rule; low = 1 + agents shown to be
-        better, high = K − agents shown to be worse. An agent without an estimate may have any rank and limits no other agent's.
-        Source: Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91, with Holm's critical values.
+        The probability that all of them contain the true ranks is at least `level`. An agent without an estimate may have any
+        rank and limits no other agent's.
+
+        Notes
+        -----
+        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, are rejected by Holm's rule. The lowest rank is
+        1 + the number of agents shown to be better, the highest K − the number of agents shown to be worse.
+
+        References
+        ----------
+        Mogstad, Romano, Shaikh & Wilhelm (2024), Review of Economic Studies 91 (here with Holm's critical values).
         """
-        return _places(_above_at_once(self))
+        return _ranks_from(_simultaneously_better(self))
 
     @property
-    def best(self) -> int | None:
-        """The agent told above every other, None where there is none.
+    def unique_best(self) -> int | None:
+        """Position of the agent that is significantly better than every other; None if there is none.
 
-        All its differences must clear 0 at once, so that a wrong agent is named with at most 1 − level, whoever leads: that is
-        reached where two are equally good, and with more leaders it is less.
+        All its intervals must exclude 0 together, so that the probability of a wrong agent is at most 1 − level whatever the
+        abilities are. It is that large if two agents share the highest ability, and smaller if more do.
         """
-        others = self.above.sum(axis=1) == len(self.above) - 1
-        return int(others.argmax()) if len(others) > 1 and others.any() else None
+        is_best = self.significantly_better.sum(axis=1) == len(self.significantly_better) - 1
+        return int(is_best.argmax()) if len(is_best) > 1 and is_best.any() else None
 
 
-def differences(ability: Floats, of: CentredCovariance, *, level: float = 0.95) -> Differences:
-    """θ_i − θ_k ± t·√(C_ii + C_kk − 2C_ik), t with the lesser freedom of both. Values within rounding are 0, and nobody's above.
+def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, level: float = 0.95) -> Differences:
+    """Estimate the differences of abilities between all pairs of agents.
 
-    ability: float[K], NaN without an estimate.
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities, NaN without an estimate.
+    covariance : CentredCovariance
+        Covariance of the same abilities.
+    level : float, default 0.95
+        Confidence level of each interval.
 
-    Raises: StatisticsError [comparison-shape], [level].
+    Returns
+    -------
+    Differences
+        Differences, row minus column, with their standard errors and intervals.
+
+    Raises
+    ------
+    StatisticsError
+        [comparison-shape] if the covariance is of other agents; [level].
+
+    Notes
+    -----
+    The interval of θ_i − θ_k is θ̂_i − θ̂_k ± t·√(C_ii + C_kk − 2C_ik), t with the smaller of both degrees of freedom.
     """
     check_level(level)
-    C = of.covariance
+    C = covariance.covariance
     if ability.ndim != 1 or C.shape != (len(ability), len(ability)):
         raise StatisticsError(
             f"The covariance does not fit the abilities: got the shape {C.shape} for {ability.shape}. Pass both from one fit.",
             slug="comparison-shape",
         )
     value = ability[:, None] - ability
-    value[same_value(ability[:, None], ability)] = 0.0
-    spread = np.diag(C)
-    error = np.sqrt(np.maximum(spread[:, None] + spread - 2 * C, 0))
-    freedom = np.minimum(of.freedom[:, None], of.freedom)
-    times = np.asarray(stdtrit(of.freedom, (1 + level) / 2), dtype=np.float64)
-    half = np.maximum(times[:, None], times) * error
-    for column in (value, error, half):
-        column[np.isnan(half) | np.isnan(value)] = np.nan
+    value[are_equal(ability[:, None], ability)] = 0.0
+
+    variance = np.diag(C)
+    std_error = np.sqrt(np.maximum(variance[:, None] + variance - 2 * C, 0))
+    df = np.minimum(covariance.df[:, None], covariance.df)
+    t = np.asarray(stdtrit(covariance.df, (1 + level) / 2), dtype=np.float64)
+    half_width = np.maximum(t[:, None], t) * std_error  # the larger quantile belongs to the smaller df
+
+    for column in (value, std_error, half_width):
+        column[np.isnan(half_width) | np.isnan(value)] = np.nan
         np.fill_diagonal(column, np.nan)
-    return Differences(value, error, freedom, half, np.asarray(value > half), level)
+    return Differences(value, std_error, df, half_width, np.asarray(value > half_width), level)
 
 
-def tied_places(ability: Floats) -> Ids:
-    """Places by ability, int32[K]: 1 + agents above by more than rounding, so that ties share the best place; NaN is last.
+def rank_with_ties(ability: Floats) -> Ids:
+    """Rank agents by ability, so that equal abilities share the best of their ranks.
 
-    >>> tied_places(np.array([0.3, 0.5, 0.5 + 1e-16, np.nan]))
+    Parameters
+    ----------
+    ability : float array (n_agents,)
+        Abilities; differences within rounding count as ties, and NaN ranks last.
+
+    Returns
+    -------
+    int32 array (n_agents,)
+        Ranks from 1.
+
+    Examples
+    --------
+    >>> rank_with_ties(np.array([0.3, 0.5, 0.5 + 1e-16, np.nan]))
     array([3, 1, 1, 4], dtype=int32)
     """
     filled = np.where(np.isnan(ability), -np.inf, ability)
-    above = (filled > filled[:, None]) & ~same_value(ability[:, None], ability)
-    return np.asarray(1 + above.sum(axis=1), dtype=np.int32)
+    is_better = (filled > filled[:, None]) & ~are_equal(ability[:, None], ability)
+    return np.asarray(1 + is_better.sum(axis=1), dtype=np.int32)
 
 
-def _above_at_once(of: Differences) -> Bools:
-    known = ~np.isnan(of.half_width)
-    better = np.zeros(known.shape, dtype=np.bool_)
-    better[known] = holm(of.p_above[known]) <= 1 - of.level
-    return better
+def _simultaneously_better(differences: Differences) -> Bools:
+    """Test θ_i ≤ θ_k for all ordered pairs with Holm's correction: bool array (n_agents, n_agents), True if rejected."""
+    is_estimated = ~np.isnan(differences.half_width)
+    is_better = np.zeros(is_estimated.shape, dtype=np.bool_)
+    is_better[is_estimated] = holm(differences.one_sided_p[is_estimated]) <= 1 - differences.level
+    return is_better
 
 
-def _places(above: Bools) -> RankRange:
-    low, high = 1 + above.sum(axis=0), len(above) - above.sum(axis=1)
-    return RankRange(low.astype(np.int32), high.astype(np.int32))
+def _ranks_from(is_better: Bools) -> RankRange:
+    """Convert a relation, bool array (n_agents, n_agents), row better than column, to ranges of ranks."""
+    lowest = 1 + is_better.sum(axis=0)
+    highest = len(is_better) - is_better.sum(axis=1)
+    return RankRange(lowest.astype(np.int32), highest.astype(np.int32))
 
 
-def same_value(one: Floats, other: Floats) -> Bools:
-    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-6·max(1, |a|, |b|); never where one is NaN."""
-    return np.asarray(
-        np.abs(one - other) <= NOTHING * np.maximum(1, np.maximum(np.abs(one), np.abs(other))), dtype=np.bool_
-    )
+def are_equal(a: Floats, b: Floats) -> Bools:
+    """Return whether abilities are equal up to rounding, elementwise.
+
+    Parameters
+    ----------
+    a, b : float array (...)
+        Abilities.
+
+    Returns
+    -------
+    bool array (...)
+        |a − b| ≤ 1e-6·max(1, |a|, |b|); False for NaN.
+    """
+    tolerance = ROUNDING * np.maximum(1, np.maximum(np.abs(a), np.abs(b)))
+    return np.asarray(np.abs(a - b) <= tolerance, dtype=np.bool_)

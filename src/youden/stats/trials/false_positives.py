@@ -1,12 +1,14 @@
-"""Which agents and pairs get more yeses on unrelated texts than the rest, and each agent's own rate of false positives.
+"""Find agents and pairs with too many yes answers on unrelated texts, and estimate each agent's false-positive rate.
 
-A rate is drawn towards the pooled one by how little is known of it. Where agents' independent trials are few the pooled
-rate stands for all: own rates would be noise.
+A rate is shrunk towards the pooled one, the more the fewer trials it has. If agents have few independent trials, the pooled
+rate is used for all, because their own rates would be noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,21 @@ from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 @dataclass(frozen=True)
 class Alarm:
-    """agents: one position, or two of a pair. n_yes of its n independent trials; p_value against `rate`, that of all others."""
+    """An agent or a pair of agents with too many false positives.
+
+    Attributes
+    ----------
+    agents : tuple of int
+        Position of the agent, or positions of the two agents.
+    n_yes : int
+        Number of yes answers to its independent trials.
+    n : int
+        Number of its independent trials.
+    rate : float
+        Rate of yes answers to all other independent trials.
+    p_value : float
+        Probability of at least `n_yes` yes answers at that rate, without correction for multiple testing.
+    """
 
     agents: tuple[int, ...]
     n_yes: int
@@ -25,157 +41,260 @@ class Alarm:
     p_value: float
 
 
+class _RateTests(NamedTuple):
+    """One-sided binomial tests: yes answers, trials, rate of all other trials, and p-value, arrays (n_tests,)."""
+
+    n_yes: Positions
+    n: Positions
+    rate: Floats
+    p_value: Floats
+
+
 class YesCounts:
-    """Independent trials by unordered pair of agents, int64[K, K] above the diagonal: n, and their yeses n_yes; blocks add up."""
+    """Counts of independent trials and of yes answers, by unordered pair of agents.
+
+    Attributes
+    ----------
+    n, n_yes : int64 array (n_agents, n_agents)
+        Counts, above the diagonal.
+    """
 
     def __init__(self, n_agents: int) -> None:
         self.n, self.n_yes = np.zeros((2, n_agents, n_agents), dtype=np.int64)
 
     def add(self, first: Ids, second: Ids, yes: Bools) -> None:
-        """first, second: int[T]; yes: bool[T]."""
-        K = len(self.n)
-        pair = np.minimum(first, second).astype(np.int64) * K + np.maximum(first, second)
-        self.n += np.bincount(pair, minlength=K * K).reshape(K, K)
-        self.n_yes += np.bincount(pair[yes], minlength=K * K).reshape(K, K)
+        """Add a chunk of answered independent trials.
 
-    def alarms(self, *, level: float = 0.95) -> tuple[Alarm, ...]:
-        """Agents, then unordered pairs, whose yeses exceed twice the others' rate and chance, at `level` over all of one kind.
+        Parameters
+        ----------
+        first, second : int array (n_trials,)
+            Agents of each trial.
+        yes : bool array (n_trials,)
+            Whether the answer is yes.
+        """
+        n_agents = len(self.n)
+        pair = np.minimum(first, second).astype(np.int64) * n_agents + np.maximum(first, second)
+        self.n += np.bincount(pair, minlength=n_agents**2).reshape(n_agents, n_agents)
+        self.n_yes += np.bincount(pair[yes], minlength=n_agents**2).reshape(n_agents, n_agents)
 
-        P(X ≥ n_yes), X binomial(n, rate), rate = (yeses of trials without it + ½)/(their number + 1); below (1 − level) over the
-        number tested (Bonferroni). A pair counts only where neither of its agents has an alarm. 1 yes alone never raises one.
+    def find_alarms(self, *, level: float = 0.95) -> tuple[Alarm, ...]:
+        """Find agents and pairs of agents with significantly more yes answers.
 
-        Raises: StatisticsError [level].
+        Parameters
+        ----------
+        level : float, default 0.95
+            One minus the familywise error rate, for agents and for pairs separately.
+
+        Returns
+        -------
+        tuple of Alarm
+            Agents first, then pairs of agents without an alarm.
+
+        Raises
+        ------
+        StatisticsError
+            [level]: unless 0 < level < 1.
+
+        Notes
+        -----
+        The p-value is P(X ≥ n_yes), X binomial with the rate (yes answers of the other trials + ½)/(their number + 1). An alarm
+        needs a p-value below (1 − level)/number of tests (Bonferroni), more than twice the expected yes answers, and at least 2.
         """
         check_level(level)
         low, high = np.nonzero(self.n)
-        n, n_yes, agent, K = self.n[low, high], self.n_yes[low, high], np.append(low, high), len(self.n)
-        of_all = int(n.sum()), int(n_yes.sum())
-        tested = _test(_summed(agent, n, K), _summed(agent, n_yes, K), *of_all)
-        alarms = [Alarm((int(i),), *found) for i, found in _raised(tested, 1 - level)]
-        rung = {alarm.agents[0] for alarm in alarms}
-        for row, found in _raised(_test(n, n_yes, *of_all), 1 - level):
-            both = int(low[row]), int(high[row])
-            if not rung & set(both):
-                alarms.append(Alarm(both, *found))
+        n, n_yes, agent, n_agents = self.n[low, high], self.n_yes[low, high], np.append(low, high), len(self.n)
+        n_total, n_yes_total = int(n.sum()), int(n_yes.sum())
+
+        n_by_agent, n_yes_by_agent = _sum_by_agent(agent, n, n_agents), _sum_by_agent(agent, n_yes, n_agents)
+        agent_tests = _test_rates(n_by_agent, n_yes_by_agent, n_total, n_yes_total)
+        alarms = [Alarm((i,), *statistics) for i, statistics in _iter_significant(agent_tests, 1 - level)]
+        alarmed = {alarm.agents[0] for alarm in alarms}
+
+        pair_tests = _test_rates(n, n_yes, n_total, n_yes_total)
+        for row, statistics in _iter_significant(pair_tests, 1 - level):
+            pair = int(low[row]), int(high[row])
+            if not alarmed & set(pair):
+                alarms.append(Alarm(pair, *statistics))
         return tuple(alarms)
 
 
-def _summed(agent: Positions, of_pair: Positions, n_agents: int) -> Positions:
-    return np.bincount(agent, weights=np.tile(of_pair, 2), minlength=n_agents).astype(np.int64)
+def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Positions:
+    """Sum counts of pairs over both agents; agent : int (2·n_pairs,), count : int (n_pairs,). Returns int64 (n_agents,)."""
+    return np.bincount(agent, weights=np.tile(count, 2), minlength=n_agents).astype(np.int64)
 
 
-def _test(n: Positions, hits: Positions, n_all: int, hits_all: int) -> tuple[Positions, Positions, Floats, Floats]:
-    """Yeses, trials, the others' rate and the tail probability of each."""
+def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) -> _RateTests:
+    """Test each rate of yes answers against that of all other trials; n, n_yes : int64 (n_tests,)."""
     from scipy.stats import binom
 
-    rate = (hits_all - hits + 0.5) / (n_all - n + 1)
-    return hits, n, rate, np.asarray(binom.sf(hits - 1, n, rate), dtype=np.float64)
+    rate = (n_yes_total - n_yes + 0.5) / (n_total - n + 1)
+    return _RateTests(n_yes, n, rate, np.asarray(binom.sf(n_yes - 1, n, rate), dtype=np.float64))
 
 
-def _raised(
-    tested: tuple[Positions, Positions, Floats, Floats], alpha: float
-) -> list[tuple[int, tuple[int, int, float, float]]]:
-    hits, n, rate, p = tested
-    raised = np.flatnonzero((hits > 1) & (hits > 2 * n * rate) & (p < alpha / max(int((n > 0).sum()), 1)))
-    return [(int(i), (int(hits[i]), int(n[i]), float(rate[i]), float(p[i]))) for i in raised]
+def _iter_significant(tests: _RateTests, alpha: float) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
+    """Yield the index and the statistics of each significant test, with Bonferroni's correction."""
+    n_yes, n, rate, p = tests
+    n_tests = max(int((n > 0).sum()), 1)
+    is_significant = (n_yes > 1) & (n_yes > 2 * n * rate) & (p < alpha / n_tests)
+    for i in np.flatnonzero(is_significant):
+        yield int(i), (int(n_yes[i]), int(n[i]), float(rate[i]), float(p[i]))
 
 
-LEAST = 100
-"""Independent trials an agent, in the mean, from which on own rates are estimated: the pooled arm of a small plan has about 7."""
-_FARTHEST = 0.25
-"""A high rate is drawn at most this many of its standard errors towards the pooled one: who stands out is not averaged away."""
+MIN_TRIALS_PER_AGENT = 100
+"""Mean independent trials per agent from which on rates are estimated by agent; pooled trials of a small plan give about 7."""
+_MAX_SHRINKAGE = 0.25
+"""Largest shrinkage of a high rate, in its standard errors: an agent that differs is not averaged away."""
 
 
 @dataclass(frozen=True, eq=False)
-class OwnRates(ReadOnly):
-    """rate, error: float[K], each agent's false-positive rate and its standard error; pooled: the mean answer of all trials.
+class AgentRates(ReadOnly):
+    """False-positive rates of agents.
 
-    Where trials are fewer than `LEAST` an agent, or rates differ by chance alone, rate is `pooled` for everybody, and error 0.
+    With fewer than `MIN_TRIALS_PER_AGENT`, or if rates differ by no more than their sampling error, all rates are `pooled`, with
+    the standard error 0.
+
+    Attributes
+    ----------
+    rate : float array (n_agents,)
+        False-positive rate of each agent.
+    std_error : float array (n_agents,)
+        Standard errors of the rates.
+    pooled : float
+        Mean answer to all independent trials.
     """
 
     rate: Floats
-    error: Floats
+    std_error: Floats
     pooled: float
 
     @property
     def covariance(self) -> Floats:
-        """Of the rates less their mean: float[K, K]."""
-        centring = np.eye(len(self.error)) - 1 / max(len(self.error), 1)
-        return np.asarray(centring * self.error**2 @ centring)
+        """Covariance of the rates' distances from their mean: float array (n_agents, n_agents)."""
+        centring = np.eye(len(self.std_error)) - 1 / max(len(self.std_error), 1)
+        return np.asarray(centring * self.std_error**2 @ centring)
 
 
-def own_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: int) -> OwnRates:
-    """Empirical Bayes: y of an agent's n_i trials has mean f_i and variance c·f_i, f_i a Gamma with the pooled mean μ.
+def estimate_agent_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: int) -> AgentRates:
+    """Estimate the false-positive rate of each agent by empirical Bayes.
 
-    c = Σy²/Σy (1 for yes and no), and variance τ² by moments; w_i = n_i/(n_i + cμ/τ²); f_i = w_i·ȳ_i + (1 − w_i)·μ, or where that
-    is lower ȳ_i − ¼√(cȳ_i/n_i) (limited translation); error² = w_i·c·f_i/n_i, there c·ȳ_i/n_i. A trial counts for both agents.
+    Parameters
+    ----------
+    first, second : int array (n_trials,)
+        Agents of each independent trial, which counts for both.
+    answer : float array (n_trials,)
+        Answers in [0, 1], without NaN.
+    n_agents : int
+        Number of agents.
 
-    first, second: int[T] of independent trials; answer: float[T] in [0, 1].
+    Returns
+    -------
+    AgentRates
+        Rates with their standard errors.
 
-    Raises: StatisticsError [trial-columns], [trial-answer].
-    Source: none in the paper; limited translation: Efron and Morris (1972), JASA 67.
+    Raises
+    ------
+    StatisticsError
+        [trial-columns]: if columns differ in length; [trial-answer]: if an answer is NaN.
+
+    Notes
+    -----
+    An answer y to one of an agent's n_i trials has the mean f_i and the variance c·f_i, with c = Σy²/Σy (1 for yes and no). The
+    f_i have a gamma distribution with the pooled mean μ and the variance τ², estimated by moments. With
+    w_i = n_i/(n_i + cμ/τ²), the estimate is w_i·ȳ_i + (1 − w_i)·μ, with the variance w_i·c·f_i/n_i, but at least
+    ȳ_i − ¼·√(cȳ_i/n_i), with the variance c·ȳ_i/n_i (limited translation).
+
+    References
+    ----------
+    Efron & Morris (1972), J. American Statistical Association 67, 130–139 (limited translation).
     """
     check_trials(first, second, answer=answer)
     agent = np.append(first, second)
     n = np.bincount(agent, minlength=n_agents).astype(np.float64)
     total = np.asarray(np.bincount(agent, np.tile(answer, 2), n_agents), dtype=np.float64)
-    return _own_rates_of_sums(
-        n, total, n_trials=len(answer), sum_all=float(answer.sum()), squares=float((answer**2).sum())
+    return _rates_from_sums(
+        n, total, n_trials=len(answer), total_all=float(answer.sum()), squares=float((answer**2).sum())
     )
 
 
-def _own_rates_of_sums(n: Floats, total: Floats, *, n_trials: int, sum_all: float, squares: float) -> OwnRates:
-    """`own_rates` from how many trials each agent has part in and their sum: float[K] each; and over all trials, how many there
-    are, Σy and Σy²."""
-    n_agents, pooled = len(n), sum_all / n_trials if n_trials else 0.0
-    if 2 * n_trials < LEAST * n_agents or pooled == 0 or (n == 0).any():
-        return OwnRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
-    mean, spread = total / n, squares / sum_all
-    noise = (n_agents - 1) * spread * pooled
-    between = (float(n @ (mean - pooled) ** 2) - noise) / (n.sum() - float(n @ n) / n.sum())
+def _rates_from_sums(n: Floats, total: Floats, *, n_trials: int, total_all: float, squares: float) -> AgentRates:
+    """Estimate rates from sums.
+
+    n, total : float (n_agents,), number of an agent's trials and sum of their answers; n_trials, total_all, squares : number,
+    sum and sum of squares over all trials.
+    """
+    n_agents, pooled = len(n), total_all / n_trials if n_trials else 0.0
+    pooled_rates = AgentRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
+    if 2 * n_trials < MIN_TRIALS_PER_AGENT * n_agents or pooled == 0 or (n == 0).any():
+        return pooled_rates
+    mean, c = total / n, squares / total_all
+
+    # τ² by moments
+    expected_square = (n_agents - 1) * c * pooled
+    excess = float(n @ (mean - pooled) ** 2) - expected_square
+    between = excess / (n.sum() - float(n @ n) / n.sum())
     if between <= 0:
-        return OwnRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
-    w = n / (n + spread * pooled / between)
-    nearest = mean - _FARTHEST * np.sqrt(spread * mean / n)
-    drawn = w * mean + (1 - w) * pooled
-    stands_out = nearest > drawn
-    rate = np.where(stands_out, nearest, drawn)
-    return OwnRates(rate, np.sqrt(np.where(stands_out, 1, w) * spread * mean.clip(rate) / n), pooled)
+        return pooled_rates
+
+    w = n / (n + c * pooled / between)
+    shrunk = w * mean + (1 - w) * pooled
+    floor = mean - _MAX_SHRINKAGE * np.sqrt(c * mean / n)
+    is_limited = floor > shrunk
+    rate = np.where(is_limited, floor, shrunk)
+    return AgentRates(rate, np.sqrt(np.where(is_limited, 1, w) * c * mean.clip(rate) / n), pooled)
 
 
-class ApartSums:
-    """The independent arm, probes left out; rows add up. n, total: float[K], answered trials that an agent takes part in, and
-    their sum; n_trials, total_all, squares: of all of them, Σy, Σy²; clean_n, clean_total: of those a training score may read.
+class IndependentTotals:
+    """Sums of the answers to independent trials without probes.
+
+    Attributes
+    ----------
+    n, total : float array (n_agents,)
+        Number of answered trials of each agent, and the sum of their answers.
+    n_trials, total_all, squares : float
+        Number of all trials, sum of their answers, and sum of the squared answers.
+    training_n, training_total : float
+        Number and sum of the trials that training scores may use.
     """
 
     def __init__(self, n_agents: int) -> None:
         self.n, self.total = np.zeros((2, n_agents))
-        self.n_trials, self.total_all, self.squares, self.clean_n, self.clean_total = 0, 0.0, 0.0, 0, 0.0
+        self.n_trials, self.total_all, self.squares = 0, 0.0, 0.0
+        self.training_n, self.training_total = 0, 0.0
 
-    def add(self, first: Ids, second: Ids, answer: Floats, *, clean: Bools) -> None:
-        """first, second: int[T]; answer: float[T]; clean: bool[T], which a training score may read."""
+    def add(self, first: Ids, second: Ids, answer: Floats, *, is_training: Bools) -> None:
+        """Add a chunk of answered independent trials.
+
+        Parameters
+        ----------
+        first, second : int array (n_trials,)
+            Agents of each trial.
+        answer : float array (n_trials,)
+            Answers, without NaN.
+        is_training : bool array (n_trials,)
+            Whether training scores may use a trial.
+        """
         sides = np.append(first, second)
         self.n += np.bincount(sides, minlength=len(self.n))
         self.total += np.bincount(sides, np.tile(answer, 2), len(self.n))
         self.n_trials += len(answer)
         self.total_all += float(answer.sum())
         self.squares += float((answer**2).sum())
-        self.clean_n += int(clean.sum())
-        self.clean_total += float(answer[clean].sum())
+        self.training_n += int(is_training.sum())
+        self.training_total += float(answer[is_training].sum())
 
     @property
     def rate(self) -> float | None:
-        """The mean answer; None where there is none."""
+        """Mean answer to all trials; None without a trial."""
         return self.total_all / self.n_trials if self.n_trials else None
 
     @property
-    def clean_rate(self) -> float:
-        """The mean answer of those that a training score may read; 0 where there is none."""
-        return self.clean_total / self.clean_n if self.clean_n else 0.0
+    def training_rate(self) -> float:
+        """Mean answer to the trials that training scores may use; 0 without one."""
+        return self.training_total / self.training_n if self.training_n else 0.0
 
     @property
-    def own_rates(self) -> OwnRates:
-        """Each agent's own rate of false positives, or the pooled one."""
-        return _own_rates_of_sums(
-            self.n, self.total, n_trials=self.n_trials, sum_all=self.total_all, squares=self.squares
+    def agent_rates(self) -> AgentRates:
+        """False-positive rates of agents, or the pooled rate if there are too few trials."""
+        return _rates_from_sums(
+            self.n, self.total, n_trials=self.n_trials, total_all=self.total_all, squares=self.squares
         )

@@ -1,8 +1,7 @@
-"""Whether a new agent is good enough, too bad or undecided at each look at growing data, and whether a later look
-decides.
+"""Decide at each interim analysis whether a new agent is non-inferior to a baseline, and forecast later decisions.
 
-The interval of a difference holds where two agents hardly ever differ: where no item shows a difference a variance of 0
-says nothing, and 12 agreements of 12 still allow 26 % of items that differ.
+Intervals stay valid if two agents hardly ever differ. If no item shows a difference, the estimated variance is 0, and yet 12
+equal items of 12 are compatible with a difference on 26 % of all items.
 """
 
 from __future__ import annotations
@@ -16,51 +15,105 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import unseen_square
-from youden.stats.trials.trial_errors import ItemContributions
+from youden.stats.base.clusters import unseen_effect_square
+from youden.stats.trials.trial_errors import InfluenceTable
 from youden.types.pool import Floats, Positions
 
-_MOST_ITEMS = 10**6
+_MAX_ITEMS = 10**6
 _PRIOR_ITEMS = 6
-_LEAST = 0.4
-"""Over n items: the least share of `unseen_square` kept. Single trials that rarely fail leave the few items a skewed variance."""
+"""Weight of the average variance of all agents when the variance of a difference is shrunk towards it, in items."""
+_UNSEEN_FLOOR = 0.4
+"""Divided by n, the smallest factor 1 − 3r/n of the unseen squared effect of n items, whose variance is skewed if few differ."""
 
 
-class QuietDifference(NamedTuple):
-    """value: θ_new − θ_old; variance: own and noise together.
+class ConservativeDifference(NamedTuple):
+    """Difference of two abilities, with an interval that is never of length 0.
 
-    n_items: that hold a trial of either; n_equal: as many of equal weight; hidden: `unseen_square` of what each does
-    to the difference. noise: the part of the variance that more trials on the same items take away. fewest: items of the agent
-    that was seen on fewer.
+    Attributes
+    ----------
+    value : float
+        Difference θ_new − θ_old.
+    variance : float
+        Variance of the difference over items.
+    n_items : int
+        Number of items with a trial of either agent.
+    n_effective_items : float
+        Number of equally weighted items with the same information.
+    unseen_effect_square : float
+        Squared effect of a kind of item that no item has shown yet; 1 if no item shows a difference.
+    residual_variance : float, default 0
+        Part of the variance that more trials on the same items remove.
+    min_items : float, default ∞
+        Number of items of the agent that has fewer.
     """
 
     value: float
     variance: float
     n_items: int
-    n_equal: float
-    hidden: float
-    noise: float = 0.0
-    fewest: float = math.inf
+    n_effective_items: float
+    unseen_effect_square: float
+    residual_variance: float = 0.0
+    min_items: float = math.inf
 
     def half_width(self, alpha: float, *, n_items: int | None = None) -> float:
-        """√(t²·v + (1 − alpha^(1/m))²·hidden) at the error `alpha` on either side; never 0. m is n_equal, t has n_items − 1.
+        """Compute the half-width of the interval of the difference.
 
-        Where nothing differs it is 1 − alpha^(1/m), exact: were a larger share of items to differ, so many in a row that do not
-        would have a chance below alpha. n_items: at so many items instead, all else as it is.
+        Parameters
+        ----------
+        alpha : float
+            Type I error rate on either side.
+        n_items : int, optional
+            Number of items for which to compute it, all else equal. Default: the observed number.
+
+        Returns
+        -------
+        float
+            Half-width, greater than 0.
+
+        Notes
+        -----
+        √(t²·variance + (1 − alpha^(1/m))²·h), with t the quantile of Student's t with n_items − 1 degrees of freedom, m the
+        effective number of items and h the unseen squared effect. If no item shows a difference it is 1 − alpha^(1/m), which is
+        exact: if a larger share of items differed, m equal items in a row would have a probability below alpha.
         """
         times = 1.0 if n_items is None else n_items / self.n_items
-        unseen = float(unseen_share(alpha, np.array(self.n_equal * times)))
+        unseen = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items * times)))
         t = float(student.ppf(1 - alpha, self.n_items * times - 1))
-        return math.sqrt(t**2 * self.variance / times + unseen**2 * self.hidden)
+        return math.sqrt(t**2 * self.variance / times + unseen**2 * self.unseen_effect_square)
 
 
-def unseen_share(alpha: float, n: Floats) -> Floats:
-    """1 − alpha^(1/n): with more than that share of items moved, n unmoved ones in a row have a chance below alpha."""
+def zero_event_upper_bound(alpha: float, n: Floats) -> Floats:
+    """Compute the upper confidence bound on a proportion without an event.
+
+    Parameters
+    ----------
+    alpha : float
+        Type I error rate, one-sided.
+    n : float array
+        Numbers of trials.
+
+    Returns
+    -------
+    float array
+        1 − alpha^(1/n), with the shape of `n`; about −ln(alpha)/n if n is large (the rule of three, if alpha is .05).
+    """
     return np.asarray(-np.expm1(math.log(alpha) / n))
 
 
-def quiet_difference(of: ItemContributions, new: int, old: int) -> QuietDifference:
+def estimate_difference(influence: InfluenceTable, new: int, old: int) -> ConservativeDifference:
     """Estimate θ_new − θ_old with its item-clustered variance.
+
+    Parameters
+    ----------
+    influence : InfluenceTable
+        Influence of the items on all abilities.
+    new, old : int
+        Positions of the two agents.
+
+    Returns
+    -------
+    ConservativeDifference
+        The difference with its variance components.
 
     Raises
     ------
@@ -69,130 +122,238 @@ def quiet_difference(of: ItemContributions, new: int, old: int) -> QuietDifferen
 
     Notes
     -----
-    The variance is n/(n−1)·v over n items, v = Σ_j (U_new,j − U_old,j)², or (v(n−1) + 6v̄)/(n+5) if that is more, v̄ being what the
-    trials of all agents vary by at as many trials. Of it, noise = (K−2)/(K−1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents: one
-    partner in K − 1 is the other agent, and what both share cancels.
+    The variance is n/(n − 1)·v over n items, v = Σ_j (U_new,j − U_old,j)², or (v(n − 1) + 6v̄)/(n + 5) if that is larger. v̄ is
+    the variance that the trials of all agents predict for the same numbers of trials. The residual part of the variance is
+    (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents i: the other agent is one of the K − 1 partners, and the error
+    of a trial of both agents cancels.
     """
     for agent in (new, old):
-        if np.isnan(of.ability[agent]):
+        if np.isnan(influence.ability[agent]):
             raise StatisticsError(
-                f"Agent number {agent} has no ability. Judge it before it is compared.", slug="difference-agent"
+                f"Agent number {agent} has no ability: got NaN. Add trials of this agent before you compare it.",
+                slug="difference-agent",
             )
-    both, seen = [new, old], of.n_trials.any(axis=1)
-    n_by_item = of.n_trials[both]
+    pair, has_trials = [new, old], influence.n_trials.any(axis=1)
+    n_by_item = influence.n_trials[pair]
     n = int((n_by_item > 0).any(axis=0).sum())
     if n < 2:
-        raise StatisticsError(f"Both agents were seen on {n} items. A difference needs 2.", slug="difference-items")
-    U, K, n_trials = of.by_item[seen], int(seen.sum()), of.n_trials.sum(axis=1)
-    per_trial = float((((U - U.mean(axis=0)) ** 2).sum(axis=1) * n_trials[seen]).sum()) / (K - 1)
-    of_all = per_trial * float((1 / n_trials[both]).sum())
-    difference = of.by_item[new] - of.by_item[old]
-    own = float((difference**2).sum())
-    variance = n / (n - 1) * max(own, (own * (n - 1) + _PRIOR_ITEMS * of_all) / (n - 1 + _PRIOR_ITEMS))
-    within = np.nan_to_num(of.within[both]) @ (of.weight[both] ** 2 / np.maximum(n_by_item, 1)).sum(axis=1)
-    noise = min((K - 2) / (K - 1) * float(within), variance)
-    n_equal = 1 / float((of.weight[both].mean(axis=0) ** 2).sum())
-    moved = (difference * n_equal)[None]
-    hidden = float(unseen_square(moved, np.array([n]), least=_LEAST / n)[0])
-    fewest = int((n_by_item > 0).sum(axis=1).min())
-    value = float(of.ability[new] - of.ability[old])
-    return QuietDifference(value, variance, n, n_equal, hidden, noise, fewest)
+        raise StatisticsError(
+            f"A difference needs 2 items with trials of the two agents: got {n}. Add trials on more items.",
+            slug="difference-items",
+        )
+
+    # v̄, from the variance per trial of all agents
+    U, K, n_trials = influence.influence[has_trials], int(has_trials.sum()), influence.n_trials.sum(axis=1)
+    variance_by_agent = ((U - U.mean(axis=0)) ** 2).sum(axis=1)
+    per_trial = float((variance_by_agent * n_trials[has_trials]).sum()) / (K - 1)
+    predicted = per_trial * float((1 / n_trials[pair]).sum())
+
+    difference = influence.influence[new] - influence.influence[old]
+    v = float((difference**2).sum())
+    variance = n / (n - 1) * max(v, (v * (n - 1) + _PRIOR_ITEMS * predicted) / (n - 1 + _PRIOR_ITEMS))
+
+    share_squares_per_trial = (influence.weight[pair] ** 2 / np.maximum(n_by_item, 1)).sum(axis=1)
+    within_variance = np.nan_to_num(influence.within_item_variance[pair]) @ share_squares_per_trial
+    residual_variance = min((K - 2) / (K - 1) * float(within_variance), variance)
+
+    n_effective = 1 / float((influence.weight[pair].mean(axis=0) ** 2).sum())
+    effect = (difference * n_effective)[None]
+    unseen = float(unseen_effect_square(effect, np.array([n]), floor=_UNSEEN_FLOOR / n)[0])
+    min_items = int((n_by_item > 0).sum(axis=1).min())
+    value = float(influence.ability[new] - influence.ability[old])
+    return ConservativeDifference(value, variance, n, n_effective, unseen, residual_variance, min_items)
 
 
-def items_that_decide(of: QuietDifference, *, margin: float, alpha: float) -> int | None:
-    """The fewest items at which a difference that stays as it is passes −margin or is below 0; None above a million.
+def required_n_items(difference: ConservativeDifference, *, margin: float, alpha: float) -> int | None:
+    """Find the number of items at which the same difference is decided.
 
-    Raises: StatisticsError [decision-error] unless 0 < alpha < ½ and margin > 0.
+    Parameters
+    ----------
+    difference : ConservativeDifference
+        The difference so far.
+    margin : float
+        Non-inferiority margin, above 0.
+    alpha : float
+        Type I error rate on either side, between 0 and ½.
 
-    >>> alike = QuietDifference(0.0, 0.0, 12, 12.0, 1.0)
-    >>> round(alike.half_width(0.025), 3), items_that_decide(alike, margin=0.05, alpha=0.025)
+    Returns
+    -------
+    int or None
+        Smallest number of items at which the interval lies above −margin or below 0; None if a million do not suffice.
+
+    Raises
+    ------
+    StatisticsError
+        [decision-error]: unless 0 < alpha < ½ and margin > 0.
+
+    Examples
+    --------
+    >>> equal = ConservativeDifference(0.0, 0.0, 12, 12.0, 1.0)
+    >>> round(equal.half_width(0.025), 3), required_n_items(equal, margin=0.05, alpha=0.025)
     (0.265, 72)
     """
     if not 0 < alpha < 0.5 or margin <= 0:
         raise StatisticsError(
-            f"An error of {alpha} and a margin of {margin} were given. Give an error between 0 and ½, a margin above 0.",
+            f"Alpha must be between 0 and ½, and the margin above 0: got {alpha} and {margin}. "
+            "Pass, for example, 0.025 and 0.05.",
             slug="decision-error",
         )
-    room = max(margin + of.value, -of.value)
-    low, high = 2, _MOST_ITEMS
-    if of.half_width(alpha, n_items=high) >= room:
+    max_half_width = max(margin + difference.value, -difference.value)
+    low, high = 2, _MAX_ITEMS
+    if difference.half_width(alpha, n_items=high) >= max_half_width:
         return None
     while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if of.half_width(alpha, n_items=middle) < room else (middle + 1, high)
+        mid = (low + high) // 2
+        low, high = (low, mid) if difference.half_width(alpha, n_items=mid) < max_half_width else (mid + 1, high)
     return low
 
 
-Verdict = Literal["better", "no worse", "worse", "undecided"]
+GateOutcome = Literal["better", "no worse", "worse", "undecided"]
+"""Result of a non-inferiority test: superior, non-inferior, inferior or inconclusive."""
 
-ERROR = 0.025
-"""Chance, on either side, that the first look errs; all later ones together err as often."""
-_UNSURE = np.arange(0.025, 1, 0.05)
+ALPHA = 0.025
+"""Type I error rate on either side of the first analysis; all later analyses together have the same."""
+_VARIANCE_QUANTILES = np.arange(0.025, 1, 0.05)
+"""Quantiles over which the distribution of the variance estimate is averaged."""
 
 
 class Decision(NamedTuple):
-    """The interval of a difference at the level 1 − 2·alpha, and what follows from it."""
+    """Result of one interim analysis.
+
+    Attributes
+    ----------
+    low, high : float
+        Interval of the difference at the level 1 − 2·alpha.
+    outcome : GateOutcome
+        Conclusion from the interval.
+    """
 
     low: float
     high: float
-    verdict: Verdict
+    outcome: GateOutcome
 
 
-def look_error(look: int, *, n_asked: int = 1) -> float:
-    """.025 · 2^(1−look) / n_asked: the error on either side at look 1, 2, …, where `n_asked` differences are asked together.
+def alpha_at_analysis(analysis: int, *, n_comparisons: int = 1) -> float:
+    """Compute the type I error rate that an interim analysis spends on either side.
 
-    Over all looks at all of them a wrong 'worse' has at most the chance .05, however often one looks, and so has a wrong pass.
+    Parameters
+    ----------
+    analysis : int
+        Number of the analysis, from 1.
+    n_comparisons : int, default 1
+        Number of differences that are tested together.
 
-    Raises: StatisticsError [look-number].
-    Source: Bonferroni over looks with a geometric series, as alpha spending without a last look.
+    Returns
+    -------
+    float
+        .025·2^(1 − analysis)/n_comparisons.
 
-    >>> look_error(1), look_error(3, n_asked=5)
+    Raises
+    ------
+    StatisticsError
+        [look-number]: if a number is below 1.
+
+    Notes
+    -----
+    A geometric series of Bonferroni corrections. Over any number of analyses and all comparisons, the probability of a false
+    "worse" is at most .05, and so is that of a false pass.
+
+    Examples
+    --------
+    >>> alpha_at_analysis(1), alpha_at_analysis(3, n_comparisons=5)
     (0.025, 0.00125)
     """
-    if look < 1 or n_asked < 1:
+    if analysis < 1 or n_comparisons < 1:
         raise StatisticsError(
-            f"Look {look} at {n_asked} differences was asked for. Both count from 1.", slug="look-number"
+            f"Analyses and comparisons are counted from 1: got analysis {analysis} of {n_comparisons} comparisons. "
+            "Pass at least 1.",
+            slug="look-number",
         )
-    return ERROR * 2.0 ** (1 - look) / n_asked
+    return ALPHA * 2.0 ** (1 - analysis) / n_comparisons
 
 
-def decide(value: float, half: float, *, margin: float) -> Decision:
-    """value ± half: passes above −margin ('better' above 0), is 'worse' below 0, else 'undecided'."""
-    low, high = value - half, value + half
+def decide(value: float, half_width: float, *, margin: float) -> Decision:
+    """Test non-inferiority by the interval of a difference.
+
+    Parameters
+    ----------
+    value, half_width : float
+        Difference θ_new − θ_old, and half the length of its interval.
+    margin : float
+        Non-inferiority margin.
+
+    Returns
+    -------
+    Decision
+        "better" if the interval lies above 0, "no worse" if it lies above −margin, "worse" if it lies below 0 but not above
+        −margin, else "undecided".
+    """
+    low, high = value - half_width, value + half_width
     if low > -margin:
         return Decision(low, high, "better" if low > 0 else "no worse")
     return Decision(low, high, "worse" if high < 0 else "undecided")
 
 
-def chance_decided(
+def conditional_power(
     value: float,
-    parts: tuple[float, float],
+    components: tuple[float, float],
     *,
-    left: tuple[Floats, Floats],
-    freedom: int,
-    later_freedom: Positions,
-    hidden: Floats,
+    remaining: tuple[Floats, Floats],
+    df: int,
+    later_df: Positions,
+    unseen_variance: Floats,
     margin: float,
     alpha: float,
 ) -> Floats:
-    """The chance that a later look decides if the truth is at −margin/2, where deciding is hardest: float[n].
+    """Compute the probability that a later analysis decides, given the data so far.
 
-    parts: the items' own variance and the noise, together v; left: what is left of either at the later look, float[n] each, so
-    that its variance is w = own·left + noise·left. Given the value now, the later one is N(ρ·value − (1−ρ)·margin/2, w·(1−ρ)),
-    ρ = w/v; between −h and h − margin it is undecided, h = √(t²w + hidden) the half width at `alpha`: never where
-    h ≤ margin/2. hidden: float[n], what rare events not seen then add to h². v is an estimate: the chance is the mean over
-    v·freedom/χ²_freedom, of which noise stays what it is.
+    The true difference is assumed to be −margin/2, at which a decision is least likely.
+
+    Parameters
+    ----------
+    value : float
+        Difference now.
+    components : (float, float)
+        Its variance from items and from trials; their sum is v.
+    remaining : (float array, float array)
+        Factors (n_analyses,) in [0, 1] by which the two components are multiplied at each later analysis.
+    df : int
+        Degrees of freedom of the variance estimate.
+    later_df : int array (n_analyses,)
+        Degrees of freedom at each later analysis.
+    unseen_variance : float array (n_analyses,)
+        Term that effects not seen yet add to the squared half-width.
+    margin : float
+        Non-inferiority margin.
+    alpha : float
+        Type I error rate on either side at the later analysis.
+
+    Returns
+    -------
+    float array (n_analyses,)
+        Probabilities.
+
+    Notes
+    -----
+    Let w be the variance at the later analysis, and ρ = w/v. The later estimate is N(ρ·value − (1 − ρ)·margin/2, w·(1 − ρ)). The
+    later analysis is undecided if it is between −h and h − margin, with the half-width h = √(t²w + unseen_variance), and never if
+    h ≤ margin/2. As v is an estimate, the probability is averaged over v·df/χ²_df, with the trials' component held fixed.
+
+    References
+    ----------
+    Lachin (2005), Statistics in Medicine 24, 2747–2764 (conditional power).
     """
-    own, noise = parts
-    critical = student.ppf(1 - alpha, later_freedom)
-    chance = np.zeros(len(later_freedom))
-    for total in (own + noise) * freedom / chi2.ppf(_UNSURE, freedom):
-        noisy = min(noise, total)
-        later = np.minimum((total - noisy) * left[0] + noisy * left[1], total)
-        h = np.sqrt(critical**2 * later + hidden)
-        known = later / total if total > 0 else np.zeros(len(later))
-        middle = known * value - (1 - known) * margin / 2
-        spread = np.sqrt(np.maximum(later * (1 - known), np.finfo(np.float64).tiny))
-        open_ = np.maximum(0.0, ndtr((h - margin - middle) / spread) - ndtr((-h - middle) / spread))
-        chance += (1 - open_) / len(_UNSURE)
-    return chance
+    item_variance, trial_variance = components
+    t = student.ppf(1 - alpha, later_df)
+    power = np.zeros(len(later_df))
+    for v in (item_variance + trial_variance) * df / chi2.ppf(_VARIANCE_QUANTILES, df):
+        from_trials = min(trial_variance, v)
+        w = np.minimum((v - from_trials) * remaining[0] + from_trials * remaining[1], v)
+        h = np.sqrt(t**2 * w + unseen_variance)
+
+        rho = w / v if v > 0 else np.zeros(len(w))
+        mean = rho * value - (1 - rho) * margin / 2
+        sd = np.sqrt(np.maximum(w * (1 - rho), np.finfo(np.float64).tiny))
+        p_undecided = np.maximum(0.0, ndtr((h - margin - mean) / sd) - ndtr((-h - mean) / sd))
+        power += (1 - p_undecided) / len(_VARIANCE_QUANTILES)
+    return power

@@ -1,4 +1,4 @@
-"""How much a ranking owes to who else was in the pool: two random halves of the partners each rank all agents."""
+"""Measure how much a ranking depends on the pool of partners, by the split-half reliability over partners."""
 
 from __future__ import annotations
 
@@ -7,71 +7,102 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.stats.base.clusters import effects_of_pairs
+from youden.stats.base.clusters import fit_pair_effects
 from youden.stats.base.metrics import rank_correlation
-from youden.stats.trials.comparisons import tied_places
+from youden.stats.trials.comparisons import rank_with_ties
 from youden.types.pool import Bools, Floats, ReadOnly
 
-FEWEST_AGENTS = 5
+MIN_AGENTS = 5
+"""Smallest number of agents for which halves of the partners are compared."""
 
 
 @dataclass(frozen=True, eq=False)
-class PartnerHalves(ReadOnly):
-    """Over `n_splits` random halves of the agents taken as partners.
+class PartnerSplitHalf(ReadOnly):
+    """Mean agreement of the rankings from two random halves of the partners.
 
-    correlation: mean Spearman correlation of the two rankings of all agents; it also holds what few answers leave to chance.
-    moved: float[K], how many places lie between an agent's two places on average; NaN where one half never met it.
+    Attributes
+    ----------
+    rho : float
+        Mean of Spearman's ρ; sampling error of few answers lowers it as well.
+    rank_change : float array (n_agents,)
+        Mean absolute difference of an agent's two ranks; NaN if the agent was never compared with both halves.
+    n_splits : int
+        Number of random splits.
     """
 
-    correlation: float
-    moved: Floats
+    rho: float
+    rank_change: Floats
     n_splits: int
 
 
-def partner_halves(total: Floats, times: Floats, *, rng: np.random.Generator, n_splits: int = 20) -> PartnerHalves:
-    """With m_ik the mean answer to i and k, items' own means taken off, and a their additive effects, half A says
+def partner_split_half(
+    total: Floats, weight: Floats, *, rng: np.random.Generator, n_splits: int = 20
+) -> PartnerSplitHalf:
+    """Compare the rankings of all agents by two random halves of their partners.
 
-    θ_i = mean of m_ik − a_k over k in A that i met, k ≠ i; the other half likewise.
+    Parameters
+    ----------
+    total : float array (n_agents, n_agents)
+        Weighted sums of answers by ordered pair, after the mean of each item was subtracted.
+    weight : float array (n_agents, n_agents)
+        Sums of the weights.
+    rng : numpy.random.Generator
+        Source of the random splits.
+    n_splits : int, default 20
+        Number of splits.
 
-    total, times: float[K, K], answers by ordered pair, items' own means taken off, summed with their weights; and the weights.
+    Returns
+    -------
+    PartnerSplitHalf
+        Correlation and rank changes; NaN if no split is informative.
 
-    Raises: StatisticsError [partner-agents] below 5 agents that met others.
-    Source: none in the paper; a split-half reliability over partners instead of items.
+    Raises
+    ------
+    StatisticsError
+        [partner-agents]: if fewer than 5 agents were compared with others.
+
+    Notes ----- With m_ik the mean answer to a pair and a the additive effects, half A estimates θ_i as the mean of m_ik − a_k
+    over the partners k in A that agent i was compared with. A split counts if both halves rank at least 5 agents.
     """
-    K, summed, times = len(total), total + total.T, times + times.T
-    met = times > 0
-    known = met.any(axis=1)
-    if (n := int(known.sum())) < FEWEST_AGENTS:
+    n_agents, total, weight = len(total), total + total.T, weight + weight.T
+    compared = weight > 0
+    is_compared = compared.any(axis=1)
+    if (n := int(is_compared.sum())) < MIN_AGENTS:
         raise StatisticsError(
-            f"{n} agents were compared with others; halves of their partners need {FEWEST_AGENTS}. Judge more agents.",
+            f"Halves of the partners need {MIN_AGENTS} agents that were compared: got {n}. Add trials of more agents.",
             slug="partner-agents",
         )
-    mean = np.divide(summed, times, out=np.zeros((K, K)), where=met)
-    rest = np.where(met, mean - _effects(mean, met), 0.0)
-    agents = np.flatnonzero(known)
-    correlations, places = [], []
+    mean = np.divide(total, weight, out=np.zeros((n_agents, n_agents)), where=compared)
+    effect = fit_pair_effects(compared.astype(np.float64), mean.sum(axis=1))
+    without_partner = np.where(compared, mean - effect, 0.0)
+
+    agents = np.flatnonzero(is_compared)
+    correlations, rank_changes = [], []
     for _ in range(n_splits):
-        half = np.zeros(K, dtype=np.bool_)
+        half = np.zeros(n_agents, dtype=np.bool_)
         half[rng.permutation(agents)[: n // 2]] = True
-        two = []
-        for side in (half, known & ~half):
-            n_met = met[:, side].sum(axis=1)
-            two.append(np.divide(rest[:, side].sum(axis=1), n_met, out=np.full(K, np.nan), where=n_met > 0))
-        both = ~np.isnan(two[0] + two[1])
-        if both.sum() < FEWEST_AGENTS:
+        a, b = (_mean_over_partners(without_partner, compared, side) for side in (half, is_compared & ~half))
+        in_both = ~np.isnan(a + b)
+        if in_both.sum() < MIN_AGENTS:
             continue
-        one, other = (side[both] for side in two)
-        correlations.append(rank_correlation(one, other))
-        gap = np.full(K, np.nan)
-        gap[both] = np.abs(tied_places(one) - tied_places(other))
-        places.append(gap)
-    gaps = np.array(places).reshape(-1, K)
-    n_seen = (~np.isnan(gaps)).sum(axis=0)
-    moved = np.divide(np.nansum(gaps, axis=0), n_seen, out=np.full(K, np.nan), where=n_seen > 0)
-    told = [rho for rho in correlations if not np.isnan(rho)]
-    return PartnerHalves(float(np.mean(told)) if told else float("nan"), moved, n_splits)
+        a, b = a[in_both], b[in_both]
+        correlations.append(rank_correlation(a, b))
+        change = np.full(n_agents, np.nan)
+        change[in_both] = np.abs(rank_with_ties(a) - rank_with_ties(b))
+        rank_changes.append(change)
+
+    changes = np.array(rank_changes).reshape(-1, n_agents)
+    n_changes = (~np.isnan(changes)).sum(axis=0)
+    mean_change = np.divide(np.nansum(changes, axis=0), n_changes, out=np.full(n_agents, np.nan), where=n_changes > 0)
+    valid = [rho for rho in correlations if not np.isnan(rho)]
+    return PartnerSplitHalf(float(np.mean(valid)) if valid else float("nan"), mean_change, n_splits)
 
 
-def _effects(mean: Floats, met: Bools) -> Floats:
-    """a of m_ik = a_i + a_k, least squares over pairs that met, each once: float[K]."""
-    return effects_of_pairs(met.astype(np.float64), mean.sum(axis=1))
+def _mean_over_partners(value: Floats, compared: Bools, partners: Bools) -> Floats:
+    """Average rows over some partners, NaN without one: float (n_agents,).
+
+    value, compared : arrays (n_agents, n_agents), 0 and False for pairs that were not compared; partners : bool (n_agents,).
+    """
+    n = compared[:, partners].sum(axis=1)
+    mean: Floats = np.divide(value[:, partners].sum(axis=1), n, out=np.full(len(value), np.nan), where=n > 0)
+    return mean

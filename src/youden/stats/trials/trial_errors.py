@@ -1,10 +1,9 @@
-"""What each item contributes to abilities that are means of trials, and how sure differences therefore are: on items of
-this kind, or against all answers on *these items*.
+"""Compute abilities as means of trials, the influence of items on them, and their covariance for both inference targets.
 
-An item is one draw. What it does to both agents cancels; what it does to one alone is counted however often the item
-was asked. On these items, what a balanced plan averages out is no error: a cyclic plan asks items and ordered pairs
-almost equally often, and what an agent has of its own on an item, or two agents as a pair, then falls out of the mean
-as far as that goes.
+For items like the sampled ones, an item is one draw: an effect on both agents cancels in their difference, and an effect on one
+agent counts once, however many trials the item has. For exactly these items, everything that a balanced plan averages out is no
+error: a cyclic plan uses items and ordered pairs almost equally often, so that the effects of cells (an agent on an item) and of
+pairs largely cancel in the means.
 """
 
 from __future__ import annotations
@@ -19,35 +18,45 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.run_keys import Target
 from youden.stats.base.clusters import (
-    NOTHING,
     PRIOR_CLUSTERS,
-    Blocks,
+    ROUNDING,
     CentredCovariance,
-    ItemMoves,
-    PairBlock,
-    by_cell,
-    by_level,
-    covariance_of_blocks,
+    ChunkSource,
+    InfluenceChunk,
+    PairChunk,
+    covariance_of_chunks,
+    sum_by_effect_group,
+    sum_by_item,
 )
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
-class ItemContributions(ReadOnly):
-    """ability: float[K], as given; by_item: float[K, J], U_ij = Σ_{t on j} w_it e_t / Σ_t w_it, 0 where unseen.
+class InfluenceTable(ReadOnly):
+    """Influence of the items on abilities that are weighted means of trials.
 
-    weight: float[K, J], p_ij = Σ_{t on j} w_it / Σ_t w_it; n_trials: float[K, J], whole numbers; within: float[K], the
-    variance of an agent's residuals within an item, NaN where no item holds two.
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Abilities, NaN without an estimate.
+    influence : float array (n_agents, n_items)
+        U_ij = Σ_t w_it·e_t / Σ_t w_it, the first sum over the trials of agent i on item j; 0 without a trial.
+    weight : float array (n_agents, n_items)
+        Share p_ij of the item in the agent's total weight.
+    n_trials : float array (n_agents, n_items)
+        Numbers of trials, whole numbers.
+    within_item_variance : float array (n_agents,)
+        Variance of an agent's residuals within items; NaN if no item has two trials of the agent.
     """
 
     ability: Floats
-    by_item: Floats
+    influence: Floats
     weight: Floats
     n_trials: Floats
-    within: Floats
+    within_item_variance: Floats
 
 
-def item_contributions(
+def compute_item_influence(
     first: Ids,
     second: Ids,
     item: Ids,
@@ -57,95 +66,187 @@ def item_contributions(
     first_weight: Floats,
     second_weight: Floats,
     n_items: int,
-) -> ItemContributions:
-    """e = r − r̄_item, r = y − (K−1)/(K−2)·((θ_i−θ̄)+(θ_k−θ̄)), summed by agent and item.
+) -> InfluenceTable:
+    """Compute the influence of each item on each ability.
 
-    An ability is a mean over the other agents, hence the factor.
-    first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], a linear estimate, NaN where there is none; weights:
-    float[T] ≥ 0, what a trial counts for its first and its second agent in it.
+    Parameters
+    ----------
+    first, second, item : int array (n_trials,)
+        Agents and item of each trial.
+    answer : float array (n_trials,)
+        Answers, without NaN.
+    ability : float array (n_agents,)
+        Abilities, estimated linearly from the answers; NaN without an estimate.
+    first_weight, second_weight : float array (n_trials,)
+        Weight of a trial, at least 0, in the ability of its first and of its second agent.
+    n_items : int
+        Number of items.
 
-    Raises: StatisticsError [difference-agents] with fewer than 3 agents that have an ability.
+    Returns
+    -------
+    InfluenceTable
+        Influences, weights and numbers of trials of all cells.
+
+    Raises
+    ------
+    StatisticsError
+        [difference-agents]: if fewer than 3 agents have an ability.
+
+    Notes
+    -----
+    The residual is e = r − r̄_item with r = y − (K − 1)/(K − 2)·((θ_i − θ̄) + (θ_k − θ̄)). The factor is due to abilities being
+    means over the other agents.
     """
     n_agents, K = len(ability), int((~np.isnan(ability)).sum())
     if K < 3:
         raise StatisticsError(
-            f"{K} agents have abilities; to compare two takes 3. Judge more agents.", slug="difference-agents"
+            f"A comparison of two agents needs 3 agents with an ability: got {K}. Add trials of more agents.",
+            slug="difference-agents",
         )
     effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
     residual = answer - effect[first] - effect[second]
-    times = np.maximum(np.bincount(item, minlength=n_items), 1)
-    residual = residual - (np.bincount(item, residual, n_items) / times)[item]
+    n_by_item = np.maximum(np.bincount(item, minlength=n_items), 1)
+    residual = residual - (np.bincount(item, residual, n_items) / n_by_item)[item]
     sides = ((first, first_weight), (second, second_weight))
 
-    def summed(of: Callable[[Floats], Floats]) -> Floats:
-        cells = (np.bincount(agent * np.int64(n_items) + item, of(w), n_agents * n_items) for agent, w in sides)
-        return np.asarray(sum(cells), dtype=np.float64).reshape(n_agents, n_items)
+    def sum_by_cell(value_of: Callable[[Floats], Floats]) -> Floats:
+        """Sum a function of the weights over both sides of all trials: float (n_agents, n_items)."""
+        n_cells = n_agents * n_items
+        sums = (np.bincount(agent * np.int64(n_items) + item, value_of(w), n_cells) for agent, w in sides)
+        return np.asarray(sum(sums), dtype=np.float64).reshape(n_agents, n_items)
 
-    share = summed(lambda w: w)
-    whole = np.maximum(share.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    n = summed(lambda w: np.asarray(w > 0, dtype=np.float64))
-    squares = summed(lambda w: residual**2 * (w > 0))
-    squares -= np.divide(summed(lambda w: residual * (w > 0)) ** 2, n, out=np.zeros(n.shape), where=n > 0)
-    freedom = np.maximum(n - 1, 0).sum(axis=1)
-    within = np.divide(squares.sum(axis=1), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
-    return ItemContributions(ability, summed(lambda w: w * residual) / whole, share / whole, n, np.maximum(within, 0))
+    weight = sum_by_cell(lambda w: w)
+    total_weight = np.maximum(weight.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    n_trials = sum_by_cell(lambda w: np.asarray(w > 0, dtype=np.float64))
+
+    squares = sum_by_cell(lambda w: residual**2 * (w > 0))
+    square_of_sum = sum_by_cell(lambda w: residual * (w > 0)) ** 2
+    squares -= np.divide(square_of_sum, n_trials, out=np.zeros(n_trials.shape), where=n_trials > 0)
+    df = np.maximum(n_trials - 1, 0).sum(axis=1)
+    within_variance = np.divide(squares.sum(axis=1), df, out=np.full(n_agents, np.nan), where=df > 0)
+
+    influence = sum_by_cell(lambda w: w * residual) / total_weight
+    return InfluenceTable(ability, influence, weight / total_weight, n_trials, np.maximum(within_variance, 0))
 
 
-class VarianceLeft(NamedTuple):
-    """What is left of the two parts of a variance: float[n] each, 1 for all of it."""
+class RemainingVariance(NamedTuple):
+    """Factors by which the two components of a variance change.
 
-    own: Floats
-    noise: Floats
-
-
-def variance_left(slots: Positions, *, now: int, n_items: int) -> VarianceLeft:
-    """What `slots` (int[n]) slots of a cyclic design leave of the variance at `now` slots.
-
-    Slot s asks item s mod J: with m_j of S slots on item j, the items' own part goes with Σ(m_j/S)², the noise with 1/S.
-
-    >>> variance_left(np.array([10, 20, 40]), now=10, n_items=20)
-    VarianceLeft(own=array([1. , 0.5, 0.5]), noise=array([1.  , 0.5 , 0.25]))
+    Attributes
+    ----------
+    agent_item : float array (n,)
+        Factor of the agent × item component.
+    residual : float array (n,)
+        Factor of the residual component.
     """
-    full, more = np.divmod(np.append(now, slots).astype(np.float64), n_items)
-    squares = (n_items - more) * full**2 + more * (full + 1) ** 2
-    own = squares / np.append(now, slots) ** 2.0
-    return VarianceLeft(own[1:] / own[0], now / slots)
+
+    agent_item: Floats
+    residual: Floats
+
+
+def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> RemainingVariance:
+    """Compute how the variance of an ability shrinks as a cyclic plan grows.
+
+    Parameters
+    ----------
+    n_blocks : int array (n,)
+        Numbers of blocks of the larger plans.
+    n_current : int
+        Number of blocks now.
+    n_items : int
+        Number of items.
+
+    Returns
+    -------
+    RemainingVariance
+        Variance at each number of blocks, relative to the variance now.
+
+    Notes
+    -----
+    Block s is on item s mod J. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)²,
+    and the residual component to 1/S.
+
+    Examples
+    --------
+    >>> remaining_variance(np.array([10, 20, 40]), n_current=10, n_items=20)
+    RemainingVariance(agent_item=array([1. , 0.5, 0.5]), residual=array([1.  , 0.5 , 0.25]))
+    """
+    S = np.append(n_current, n_blocks)
+    blocks_per_item, n_with_one_more = np.divmod(S.astype(np.float64), n_items)
+    squares = (n_items - n_with_one_more) * blocks_per_item**2 + n_with_one_more * (blocks_per_item + 1) ** 2
+    agent_item = squares / S**2.0
+    return RemainingVariance(agent_item[1:] / agent_item[0], n_current / n_blocks)
 
 
 METHODS: dict[Target, str] = {
     "items-like-these": "residuals by item, shrunk variances, Student t",
-    "these-items": "residuals by slot less what balance averages out, shrunk variances, Student t, finite population",
+    "these-items": "residuals by block without what balance averages out, shrunk variances, Student t, finite population",
 }
+"""Description of the covariance estimator for each inference target."""
 METHODS["items-and-judges"] = METHODS["items-like-these"]
 
 
 class TrialMeans(NamedTuple):
-    """ability: float[K], mean answers, NaN without a trial; weight: float[K], trials; covariance: of the θ_i − θ̄, NaN where there
-    is none; method: how it was made, or why not. moves: what items do to means, in blocks."""
+    """Abilities that are mean answers, with their covariance.
+
+    Attributes
+    ----------
+    ability : float array (n_agents,)
+        Mean answers, NaN without a trial.
+    weight : float array (n_agents,)
+        Numbers of trials.
+    covariance : CentredCovariance
+        Covariance of the distances from the mean ability; NaN if it cannot be estimated.
+    method : str
+        Description of the covariance estimator, or the reason why there is none.
+    influence_chunks : callable
+        Function that iterates over the influence of the items on the means, chunk by chunk.
+    """
 
     ability: Floats
     weight: Floats
     covariance: CentredCovariance
     method: str
-    moves: Callable[[], Iterator[ItemMoves]]
+    influence_chunks: Callable[[], Iterator[InfluenceChunk]]
 
 
-def trial_means(blocks: Blocks, *, n_agents: int, target: Target) -> TrialMeans:
-    """Mean answers, and how sure their distances from the average one are.
+def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialMeans:
+    """Estimate abilities as mean answers of trials, with their covariance.
 
-    Over items, by `covariance_of_blocks` of what items do: U_ij = Σ_{t on j} e_t/n_i, e = r − r̄_item as in `item_contributions`;
-    on these items, by `covariance_on_these_items`. NaN where fewer than 3 agents were asked in 2 clusters.
+    Parameters
+    ----------
+    chunks : callable
+        Function that iterates over all answers in chunks, each time it is called. All weights are 1. If `target` is
+        "these-items", effect groups are the blocks of a cyclic plan, and no block is divided between chunks.
+    n_agents : int
+        Number of agents.
+    target : {"items-like-these", "these-items", "items-and-judges"}
+        Inference target: items like the sampled ones, exactly these items, or also other judges; the last uses the same
+        covariance over items as the first.
 
-    blocks: all answers, with all items, each of weight 1, each time it is called; their levels are slots where target is
-    `these-items`, all of a slot in one block.
+    Returns
+    -------
+    TrialMeans
+        Means and their covariance, which is NaN if fewer than 3 agents have trials in 2 clusters (items or blocks).
 
-    Raises: StatisticsError [slot-missing]; [trial-agent] if the blocks have other agents; [trial-target].
-    Source: none in the paper; project statistics, designs over calls. A plan with its false positives: `youden.rank`.
+    Raises
+    ------
+    StatisticsError
+        [slot-missing]: if `target` is "these-items" and a trial has no block; [trial-agent]: if an agent is not below
+        `n_agents`; [trial-target]: if the target is unknown.
 
+    Notes
+    -----
+    For items like these, the covariance is a sandwich estimate clustered by item, of the influences U_ij = Σ_t e_t/n_i: the sum
+    is over the n_ij of the agent's n_i trials that are on item j, and e = r − r̄_item is the residual of the additive model.
+    `youden.rank` also subtracts false-positive rates.
+
+    Examples
+    --------
     >>> first, second, item = np.array([0, 1, 2, 0, 1, 2]), np.array([1, 2, 0, 2, 0, 1]), np.array([0, 0, 0, 1, 1, 1])
-    >>> block = PairBlock.of(item, first, second, np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]), n_items=2)
-    >>> found = trial_means(lambda: [block], n_agents=3, target="items-like-these")
-    >>> found.ability.tolist(), found.covariance.half_width().round(2).tolist()
+    >>> chunk = PairChunk.from_trials(item, first, second, np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]), n_items=2)
+    >>> means = trial_means(lambda: [chunk], n_agents=3, target="items-like-these")
+    >>> means.ability.tolist(), means.covariance.half_width().round(2).tolist()
     ([0.875, 0.5, 0.375], [0.13, 0.15, 0.13])
     """
     if target not in METHODS:
@@ -153,40 +254,41 @@ def trial_means(blocks: Blocks, *, n_agents: int, target: Target) -> TrialMeans:
             f"The target is unknown: got '{target}'. Pass one of: {', '.join(METHODS)}.",
             slug="trial-target",
         )
+    by_block = target == "these-items"
     n, total, squares = np.zeros((3, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     n_items = 0
-    these, name = target == "these-items", "slots" if target == "these-items" else "items"
-    for block in blocks():
-        _check_agents(block, n_agents)
-        n_items += block.n_items
-        times = by_cell(block, block.weight, n_agents)
-        in_clusters = by_level(block, block.weight, n_agents) if these else times
-        n += times.sum(axis=1)
-        total += by_cell(block, block.value, n_agents).sum(axis=1)
-        squares += (times**2).sum(axis=1)
-        n_clusters += (in_clusters > 0).sum(axis=1)
+    for chunk in chunks():
+        _check_agents(chunk, n_agents)
+        n_items += chunk.n_items
+        n_by_item = sum_by_item(chunk, chunk.weight, n_agents)
+        n_by_cluster = sum_by_effect_group(chunk, chunk.weight, n_agents) if by_block else n_by_item
+        n += n_by_item.sum(axis=1)
+        total += sum_by_item(chunk, chunk.value, n_agents).sum(axis=1)
+        squares += (n_by_item**2).sum(axis=1)
+        n_clusters += (n_by_cluster > 0).sum(axis=1)
     mean = np.divide(total, n, out=np.full(n_agents, np.nan), where=n > 0)
-    whole = np.maximum(n, 1)
-    moves = partial(_moves_of_means, blocks, mean, whole)
+    n_or_1 = np.maximum(n, 1)
+    influence_chunks = partial(_iter_influence_of_means, chunks, mean, n_or_1)
+
     if (n_clusters >= 2).sum() < 3:
-        why = f"none: fewer than 3 agents have trials in 2 {name}"
-        return TrialMeans(mean, n, nothing_known(n_agents), why, moves)
-    if these:
-        covariance = covariance_on_these_items(blocks, ability=mean, n_items=n_items)
+        reason = f"none: fewer than 3 agents have trials in 2 {'blocks' if by_block else 'items'}"
+        return TrialMeans(mean, n, unknown_covariance(n_agents), reason, influence_chunks)
+    if by_block:
+        covariance = covariance_on_these_items(chunks, ability=mean, n_items=n_items)
     else:
-        covariance = covariance_of_blocks(
-            ((one.by_item, one.weight / whole[:, None]) for one in moves()),
+        covariance = covariance_of_chunks(
+            ((chunk.influence, chunk.weight / n_or_1[:, None]) for chunk in influence_chunks()),
             n_clusters=n_clusters,
-            share_squares=squares / whole**2,
-            size=1 / whole,
+            share_squares=squares / n_or_1**2,
+            relative_variance=1 / n_or_1,
         )
-    return TrialMeans(mean, n, covariance, METHODS[target], moves)
+    return TrialMeans(mean, n, covariance, METHODS[target], influence_chunks)
 
 
-def _check_agents(block: PairBlock, n_agents: int) -> None:
+def _check_agents(chunk: PairChunk, n_agents: int) -> None:
     """Raise StatisticsError [trial-agent] unless all agents are positions below `n_agents`."""
-    for side in (block.first, block.second):
+    for side in (chunk.first, chunk.second):
         if len(side) and not 0 <= side.min() <= side.max() < n_agents:
             raise StatisticsError(
                 f"Agents must be positions below n_agents: got {side.min()} to {side.max()} for {n_agents} agents. "
@@ -195,136 +297,204 @@ def _check_agents(block: PairBlock, n_agents: int) -> None:
             )
 
 
-def nothing_known(n_agents: int) -> CentredCovariance:
-    """Of agents about whom nothing says how sure they are."""
+def unknown_covariance(n_agents: int) -> CentredCovariance:
+    """Return a covariance that is NaN for all agents.
+
+    Parameters
+    ----------
+    n_agents : int
+        Number of agents.
+
+    Returns
+    -------
+    CentredCovariance
+        Arrays of NaN.
+    """
     return CentredCovariance(np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan))
 
 
-def _moves_of_means(blocks: Blocks, mean: Floats, whole: Floats) -> Iterator[ItemMoves]:
-    K = int((~np.isnan(mean)).sum())
+def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
+    """Compute the influence of items on mean answers; mean, n : float arrays (n_agents,), n at least 1."""
+    n_agents, K = len(mean), int((~np.isnan(mean)).sum())
     effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
-    for block in blocks():
-        e = block.value - effect[block.first] - effect[block.second]
-        times = np.maximum(np.bincount(block.item, minlength=block.n_items), 1)
-        e -= (np.bincount(block.item, e, block.n_items) / times)[block.item]
-        moved = by_cell(block, e, len(mean)) / whole[:, None]
-        yield ItemMoves(moved, moved, by_cell(block, block.weight, len(mean)))
+    for chunk in chunks():
+        residual = chunk.value - effect[chunk.first] - effect[chunk.second]
+        n_by_item = np.maximum(np.bincount(chunk.item, minlength=chunk.n_items), 1)
+        residual -= (np.bincount(chunk.item, residual, chunk.n_items) / n_by_item)[chunk.item]
+        influence = sum_by_item(chunk, residual, n_agents) / n[:, None]
+        yield InfluenceChunk(influence, influence, sum_by_item(chunk, chunk.weight, n_agents))
 
 
 _PRIOR_PRODUCTS = 100
-"""An agent's own parts are shrunk as if the average ones had been seen in this many products more."""
-_ENOUGH = 2
-"""Products of one ordered pair on two items, in number of agents, below which the pairs' part is not told from chance."""
+"""Weight of the average component when an agent's component is shrunk towards it, in products of residuals."""
+_MIN_PAIR_PRODUCTS = 2
+"""Products of residuals of one ordered pair on two items, per agent, that an estimate of the pair component needs."""
 
 
-def covariance_on_these_items(blocks: Blocks, *, ability: Floats, n_items: int) -> CentredCovariance:
-    """C of `covariance_over_clusters` by slot, correlations kept, its variances v_i made
+def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: int) -> CentredCovariance:
+    """Estimate the covariance of mean answers for exactly the sampled items.
 
-    l_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j(w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P), at least l_i·v_i/4 and at most v_i;
-    l_i = 1 − n_i/(PJ + 1), n_i trials of i, P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p in them.
-    τ²_i: the mean square of i's residuals, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of those
-    of one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and
-    also holds what two pairs of a shift have in common by chance, again in each slot of that shift. σ²g_i is 0 where fewer than
-    2K products of pairs exist: what pairs have of their own then counts as chance. Plain form, l_i·v_i: where no slot holds an
-    agent twice.
+    Parameters
+    ----------
+    chunks : callable
+        Function that iterates over all answers in chunks, each time it is called. All weights are 1, effect groups are the
+        blocks of a cyclic plan, and no block is divided between chunks.
+    ability : float array (n_agents,)
+        Mean answers, NaN without a trial.
+    n_items : int
+        Number of items.
 
-    Residuals as in `item_contributions`, centred in their slot. blocks: answers whose levels are slots, all of a slot in one
-    block, each time it is called; all weigh 1. ability: float[K], their means, NaN without a trial.
+    Returns
+    -------
+    CentredCovariance
+        Correlations are those of the estimate clustered by block. Variances contain only what the plan does not average out.
 
-    Raises: StatisticsError [slot-missing] for trials without slots, [cluster-agents].
-    Source: none in the paper; project statistics, designs over calls.
+    Raises
+    ------
+    StatisticsError
+        [slot-missing]: if a trial has no block; [cluster-agents]: if fewer than 2 agents are in 2 blocks.
+
+    Notes
+    -----
+    The variance v_i, clustered by block, is replaced by
+
+    f_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j (w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P),
+
+    at least f_i·v_i/4 and at most v_i. Agent i has n_i trials, with shares w_ij on the J items and w_ip with the P = 2(K − 1)
+    ordered pairs. The terms are:
+
+    - f_i = 1 − n_i/(PJ + 1), the finite population correction.
+    - τ²_i, the mean square of i's residuals, shrunk in the same way as v_i.
+    - σ²c_i, the cell component: mean product of i's two residuals in a block, plus what centring removed from it.
+    - σ²g_i, the pair component: mean product of two residuals of one ordered pair of i on different items. It is 0 if there
+      are fewer than 2K such products; the effects of pairs then count as residual variance.
+
+    Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance is f_i·v_i.
     """
-    sums = _SlotSums(ability)
-    for block in blocks():
-        sums.add(block)
+    sums = _BlockSums(ability)
+    for chunk in chunks():
+        sums.add(chunk)
     n = np.maximum(sums.n, 1)
-    found = covariance_of_blocks(
-        sums.contributions(blocks()), n_clusters=sums.n_slots, share_squares=sums.slot_squares / n**2, size=1 / n
+    by_block = covariance_of_chunks(
+        sums.iter_influence(chunks()),
+        n_clusters=sums.n_blocks,
+        share_squares=sums.block_squares / n**2,
+        relative_variance=1 / n,
     )
-    variance = np.diag(found.covariance)
+    variance = np.diag(by_block.covariance)
     P = 2 * max(int((sums.n > 0).sum()) - 1, 1)
-    left = np.maximum(0.0, 1 - n / (P * n_items + 1))
-    a_trial = _variance_of_a_trial(sums.squares / n, freedom=found.freedom)
-    parts = sums.parts(relative=a_trial / max(float(np.nanmean(a_trial)), NOTHING))
-    if parts is None:
-        return found.scaled(left)
-    of_item = sums.item_squares / n**2 - 1 / n_items
-    of_pair = np.maximum(((sums.pairs[0] ** 2).sum(axis=1) + (sums.pairs[0] ** 2).sum(axis=0)) / n**2 - 1 / P, 0)
-    cell, pair = parts
-    remaining = left * (a_trial - cell - pair) / n + cell * of_item + pair * of_pair
-    return found.scaled(np.clip(remaining / variance, left / 4, 1))
+    fpc = np.maximum(0.0, 1 - n / (P * n_items + 1))
+
+    trial_variance = _shrink_trial_variance(sums.squares / n, df=by_block.df)
+    relative = trial_variance / max(float(np.nanmean(trial_variance)), ROUNDING)
+    components = sums.estimate_components(relative)
+    if components is None:
+        return by_block.with_scaled_variances(fpc)
+
+    cell, pair = components
+    item_imbalance = sums.item_squares / n**2 - 1 / n_items  # Σ_j (w_ij − 1/J)²
+    pair_counts = sums.pairs[0]
+    pair_imbalance = np.maximum(((pair_counts**2).sum(axis=1) + (pair_counts**2).sum(axis=0)) / n**2 - 1 / P, 0)
+    remaining = fpc * (trial_variance - cell - pair) / n + cell * item_imbalance + pair * pair_imbalance
+    return by_block.with_scaled_variances(np.clip(remaining / variance, fpc / 4, 1))
 
 
-class _SlotSums:
-    """What the residuals of trials in slots are made of; blocks of other slots add up.
+class _BlockSums:
+    """Sums of residuals of trials in blocks; chunks add up.
 
-    n, n_slots: of each agent's trials; squares: Σe²; slot_squares, item_squares: Σ of its squared numbers of trials in a slot,
-    on an item. products: float[2, K], of an agent's two residuals of a slot, their sum and number. pairs: float[3, K, K], trials
-    of ordered pairs, Σe, Σe².
+    Attributes
+    ----------
+    n, squares : float array (n_agents,)
+        Number of each agent's trials, and the sum of their squared residuals.
+    n_blocks : int64 array (n_agents,)
+        Number of blocks with a trial of the agent.
+    block_squares, item_squares : float array (n_agents,)
+        Sums over blocks and over items of the agent's squared numbers of trials.
+    products : float array (2, n_agents)
+        Sum and number of the products of an agent's two residuals in a block.
+    pairs : float array (3, n_agents, n_agents)
+        By ordered pair: number of trials, sum of residuals, sum of squared residuals.
     """
 
     def __init__(self, ability: Floats) -> None:
-        K, known = len(ability), int((~np.isnan(ability)).sum())
-        self._effect = np.nan_to_num((known - 1) / max(known - 2, 1) * (ability - np.nanmean(ability)))
-        self.n, self.squares, self.slot_squares, self.item_squares = np.zeros((4, K))
-        self.n_slots = np.zeros(K, dtype=np.int64)
-        self.products, self.pairs = np.zeros((2, K)), np.zeros((3, K, K))
-        self._shared = np.zeros(2)
+        n_agents, K = len(ability), int((~np.isnan(ability)).sum())
+        self._effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))
+        self.n, self.squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
+        self.n_blocks = np.zeros(n_agents, dtype=np.int64)
+        self.products, self.pairs = np.zeros((2, n_agents)), np.zeros((3, n_agents, n_agents))
+        self._inverse_sizes = np.zeros(2)  # Σ 1/m over blocks of m trials, and the number of blocks
 
-    def add(self, block: PairBlock) -> None:
-        if block.level is None:
+    def add(self, chunk: PairChunk) -> None:
+        """Add the trials of a chunk."""
+        if chunk.effect_group is None:
             raise StatisticsError(
-                f"{len(block.value)} trials have no slot. Take the covariance of cells for such a plan.",
+                f"Trials must belong to blocks: got {len(chunk.value)} trials without one. Set the target items-like-these.",
                 slug="slot-missing",
             )
-        K, e = len(self.n), self._residuals(block)
-        ones = np.ones(len(e))
-        in_slots, on_items = by_level(block, ones, K), by_cell(block, ones, K)
-        self.n += in_slots.sum(axis=1)
-        self.n_slots += (in_slots > 0).sum(axis=1)
-        self.slot_squares += (in_slots**2).sum(axis=1)
-        self.item_squares += (on_items**2).sum(axis=1)
-        squares = by_level(block, e**2, K)
+        n_agents, residual = len(self.n), self._residuals(chunk)
+        ones = np.ones(len(residual))
+        n_by_block, n_by_item = sum_by_effect_group(chunk, ones, n_agents), sum_by_item(chunk, ones, n_agents)
+        self.n += n_by_block.sum(axis=1)
+        self.n_blocks += (n_by_block > 0).sum(axis=1)
+        self.block_squares += (n_by_block**2).sum(axis=1)
+        self.item_squares += (n_by_item**2).sum(axis=1)
+
+        squares = sum_by_effect_group(chunk, residual**2, n_agents)
         self.squares += squares.sum(axis=1)
-        products = by_level(block, e, K) ** 2 - squares, in_slots * (in_slots - 1)
-        self.products += [column.sum(axis=1) / 2 for column in products]
-        pair = block.first.astype(np.int64) * K + block.second
-        self.pairs += [np.bincount(pair, column, K * K).reshape(K, K) for column in (ones, e, e**2)]
-        self._shared += (1 / np.bincount(block.level)).sum(), block.level.max(initial=-1) + 1
+        twice_products = sum_by_effect_group(chunk, residual, n_agents) ** 2 - squares
+        twice_n_products = n_by_block * (n_by_block - 1)
+        self.products += [column.sum(axis=1) / 2 for column in (twice_products, twice_n_products)]
 
-    def contributions(self, blocks: Iterable[PairBlock]) -> Iterator[tuple[Floats, Floats]]:
-        """What a slot does to agents, and its share in their trials, block by block."""
-        K, n = len(self.n), np.maximum(self.n, 1)[:, None]
-        for block in blocks:
-            yield by_level(block, self._residuals(block), K) / n, by_level(block, np.ones(len(block.value)), K) / n
+        pair = chunk.first.astype(np.int64) * n_agents + chunk.second
+        columns = (ones, residual, residual**2)
+        self.pairs += [np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents) for column in columns]
+        self._inverse_sizes += (1 / np.bincount(chunk.effect_group)).sum(), chunk.effect_group.max(initial=-1) + 1
 
-    def _residuals(self, block: PairBlock) -> Floats:
-        r, slot = block.value - self._effect[block.first] - self._effect[block.second], block.levels
-        return np.asarray(r - (np.bincount(slot, r) / np.bincount(slot))[slot])
+    def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
+        """Yield the influence of blocks on agents and their shares in the agents' trials: float (n_agents, n_blocks) each."""
+        n_agents, n = len(self.n), np.maximum(self.n, 1)[:, None]
+        for chunk in chunks:
+            influence = sum_by_effect_group(chunk, self._residuals(chunk), n_agents) / n
+            yield influence, sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents) / n
 
-    def parts(self, *, relative: Floats) -> tuple[Floats, Floats] | None:
-        """None where no slot holds an agent twice; no pairs' part where too few products tell it. relative: float[K], τ²_i/τ̄²."""
-        K, (cell, n_cell), (n, total, squares) = len(self.n), self.products, self.pairs
-        if not n_cell.any():
+    def _residuals(self, chunk: PairChunk) -> Floats:
+        """Compute residuals of the additive model, centred in their block: float (n_trials,)."""
+        block = chunk.effect_groups
+        residual = chunk.value - self._effect[chunk.first] - self._effect[chunk.second]
+        return np.asarray(residual - (np.bincount(block, residual) / np.bincount(block))[block])
+
+    def estimate_components(self, relative: Floats) -> tuple[Floats, Floats] | None:
+        """Estimate the cell and the pair component of each agent; None if no block contains an agent twice.
+
+        relative : float array (n_agents,), τ²_i/τ̄². Pair components are 0 if there are too few products.
+        """
+        n_agents, (cell_products, n_cell_products) = len(self.n), self.products
+        n, total, squares = self.pairs
+        if not n_cell_products.any():
             return None
-        # centring makes two residuals of a slot of m trials differ by −variance/m on average
-        centring = float(squares.sum() / n.sum() * self._shared[0] / self._shared[1])
-        own = _shrunk(cell, n_cell, relative, more=centring)
-        pair, n_pair = (total**2 - squares) / 2, n * (n - 1) / 2
-        if n_pair.sum() < _ENOUGH * K:
-            return own, np.zeros(K)
-        total, n = (table.sum(axis=0) + table.sum(axis=1) for table in (pair, n_pair))
-        return own, _shrunk(total, n, relative, more=0.0)
+        # centring lowers the mean product of two residuals of a block of m trials by variance/m
+        centring = float(squares.sum() / n.sum() * self._inverse_sizes[0] / self._inverse_sizes[1])
+        cell = _shrink_component(cell_products, n_cell_products, relative, correction=centring)
+
+        products, n_products = (total**2 - squares) / 2, n * (n - 1) / 2
+        if n_products.sum() < _MIN_PAIR_PRODUCTS * n_agents:
+            return cell, np.zeros(n_agents)
+        by_agent, n_by_agent = (table.sum(axis=0) + table.sum(axis=1) for table in (products, n_products))
+        return cell, _shrink_component(by_agent, n_by_agent, relative, correction=0.0)
 
 
-def _variance_of_a_trial(own: Floats, *, freedom: Floats) -> Floats:
-    """Agents' mean squared residuals, shrunk to that of all as variances by slot are, NaN where they are: float[K]."""
-    n_slots = freedom - PRIOR_CLUSTERS + 1
-    own = own * n_slots / (n_slots - 1)
-    return np.asarray((own * (n_slots - 1) + PRIOR_CLUSTERS * np.nanmean(own)) / freedom)
+def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
+    """Shrink mean squared residuals towards their mean, as variances by block are shrunk: float (n_agents,), NaN stays."""
+    n_blocks = df - PRIOR_CLUSTERS + 1
+    variance = mean_square * n_blocks / (n_blocks - 1)
+    return np.asarray((variance * (n_blocks - 1) + PRIOR_CLUSTERS * np.nanmean(variance)) / df)
 
 
-def _shrunk(total: Floats, n: Floats, relative: Floats, *, more: float) -> Floats:
-    average = max(0.0, float(total.sum() / n.sum()) + more)
-    own = total + n * more + _PRIOR_PRODUCTS * average * np.nan_to_num(relative)
-    return np.asarray(np.maximum(own / (n + _PRIOR_PRODUCTS), 0.0))
+def _shrink_component(products: Floats, n: Floats, relative: Floats, *, correction: float) -> Floats:
+    """Shrink mean products towards their average times `relative`; float arrays (n_agents,), result at least 0.
+
+    correction : value added to each mean product.
+    """
+    average = max(0.0, float(products.sum() / n.sum()) + correction)
+    total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative)
+    return np.asarray(np.maximum(total / (n + _PRIOR_PRODUCTS), 0.0))

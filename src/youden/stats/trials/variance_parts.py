@@ -1,7 +1,8 @@
-"""What moves an ability: the variance of an answer in parts (items, luck, pairs, the rest), and what each does to a mean.
+"""Estimate the variance components of an answer, and the contribution of each to the variance of an ability.
 
-An answer is m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e: agents, the item, what each agent has of its own on
-the item, its luck in the response that is shown, what the two have as a pair, and the rest, the judge's whims among it.
+The model of an answer is m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e: effects of the two agents, the item,
+each agent on the item, the responses that are shown (r, r') and the pair of agents, and a residual, which includes the
+inconsistency of the judge.
 """
 
 from __future__ import annotations
@@ -10,31 +11,43 @@ import numpy as np
 from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
-from youden.streams import own_stream
-from youden.types.pool import Floats, Ids, Positions
+from youden.streams import standalone_stream
+from youden.types.pool import Floats, Ids
 from youden.types.results import Part
 
-MOST_NUMBERS = 3 * 10**8
-"""Items are drawn where all of them would take more numbers than that."""
+MAX_DESIGN_ENTRIES = 3 * 10**8
+"""Largest number of entries of the cross products of all items; if there are more, a random sample of items is used."""
 
 
-class VarianceParts:
-    """Variance components of an answer, and what each contributes to the variance of a mean answer.
+class VarianceComponents:
+    """Variance components of an answer, with their factors in an ability.
 
-    `items` is what an agent has of its own on an item, `luck` that of one response (None if no response was shown twice),
-    `pairs` what a pair has of its own (None for too few meetings), `rest` the residual of a trial. `of_items`, `of_luck`,
-    `of_meeting` and `of_rest` are their factors in the variance of an ability, averaged over agents, `of_meeting` that of
-    partners' own parts on the items they met; `shown_again` is how often a response was shown.
+    Attributes
+    ----------
+    agent_item : Part
+        Variance of an agent's effect on an item, with its 95 % interval. Includes the response variance if `response` is None.
+    response : Part or None
+        Response sampling variance; None if no response of an agent with several is shown twice.
+    pair : Part or None
+        Variance of the effect of a pair of agents; None if too few pairs meet on several items.
+    residual : Part
+        Residual variance of a trial.
+    agent_item_factor, response_factor, residual_factor : float
+        Factors of these components in the variance of an ability's distance from the mean, averaged over agents.
+    partner_factor : float
+        Factor of the agent × item variance of an agent's partners.
+    showings_per_response : float
+        Mean number of times that a response is shown.
 
     Notes
     -----
-    By moments: sums of squares of residuals by cell, by response and by trial, within items, are set to their expectations
-    (Rao 1972, MINQUE with identity weights). Intervals by jackknife over items (over agents for `pairs`), Student t with
-    Satterthwaite's degrees of freedom by the kurtosis of the jackknife values.
+    Moment estimates: sums of squares of residuals by cell, by response and by trial, within items, are set equal to their
+    expectations (MINQUE with identity weights). Intervals are from a jackknife over items (over agents for `pair`), with
+    Student's t and Satterthwaite's degrees of freedom, estimated from the kurtosis of the jackknife values.
 
     References
     ----------
-    Rao (1972), J. American Statistical Association 67. Satterthwaite (1946), Biometrics Bulletin 2.
+    Rao (1972), J. American Statistical Association 67, 112–115. Satterthwaite (1946), Biometrics Bulletin 2, 110–114.
     """
 
     def __init__(
@@ -49,163 +62,266 @@ class VarianceParts:
         first_repeat: Ids | None = None,
         second_repeat: Ids | None = None,
     ) -> None:
-        """Estimate from answered paired trials; ability : float array (n_agents,), NaN for agents without one.
+        """Estimate the components from answered paired trials.
+
+        Parameters
+        ----------
+        first, second, item : int array (n_trials,)
+            Agents and item of each trial.
+        answer : float array (n_trials,)
+            Answers, without NaN.
+        ability : float array (n_agents,)
+            Abilities as mean answers, NaN for agents without one.
+        n_items : int
+            Number of items.
+        first_repeat, second_repeat : int array (n_trials,), optional
+            Which response of either agent is shown, from 1. Default: each agent has one response per item.
 
         Raises
         ------
         StatisticsError
             [variance-few] for fewer than 3 agents, or 5 items with several trials.
         """
-        K, times = int((~np.isnan(ability)).sum()), np.bincount(item, minlength=n_items)
-        if K < 3 or (times > 1).sum() < 5:
+        K, n_by_item = int((~np.isnan(ability)).sum()), np.bincount(item, minlength=n_items)
+        if K < 3 or (n_by_item > 1).sum() < 5:
             raise StatisticsError(
-                f"{K} agents were compared on {int((times > 1).sum())} items more than once; to say what moves a ranking takes 3 "
-                "agents and 5 such items. Judge more.",
+                f"Variance components need 3 agents, and 5 items with several trials: got {K} agents and "
+                f"{int((n_by_item > 1).sum())} items. Add trials.",
                 slug="variance-few",
             )
         effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
         residual = answer - effect[first] - effect[second]
-        residual = residual - (np.bincount(item, residual, n_items) / np.maximum(times, 1))[item]
-        responses, R = (first, second), 1
+        residual = residual - (np.bincount(item, residual, n_items) / np.maximum(n_by_item, 1))[item]
+
+        responses, n_repeats = (first, second), 1
         if first_repeat is not None and second_repeat is not None:
-            R = max(int(first_repeat.max()), int(second_repeat.max()))
-            responses = (first * R + first_repeat - 1, second * R + second_repeat - 1)
-        self._set_factors(first, second, item, responses, K=len(ability), R=R, n_items=n_items)
-        has_luck = _told_apart_by_luck(first, second, item, responses, n_items=n_items)
-        squares, means = _sums(first, second, item, residual, responses if has_luck else None, K=len(ability), R=R)
-        found, left_out = _solved(squares, means)
-        J = len(squares)
-        squared = (left_out - left_out.mean(axis=0)) ** 2
-        error = np.sqrt((J - 1) / J * squared.sum(axis=0))
-        tails = J * (squared**2).sum(axis=0) / np.maximum(squared.sum(axis=0) ** 2, 1e-300)
-        t = stdtrit(np.clip(2 * J / np.maximum(tails - 1, 1e-9), 4, J - 1), 0.975)
-        own = (
-            found[0] * self.of_items
-            + (found[1] * self.of_luck if has_luck else 0.0)
-            + float(found[:-1].sum()) * self.of_meeting
-            + found[-1] * self.of_rest
+            n_repeats = max(int(first_repeat.max()), int(second_repeat.max()))
+            responses = (first * n_repeats + first_repeat - 1, second * n_repeats + second_repeat - 1)
+        n_agents = len(ability)
+        self._set_factors(first, second, item, responses, n_agents=n_agents, n_repeats=n_repeats, n_items=n_items)
+
+        has_response = _identifies_responses(first, second, item, responses, n_items=n_items)
+        squares, expectations = _sums_of_squares(
+            first, second, item, residual, responses if has_response else None, n_agents=n_agents, n_repeats=n_repeats
         )
-        own = max(own, 0.0)
-        self.pairs = _pairs(first, second, item, residual, K=len(ability), own=own, n_items=n_items)
-        # abilities were taken off, and with them the means of what agents have of their own
-        found[0] += own + (0.0 if self.pairs is None else self.pairs.value / (K - 1))
-        parts = [_interval(*of) for of in zip(found.tolist(), error.tolist(), t.tolist(), strict=True)]
-        self.items, self.luck, self.rest = parts[0], parts[1] if has_luck else None, parts[-1]
+        components, jackknife = _solve_moments(squares, expectations)
+        std_error, t = _jackknife_errors(jackknife)
+
+        # variance of an ability, which the residuals lack because the abilities were subtracted
+        variance = components[0] * self.agent_item_factor
+        if has_response:
+            variance += components[1] * self.response_factor
+        variance += float(components[:-1].sum()) * self.partner_factor
+        variance += components[-1] * self.residual_factor
+        variance = max(variance, 0.0)
+        self.pair = _pair_component(
+            first, second, item, residual, n_agents=n_agents, ability_variance=variance, n_items=n_items
+        )
+        components[0] += variance + (0.0 if self.pair is None else self.pair.value / (K - 1))
+
+        columns = zip(components.tolist(), std_error.tolist(), t.tolist(), strict=True)
+        parts = [_variance_interval(*column) for column in columns]
+        self.agent_item, self.residual = parts[0], parts[-1]
+        self.response = parts[1] if has_response else None
 
     def _set_factors(
-        self, first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, K: int, R: int, n_items: int
+        self,
+        first: Ids,
+        second: Ids,
+        item: Ids,
+        responses: tuple[Ids, Ids],
+        *,
+        n_agents: int,
+        n_repeats: int,
+        n_items: int,
     ) -> None:
-        T = np.bincount(np.append(first, second), minlength=K)
-        seen = T > 0
-        n = int(seen.sum())
-        w = 1 / np.maximum(T, 1)
-        base = (w[first] + w[second]) / n
+        """Set the factors of the components. A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and base_t in θ̄."""
+        n_trials = np.bincount(np.append(first, second), minlength=n_agents)
+        has_trials = n_trials > 0
+        w = 1 / np.maximum(n_trials, 1)
+        base = (w[first] + w[second]) / int(has_trials.sum())
 
-        def squared(one: Positions, two: Positions, size: int) -> tuple[float, float]:
-            """Of all cells, and the share of an agent's own."""
-            B = np.bincount(np.append(one, two), np.tile(base, 2), size)
-            cross = w * (np.bincount(first, B[one] + B[two], K) + np.bincount(second, B[one] + B[two], K))
-            own = np.bincount(np.append(one, two), minlength=size).astype(np.float64)
-            agent = np.zeros(size, dtype=np.int64)
-            agent[one], agent[two] = first, second
-            mine = np.bincount(agent, own**2, K) * w**2
-            met, count = np.unique(
-                np.append(first.astype(np.int64) * size + two, second.astype(np.int64) * size + one), return_counts=True
-            )
-            partners = np.bincount(met // size, count.astype(np.float64) ** 2, K) * w**2
-            whole = float(((mine + partners) - 2 * cross + (B**2).sum())[seen].mean())
-            return whole, float((mine / np.maximum(mine + partners, 1e-300))[seen].mean())
-
-        J = n_items
-        cells, own_cells = squared(first.astype(np.int64) * J + item, second.astype(np.int64) * J + item, K * J)
-        texts, own_texts = squared(
-            responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item, K * R * J
+        first_cell, second_cell = first.astype(np.int64) * n_items + item, second.astype(np.int64) * n_items + item
+        first_text = responses[0].astype(np.int64) * n_items + item
+        second_text = responses[1].astype(np.int64) * n_items + item
+        n_cells = n_agents * n_items
+        cells, self_share = _squared_weights(
+            first_cell, second_cell, n_cells, first=first, second=second, w=w, base=base
         )
-        crossed = w * (np.bincount(first, base, K) + np.bincount(second, base, K))
-        rest = float((w - 2 * crossed + (base**2).sum())[seen].mean())
-        shown = np.unique(np.append(responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item))
-        again = 2 * len(first) / len(shown)
-        self.of_items, self.of_luck, self.of_meeting = cells * own_cells, texts * own_texts, cells * (1 - own_cells)
-        self.of_rest, self.shown_again = rest, again
+        texts, self_share_of_texts = _squared_weights(
+            first_text, second_text, n_cells * n_repeats, first=first, second=second, w=w, base=base
+        )
+        self.agent_item_factor, self.partner_factor = cells * self_share, cells * (1 - self_share)
+        self.response_factor = texts * self_share_of_texts
+
+        # Σ_t (w_i·[t has i] − base_t)² = w_i − 2·w_i·Σ_{t of i} base_t + Σ_t base_t²
+        cross = w * (np.bincount(first, base, n_agents) + np.bincount(second, base, n_agents))
+        self.residual_factor = float((w - 2 * cross + (base**2).sum())[has_trials].mean())
+        self.showings_per_response = 2 * len(first) / len(np.unique(np.append(first_text, second_text)))
 
 
-def _interval(value: float, error: float, t: float) -> Part:
-    """Longer above, by the second term of exp(half / value), for a variance's error grows with it."""
-    half = t * error
+def _squared_weights(
+    first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
+) -> tuple[float, float]:
+    """Compute the squared weights of all units, cells or responses, in an ability's distance from the mean.
+
+    first_unit, second_unit : int64 arrays (n_trials,), unit of either side; w : float (n_agents,), weight of one of the agent's
+    trials; base : float (n_trials,), weight of a trial in the mean. Returns the sum of squared weights, and the share of the
+    agent's own units in it, both averaged over agents.
+    """
+    n_agents = len(w)
+    units = np.append(first_unit, second_unit)
+    base_by_unit = np.bincount(units, np.tile(base, 2), n_units)
+    base_of_trial = base_by_unit[first_unit] + base_by_unit[second_unit]
+    cross = w * (np.bincount(first, base_of_trial, n_agents) + np.bincount(second, base_of_trial, n_agents))
+
+    n_showings = np.bincount(units, minlength=n_units).astype(np.float64)
+    agent = np.zeros(n_units, dtype=np.int64)
+    agent[first_unit], agent[second_unit] = first, second
+    own_units = np.bincount(agent, n_showings**2, n_agents) * w**2
+
+    partner_units = np.append(
+        first.astype(np.int64) * n_units + second_unit, second.astype(np.int64) * n_units + first_unit
+    )
+    partner_unit, count = np.unique(partner_units, return_counts=True)
+    of_partners = np.bincount(partner_unit // n_units, count.astype(np.float64) ** 2, n_agents) * w**2
+
+    has_trials = np.bincount(np.append(first, second), minlength=n_agents) > 0
+    total = float(((own_units + of_partners) - 2 * cross + (base_by_unit**2).sum())[has_trials].mean())
+    return total, float((own_units / np.maximum(own_units + of_partners, 1e-300))[has_trials].mean())
+
+
+def _variance_interval(value: float, std_error: float, t: float) -> Part:
+    """Make the interval of a variance, longer above because the error of a variance grows with it.
+
+    The upper half is the second-order expansion of value·(exp(half/value) − 1).
+    """
+    half = t * std_error
     return Part(value, value - half, value + half + half**2 / (2 * max(value, half, 1e-300)))
 
 
-def _told_apart_by_luck(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
-    """Whether cells show two responses, and responses are shown twice: else luck cannot be told."""
+def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
+    """Return whether some cells show several responses and some responses are shown twice."""
     agents, texts = np.append(first, second).astype(np.int64), np.append(*responses).astype(np.int64)
-    where = np.tile(item, 2)
-    n_cells = len(np.unique(agents * n_items + where))
-    n_texts = len(np.unique(texts * n_items + where))
+    items = np.tile(item, 2)
+    n_cells = len(np.unique(agents * n_items + items))
+    n_texts = len(np.unique(texts * n_items + items))
     return n_cells < n_texts < len(agents)
 
 
-def _sums(
-    first: Ids, second: Ids, item: Ids, residual: Floats, responses: tuple[Ids, Ids] | None, *, K: int, R: int
+def _sums_of_squares(
+    first: Ids,
+    second: Ids,
+    item: Ids,
+    residual: Floats,
+    responses: tuple[Ids, Ids] | None,
+    *,
+    n_agents: int,
+    n_repeats: int,
 ) -> tuple[Floats, Floats]:
+    """Compute sums of squared residuals by cell, by response (if given) and by trial, and their expectations.
+
+    Returns float arrays (n_items, n_components) and, as coefficients of the components, (n_items, n_components, n_components).
+    """
     order = np.argsort(item, kind="stable")
-    groups = [rows for rows in np.split(order, np.flatnonzero(np.diff(item[order])) + 1) if len(rows) > 1]
-    width = (K * R) if responses is not None else K
-    most = max(20, MOST_NUMBERS // max(width * width, 1))
-    if len(groups) > most:
-        chosen = own_stream(len(groups)).choice(len(groups), most, replace=False)
-        groups = [groups[at] for at in np.sort(chosen)]
-    squares, means = [], []
+    by_item = np.split(order, np.flatnonzero(np.diff(item[order])) + 1)
+    groups = [rows for rows in by_item if len(rows) > 1]
+    width = n_agents * n_repeats if responses is not None else n_agents
+    max_items = max(20, MAX_DESIGN_ENTRIES // max(width * width, 1))
+    if len(groups) > max_items:
+        sample = standalone_stream(len(groups)).choice(len(groups), max_items, replace=False)
+        groups = [groups[index] for index in np.sort(sample)]
+
+    squares, expectations = [], []
     for rows in groups:
-        e, n = residual[rows], len(rows)
-        sides = [(first[rows], second[rows])] + (
-            [] if responses is None else [(responses[0][rows], responses[1][rows])]
-        )
-        Z = []
-        for one, two in sides:
-            _, at = np.unique(np.append(one, two), return_inverse=True)
-            table = np.zeros((n, int(at.max()) + 1))
-            table[np.arange(n), at[:n]] += 1
-            table[np.arange(n), at[n:]] += 1
-            Z.append(table - table.mean(axis=0))  # centred within the item, as residuals are
-        own = [float(((z.T @ e) ** 2).sum()) for z in Z] + [float((e**2).sum())]
-        size = len(Z) + 1
-        mean = np.empty((size, size))
-        for a, z in enumerate(Z):
-            for b, other in enumerate(Z):
-                mean[a, b] = ((z.T @ other) ** 2).sum()
-            mean[a, -1] = mean[-1, a] = (z**2).sum()
-        mean[-1, -1] = n - 1
-        squares.append(own)
-        means.append(mean)
-    return np.array(squares), np.array(means)
+        units = [(first[rows], second[rows])]
+        if responses is not None:
+            units.append((responses[0][rows], responses[1][rows]))
+        designs = [_centred_design(*sides) for sides in units]
+        e = residual[rows]
+        squares.append([float(((Z.T @ e) ** 2).sum()) for Z in designs] + [float((e**2).sum())])
+        expectations.append(_expectations(designs, len(rows)))
+    return np.array(squares), np.array(expectations)
 
 
-def _solved(squares: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """float[P], and float[J, P] without each item."""
-    S, M = squares.sum(axis=0), means.sum(axis=0)
-    found = np.linalg.lstsq(M, S, rcond=None)[0]
-    without = np.stack([np.linalg.lstsq(M - m, S - s, rcond=None)[0] for s, m in zip(squares, means, strict=True)])
-    return np.asarray(found), without
+def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
+    """Count the units of each trial, centred within the item as residuals are: float (n_trials, n_units)."""
+    n = len(first_unit)
+    _, index = np.unique(np.append(first_unit, second_unit), return_inverse=True)
+    Z = np.zeros((n, int(index.max()) + 1))
+    Z[np.arange(n), index[:n]] += 1
+    Z[np.arange(n), index[n:]] += 1
+    return np.asarray(Z - Z.mean(axis=0))
 
 
-def _pairs(first: Ids, second: Ids, item: Ids, residual: Floats, *, K: int, own: float, n_items: int) -> Part | None:
-    """Mean product of two residuals of a pair on different items; None where fewer than 2K products are there."""
-    pair = np.minimum(first, second).astype(np.int64) * K + np.maximum(first, second)
-    on_item, at = np.unique(pair * n_items + item, return_inverse=True)
-    of_pair = on_item // n_items
-    by_item, n_by_item = np.bincount(at, residual), np.bincount(at).astype(np.float64)
-    products = np.bincount(of_pair, by_item, K * K) ** 2 - np.bincount(of_pair, by_item**2, K * K)
-    n = np.bincount(of_pair, n_by_item, K * K) ** 2 - np.bincount(of_pair, n_by_item**2, K * K)
-    products, n = products.reshape(K, K), n.reshape(K, K)
-    total, count = products.sum(), n.sum()
-    if count < 4 * K:
+def _expectations(designs: list[Floats], n_trials: int) -> Floats:
+    """Compute the coefficients of all components in the expected sums of squares of one item: (n_components, n_components)."""
+    size = len(designs) + 1
+    coefficients = np.empty((size, size))
+    for a, Z_a in enumerate(designs):
+        for b, Z_b in enumerate(designs):
+            coefficients[a, b] = ((Z_a.T @ Z_b) ** 2).sum()
+        coefficients[a, -1] = coefficients[-1, a] = (Z_a**2).sum()
+    coefficients[-1, -1] = n_trials - 1
+    return coefficients
+
+
+def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
+    """Solve the moment equations for all items, float (n_components,), and without each item, (n_items, n_components)."""
+    S, M = squares.sum(axis=0), expectations.sum(axis=0)
+    components = np.linalg.lstsq(M, S, rcond=None)[0]
+    items = zip(squares, expectations, strict=True)
+    jackknife = np.stack([np.linalg.lstsq(M - m, S - s, rcond=None)[0] for s, m in items])
+    return np.asarray(components), jackknife
+
+
+def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
+    """Compute jackknife standard errors and quantiles of Student's t, with df from the kurtosis: (n_components,) each."""
+    J = len(jackknife)
+    square = (jackknife - jackknife.mean(axis=0)) ** 2
+    std_error = np.sqrt((J - 1) / J * square.sum(axis=0))
+    kurtosis = J * (square**2).sum(axis=0) / np.maximum(square.sum(axis=0) ** 2, 1e-300)
+    df = np.clip(2 * J / np.maximum(kurtosis - 1, 1e-9), 4, J - 1)
+    return std_error, np.asarray(stdtrit(df, 0.975))
+
+
+def _pair_component(
+    first: Ids, second: Ids, item: Ids, residual: Floats, *, n_agents: int, ability_variance: float, n_items: int
+) -> Part | None:
+    """Estimate the pair component as the mean product of two residuals of a pair on different items.
+
+    residual : float array (n_trials,). Returns None if there are fewer than 2 such products per agent.
+    """
+    low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
+    pair_item, index = np.unique((low * n_agents + high) * n_items + item, return_inverse=True)
+    pair = pair_item // n_items
+    total = np.bincount(index, residual).astype(np.float64)
+    n = np.bincount(index).astype(np.float64)
+
+    def sum_products(column: Floats) -> Floats:
+        """Sum, for each pair, twice the products of values on different items: float (n_agents, n_agents)."""
+        square_of_sum = np.bincount(pair, column, n_agents**2) ** 2
+        products = square_of_sum - np.bincount(pair, column**2, n_agents**2)
+        return np.asarray(products.reshape(n_agents, n_agents))
+
+    products, n_products = sum_products(total), sum_products(n)
+    total_products, total_n = products.sum(), n_products.sum()
+    if total_n < 4 * n_agents:
         return None
-    of_agent, n_of_agent = products.sum(axis=0) + products.sum(axis=1), n.sum(axis=0) + n.sum(axis=1)
+
+    # jackknife over agents
+    by_agent = products.sum(axis=0) + products.sum(axis=1)
+    n_by_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        without = (total - of_agent) / (count - n_of_agent)
-    without = without[np.isfinite(without)]
-    m = len(without)
-    error = float(np.sqrt((m - 1) / m * ((without - without.mean()) ** 2).sum())) if m > 4 else float("nan")
-    # two abilities were taken off each product, and what pairs have of their own is in them as its share of an agent's partners
-    value = (float(total / count) + 2 * own) / (1 - 2 / max(m - 2, 3))
-    return _interval(value, error, float(stdtrit(max((m - 1) / 2, 1), 0.975)))  # a pair is of two agents
+        jackknife = (total_products - by_agent) / (total_n - n_by_agent)
+    jackknife = jackknife[np.isfinite(jackknife)]
+    m = len(jackknife)
+    std_error = float("nan")
+    if m > 4:
+        std_error = float(np.sqrt((m - 1) / m * ((jackknife - jackknife.mean()) ** 2).sum()))
+
+    # Two abilities were subtracted from each residual: their variance lowers the mean product, and they contain a share of the
+    # pair effects, 1 divided by the number of partners.
+    value = (float(total_products / total_n) + 2 * ability_variance) / (1 - 2 / max(m - 2, 3))
+    df = max((m - 1) / 2, 1)  # a pair has two agents
+    return _variance_interval(value, std_error, float(stdtrit(df, 0.975)))

@@ -1,5 +1,5 @@
 "use strict";
-// Which page an address shows: the report, or one agent's own page. `#/agent/NAME` is an agent's, `…/trial/ROW` a trial opened over it.
+// Shows the page of an address: the report, the page of an agent (`#/agent/NAME`), or a trial opened over it (`…/trial/ROW`).
 (() => {
   const data = JSON.parse(document.getElementById("agent-data").textContent);
   const page = document.getElementById("agent-page");
@@ -13,7 +13,7 @@
   const link = (k) => make("a", data.names[k], { href: address(k) });
   const lines = new Map(data.trials.map((line) => [line[0], Object.fromEntries(data.columns.map((name, c) => [name, line[c]]))]));
 
-  // What stands between backticks is code.
+  // Text between backticks is code.
   const said = (tag, text) => {
     const box = document.createElement(tag);
     text.split(/`([^`]*)`/).forEach((part, k) => box.append(k % 2 ? make("code", part) : part));
@@ -50,7 +50,7 @@
       const other = line.first === k ? line.second : line.first;
       const what = line.other_item === null ? data.items[line.item] : `${data.items[line.item]} and ${data.items[line.other_item]}`;
       const item = document.createElement("li");
-      const answer = `the judge says ${line.hard ? "yes" : "no"} (${line.answer.toFixed(2)})`;
+      const answer = `answer ${line.hard ? "yes" : "no"} (${line.answer.toFixed(2)})`;
       item.append(make("a", `${answer} to ${data.names[k]} with ${data.names[other]}, ${line.arm}, on ${what}`, { href: `${address(k)}/trial/${row}` }));
       list.append(item);
     }
@@ -59,7 +59,7 @@
       document.dispatchEvent(new CustomEvent("trials-of", { detail: data.names[k] }));
       location.hash = "#trials";
     });
-    return [make("h3", "Trials that cost it most"), make("p", "Furthest below what both abilities and the item let one expect. Open one to read both texts.", { className: "note" }), list, all];
+    return [make("h3", "Trials with the largest shortfall"), make("p", "Answers furthest below their prediction from both abilities and the item. Open a trial to read both texts.", { className: "note" }), list, all];
   };
   const draw = (k) => {
     const one = data.pages[k];
@@ -71,19 +71,19 @@
     const interval = one.low === null ? "without an interval" : `[${fixed(one.low)}, ${fixed(one.high)}]`;
     const facts = make("p", "", { className: "facts" });
     for (const text of [
-      `Places ${one.places}`, `all at once ${one.at_once}`, `ability ${fixed(one.ability)} ${interval}`, one.group === null ? "" : `group ${one.group}`,
-      ...one.shown, one.tied === null ? "" : one.tied ? `not told apart from ${one.tied} other${one.tied > 1 ? "s" : ""}` : "told apart from everybody",
+      `Ranks ${one.places}`, `simultaneous ${one.at_once}`, `ability ${fixed(one.ability)} ${interval}`, one.group === null ? "" : `group ${one.group}`,
+      ...one.shown, one.tied === null ? "" : one.tied ? `not significantly different from ${one.tied} other${one.tied > 1 ? "s" : ""}` : "significantly different from all others",
     ]) if (text) facts.append(make("span", text), " ");
     const found = make("ul", "");
     found.append(...one.found.map((text) => said("li", text)));
-    const [high, low] = one.partners.map((end, k) => end.length ? table(k ? "Least" : "Most", ["Partner", "TPR − FPR"], end.map(([who, value]) => [link(who), fixed(value)])) : null);
-    const [gains, loses] = one.items.map((end, k) => end.length ? table(k ? "Loses" : "Gains", ["Item", "Score", "Beyond"], end.map(([what, value, beyond]) => [data.items[what], fixed(value), signed(beyond)])) : null);
+    const [high, low] = one.partners.map((end, k) => end.length ? table(k ? "Lowest agreement" : "Highest agreement", ["Partner", "TPR − FPR"], end.map(([who, value]) => [link(who), fixed(value)])) : null);
+    const [gains, loses] = one.items.map((end, k) => end.length ? table(k ? "Negative residuals" : "Positive residuals", ["Item", "Score", "Residual"], end.map(([what, value, beyond]) => [data.items[what], fixed(value), signed(beyond)])) : null);
     page.replaceChildren(
       ways, make("h2", data.names[k], { id: "agent-name", className: "break", tabIndex: -1 }), facts,
-      make("h3", "What was found about it"), one.found.length ? found : make("p", "Nothing that was looked at names this agent."),
+      make("h3", "Findings"), one.found.length ? found : make("p", "No finding names this agent."),
       ...trials(k),
-      ...pair("With whom it agrees", "Mean of both orders over the items on which the two were compared.", [high, low]),
-      ...pair("Where it gains and loses", "Beyond: its score on the item less what ability − difficulty predicts. Single items are noisy.", [gains, loses]),
+      ...pair("Agreement with other agents", "Mean of both orders over the items on which the two were compared.", [high, low]),
+      ...pair("Items with the largest residuals", "Residual: score on the item minus its prediction, ability − difficulty. Single items are noisy.", [gains, loses]),
     );
   };
   let shown = null;

@@ -189,7 +189,7 @@
       const head = make("div", "", { className: "dialog-head" });
       head.append(make("h3", `Trial ${row}`, { id: "trial-title" }));
       shut(head);
-      dialog.replaceChildren(head, make("p", live ? "There is no such trial." : "This file holds a sample of the trials, and this one is not in it. youden view shows all."));
+      dialog.replaceChildren(head, make("p", live ? "There is no such trial." : "This file contains a sample of the trials, without this one. youden view shows all."));
       if (!dialog.open) dialog.showModal();
       return;
     }

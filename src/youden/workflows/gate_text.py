@@ -1,0 +1,196 @@
+"""Format the result of a gate: a table, a sentence per agent, the next command, and a footnote on the error rate.
+
+The terminal, Markdown and JUnit output share these texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from youden.text.printable import format_command
+from youden.text.sentences import format_count, format_signed_interval
+from youden.text.tables import Table, make_table
+from youden.types.results import ABOUT
+from youden.workflows.gate import MIN_ITEMS, Gate, GateResult
+
+
+def gate_table(gate: Gate) -> Table:
+    """Format the result of a gate as a table, one row per agent.
+
+    Parameters
+    ----------
+    gate : Gate
+        Result of `gate_run`.
+
+    Returns
+    -------
+    Table
+        Verdict, difference, interval, its level, and the number of items (or labels) of each agent.
+    """
+    rows = []
+    for row in gate.agents:
+        difference, level = f"{row.difference:+.3f}", f"{row.level:.2%}"
+        rows.append([row.agent, row.verdict, difference, _format_interval(row), level, f"{row.n_items:,}"])
+    title = f"Against {gate.baseline}, margin {gate.margin:g}"
+    count_heading = "labels" if gate.by == "quality" else "items"
+    return make_table(title, ["agent", "verdict"], ["difference", "interval", "level", count_heading], rows)
+
+
+def _format_interval(row: GateResult) -> str:
+    """Format the interval as `−0.031 … 0.024`, or as a dash if there is none."""
+    return format_signed_interval(row.low, row.high, digits=3)
+
+
+def describe_result(gate: Gate, row: GateResult) -> str:
+    """Describe the result for one agent, and what to do if it is undecided.
+
+    Parameters
+    ----------
+    gate : Gate
+        Result of `gate_run`.
+    row : GateResult
+        One of `gate.agents`.
+
+    Returns
+    -------
+    str
+        One sentence or more.
+    """
+    if row.reason:
+        return f"undecided: {row.agent} against {gate.baseline}: {row.reason}"
+    interval = f"{100 * row.level:.4g} % interval {_format_interval(row)}"
+    comparison = f"{row.agent}, {gate.by} minus that of {gate.baseline}: {row.difference:+.3f} ({interval})"
+    match row.verdict:
+        case "better":
+            return f"better: {comparison}."
+        case "no worse":
+            return f"no worse: {comparison}, all above the margin −{gate.margin:g}."
+        case "worse":
+            return f"worse: {comparison}."
+        case "undecided":
+            return f"undecided: {comparison}. {_describe_requirement(gate, row)}"
+
+
+def _describe_requirement(gate: Gate, row: GateResult) -> str:
+    """Describe what would decide an undecided comparison."""
+    needed = row.needed
+    if gate.by == "quality":
+        return "Label more answers of both; `youden label` selects them."
+    if row.low is None or needed is None:
+        n_items = format_count(row.n_items, "item")
+        return f"One of the two was compared on {n_items} only; an interval needs {MIN_ITEMS}. Add comparisons on more items."
+    if needed.calls is not None:
+        return f"{needed.calls:,} more calls decide with a conditional power of 90 %, wherever the truth is."
+
+    if needed.chance is not None:
+        reason = (
+            f"Every comparison on these items together decides with a conditional power of {needed.chance:.0%} in the least "
+            "favourable case"
+        )
+    elif gate.calls is None:
+        reason = "An imported run cannot be extended"
+    else:
+        reason = "Every comparison on these items has been made"
+    n_items = f"about {needed.items:,}" if needed.items else "more"
+    message = f"{reason}; for 90 %, {n_items} items are needed, or a wider margin."
+    if not needed.as_it_is:
+        return message
+    return (
+        f"{message} If the difference stays the same, {needed.as_it_is:,} items with as many comparisons each decide."
+    )
+
+
+def format_next_command(gate: Gate) -> str | None:
+    """Format the command that adds the required calls, with their cost.
+
+    Parameters
+    ----------
+    gate : Gate
+        Result of `gate_run`.
+
+    Returns
+    -------
+    str or None
+        A shell command with a comment; None if no calls would decide.
+    """
+    needed = gate.needed
+    if needed is None:
+        return None
+    price = "price unknown" if needed.usd is None else f"about ${needed.usd:,.2f}"
+    total_calls = (gate.calls or 0) + (needed.calls or 0)
+    if gate.extends:
+        focus = [word for agent in gate.focus for word in ("--focus", agent)]
+        command = format_command(["youden", "extend", "calls", gate.folder, str(needed.calls), *focus])
+    else:
+        run_command = format_command(["youden", "run", f"{gate.folder}/config.yaml"])
+        command = f"{run_command}  # with `calls: {total_calls}`; stored answers are reused"
+    return f"{command}  # {price}; {total_calls:,} calls in all; then run the gate again"
+
+
+def describe_gate(gate: Gate) -> Iterator[str]:
+    """Yield the lines below the table of a gate.
+
+    Parameters
+    ----------
+    gate : Gate
+        Result of `gate_run`.
+
+    Yields
+    ------
+    str
+        The result for each agent, the next command, lines on the whole run, the footnote, and the signature.
+    """
+    yield from (describe_result(gate, row) for row in gate.agents)
+    if (command := format_next_command(gate)) is not None:
+        yield command
+    yield from describe_run(gate)
+    yield format_footnote(gate)
+    yield f"signature: {gate.signature}"
+
+
+def describe_run(gate: Gate) -> tuple[str, ...]:
+    """Format lines on the calibration of the judge and on the whole run.
+
+    Parameters
+    ----------
+    gate : Gate
+        Result of `gate_run`.
+
+    Returns
+    -------
+    tuple of str
+        The stored calibration of the judge and the recommendation of the run, each if there is one.
+    """
+    lines = [gate.calibration] if gate.calibration else []
+    recommendation = gate.recommendation
+    if recommendation is not None and recommendation.form != "none":
+        lines.append(
+            f"Among all agents of the run, by its own ranking and independently of this gate: {recommendation.text}"
+        )
+    return tuple(lines)
+
+
+def format_footnote(gate: Gate) -> str:
+    """Format a footnote on the margin, the error rate, the method and the target.
+
+    Parameters
+    ----------
+    gate : Gate
+        Result of `gate_run`.
+
+    Returns
+    -------
+    str
+        Two sentences or more.
+    """
+    numbers = sorted({row.look for row in gate.agents})
+    analyses = " and ".join(map(str, numbers))
+    sharing = ""
+    if len(gate.agents) > 1:
+        sharing = f", with alpha divided among {len(gate.agents)} agents compared together (Bonferroni)"
+    caveat = ", if the intervals of quality have their coverage" if gate.by == "quality" else ""
+    return (
+        f"Margin {gate.margin:g}; interim analysis {analyses}{sharing}. A wrong 'worse', or a wrong pass, has a probability of "
+        f"at most 5 % over all interim analyses{caveat}. {gate.method[0].upper()}{gate.method[1:]}; the difference refers to "
+        f"{ABOUT[gate.target]}."
+    )
