@@ -1,19 +1,26 @@
-"""Which agent is taken, what that loses, and whether the bound on it and the leader's interval hold after looking.
+"""Measure the regret of selecting the best agent, and the coverage of its regret bound and confidence interval.
 
-Cyclic plans of 1, 2, 5 and 10 % of the dense calls (100 of them independent) on the paper's four domains, answers as recorded and
-cut at ½ to yes or no, a run's items drawn anew from the domain's; and on simulated pools (normal answers with effects of cells,
-items and pairs): all alike, one leader, two, ten, a long slope, heavy pairs, few items, 4 to 300 agents. regret: by how much the
-best is better than the agent taken, by the abilities of all items; right: how often it is the best; false: how often another is
-better by more than said; within: what is said, on average; wide: over what known variances (those of the draws) would say; plain,
-allowed: how often the leader's interval of the ranking, and the one that allows for its having come first, hold its ability;
-half, allowed_half: their half-widths; chance, expected: what is told of right and of regret, on average.
+`bound`: cyclic plans of 1, 2, 5 and 10 % of the dense calls (100 of them independent) on the paper's four domains. Answers are
+as recorded (graded) or cut at ½ to yes or no, and the items of each run are resampled from the domain. The same is measured on
+simulated pools of 4 to 300 agents with normal answers and effects of cells, items and pairs. Columns of a row:
 
-search: `top: 1` and `top: 5` beside cyclic plans of as many calls, on the four domains as recorded: regret of those named, and
-the bound and the intervals at the end, with items drawn anew; losses: the same of `top: 1` and yes or no at so many trials an
-agent as `plan` forecasts regret for. goals: calls until `within: .02` or `.05` is said.
+- regret: ability of the best agent minus that of the selected one, by the abilities over all items
+- right: share of runs that select the best agent
+- violated: share of runs whose regret exceeds the regret bound
+- regret_bound: mean regret bound
+- bound_ratio: mean regret bound over the mean bound with known variances (those of the draws)
+- covered, adjusted_covered: coverage of the selected agent's interval in the ranking, and of its selection-adjusted interval
+- half_width, adjusted_half_width: half-widths of these two intervals
+- p_best, expected_regret: mean reported probability of being best, and mean reported expected regret
+
+`search`: adaptive plans with `top: 1` and `top: 5` against cyclic plans of as many calls on the four domains: regret of the
+selected agents, regret bounds and intervals at the end. Rows with "items resampled" resample the items. `losses`: the same for
+`top: 1` and yes or no, at the numbers of trials per agent for which `plan` forecasts regret. `goals`: calls until the regret
+bound is at most .02 or .05. `defaults`: plans without a budget for small pools.
 
 `python benchmarks/best.py [--only bound,search,losses,goals,defaults] [--rows PATTERN] [--seeds 200] [--pools 200]
-[--shared FOLDER] [--out FILE] [--smoke]` prints JSON. --rows: the rows whose names match, such as 'yes or no.*anew'.
+[--shared FOLDER] [--out FILE] [--smoke]` prints JSON. `--rows` computes only rows whose names match the regular expression, such
+as 'yes or no.*resampled'.
 """
 
 from __future__ import annotations
@@ -30,21 +37,21 @@ import numpy as np
 from best_runs import (
     GOALS,
     Draw,
-    default_figures,
-    goal_alone,
-    goal_figures,
-    recorded_draw,
-    search_figures,
+    make_recorded_draw,
+    measure_defaults,
+    measure_goal,
+    measure_goal_of_search,
+    measure_search,
 )
-from recorded import DOMAINS, SHARED, answers_of
-from uncertainty import domain_draw, found_of, plan_of, shape_draw
+from recorded import DOMAINS, SHARED, read_answers
+from uncertainty import draw_cyclic_trials, estimate, make_domain_draw, make_simulated_draw
 from youden.stats import CentredCovariance, pairwise_differences
 from youden.stats.forecast import REFERENCE_TRIALS
 from youden.stats.trials.best_selection import select_best
 
 SMALL = ((6, 40), (8, 40), (12, 32))
 KNOWN = 1e6
-"""Degrees of freedom where variances are known."""
+"""Degrees of freedom that stand for known variances."""
 POOLS = {
     "30 × 200, all alike": (30, 200, 0.0, 30),
     "30 × 200, a long slope": (30, 200, 0.02, 1),
@@ -58,113 +65,177 @@ POOLS = {
 }
 
 
-def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
-    """Means over seeds."""
-    rows, abilities, regrets = [], [], []
+def measure_bound(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
+    """Compute the columns of a row of `bound`: means over seeds."""
+    rows, errors, regrets = [], [], []
     for seed in range(n_seeds):
         rng = np.random.default_rng([seed, round(10 * percent)])
-        D, truth = draw(rng)
-        found = found_of(D, plan_of(D.shape, percent, rng))
-        taken = select_best(found.ability, found.kind, pairwise_differences(found.ability, found.kind))
-        assert taken is not None
-        (named,) = taken.agents
-        regret = float(truth.max() - truth[named])
-        own, half = truth[named] + found.ability.mean(), found.kind.half_width()[named]
-        abilities.append(found.ability - found.ability.mean() - truth)
-        regrets.append((found.ability, taken.within))
+        answers, true_ability = draw(rng)
+        estimates = estimate(answers, draw_cyclic_trials(answers.shape, percent, rng))
+        selection = select_best(
+            estimates.ability, estimates.kind, pairwise_differences(estimates.ability, estimates.kind)
+        )
+        assert selection is not None
+        (selected,) = selection.agents
+        regret = float(true_ability.max() - true_ability[selected])
+        true_value = true_ability[selected] + estimates.ability.mean()
+        half_width = estimates.kind.half_width()[selected]
+        errors.append(estimates.ability - estimates.ability.mean() - true_ability)
+        regrets.append((estimates.ability, selection.regret_bound))
         rows.append(
             (
                 regret,
                 regret == 0,
-                regret > taken.within,
-                taken.within,
-                abs(found.ability[named] - own) <= half,
-                taken.low <= own <= taken.high,
-                half,
-                (taken.high - taken.low) / 2,
-                taken.chance[named],
-                taken.regret,
+                regret > selection.regret_bound,
+                selection.regret_bound,
+                abs(estimates.ability[selected] - true_value) <= half_width,
+                selection.ability_low <= true_value <= selection.ability_high,
+                half_width,
+                (selection.ability_high - selection.ability_low) / 2,
+                selection.p_best[selected],
+                selection.expected_regret,
             )
         )
-    names = ("regret", "right", "false", "within", "plain", "allowed", "half", "allowed_half", "chance", "expected")
-    made = dict(zip(names, np.mean(rows, axis=0).round(4).tolist(), strict=True))
-    C = np.cov(np.array(abilities).T)
-    known = CentredCovariance(C, np.full(len(C), KNOWN))
-    told = [select_best(a, known, pairwise_differences(a, known)) for a, _ in regrets]
-    least = float(np.mean([one.within for one in told if one is not None]))
-    return {**made, "wide": round(made["within"] / least, 3) if least else float("nan")}
+    names = (
+        "regret",
+        "right",
+        "violated",
+        "regret_bound",
+        "covered",
+        "adjusted_covered",
+        "half_width",
+        "adjusted_half_width",
+        "p_best",
+        "expected_regret",
+    )
+    means = dict(zip(names, np.mean(rows, axis=0).round(4).tolist(), strict=True))
+    covariance = np.cov(np.array(errors).T)
+    known_covariance = CentredCovariance(covariance, np.full(len(covariance), KNOWN))
+    selections = [
+        select_best(ability, known_covariance, pairwise_differences(ability, known_covariance))
+        for ability, _ in regrets
+    ]
+    known_bound = float(np.mean([selection.regret_bound for selection in selections if selection is not None]))
+    return {**means, "bound_ratio": round(means["regret_bound"] / known_bound, 3) if known_bound else float("nan")}
 
 
-def of_domains(table: dict[str, dict[str, float]], key: str) -> dict[str, float]:
-    """Regret of searches over that of cyclic plans: of the mean of four domains, and the mean of each one's; else empty."""
+def compare_regret_over_domains(table: dict[str, dict[str, float]], key: str) -> dict[str, float]:
+    """Compare the regret of searches and cyclic plans over the four domains; empty if a domain is missing."""
     rows = [row for name in DOMAINS if (row := table.get(f"{name}, yes or no, {key}"))]
     if len(rows) < len(DOMAINS):
         return {}
-    searched, alike = (sum(row[arm] for row in rows) for arm in ("search", "cyclic"))
-    return {"ratio of means": searched / alike, "mean ratio": float(np.nanmean([row["ratio"] for row in rows]))}
+    search_regret, cyclic_regret = (sum(row[design] for row in rows) for design in ("search", "cyclic"))
+    return {
+        "ratio of means": search_regret / cyclic_regret,
+        "mean ratio": float(np.nanmean([row["ratio"] for row in rows])),
+    }
 
 
-def of_pools(tell: Callable[..., None], parts: list[str], *, n_pools: int, smoke: bool) -> None:
-    """The rows of simulated pools."""
-    for name, (K, J, pairs, leaders) in list(POOLS.items())[-3:-2] if smoke else POOLS.items():
-        percent, draw = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J)), shape_draw(K, J, pairs, leaders, "kind")
-        if "bound" in parts:
-            tell(f"{name}, {percent:.1f} %", figures, draw, percent=round(percent, 1), n_seeds=n_pools)
-        if "search" in parts:
+def add_pool_rows(add_row: Callable[..., None], sections: list[str], *, n_pools: int, smoke: bool) -> None:
+    """Add the rows of the simulated pools."""
+    for name, (n_agents, n_items, pair_sd, n_leaders) in list(POOLS.items())[-3:-2] if smoke else POOLS.items():
+        percent = min(100.0, 100 * 450 * n_agents / (2 * n_agents * (n_agents - 1) * n_items))
+        draw = make_simulated_draw(n_agents, n_items, pair_sd, n_leaders, "kind")
+        if "bound" in sections:
+            add_row(f"{name}, {percent:.1f} %", measure_bound, draw, percent=round(percent, 1), n_seeds=n_pools)
+        if "search" in sections:
             percent = min(percent, 40.0)
-            tell(f"{name}, {percent:.1f} %, top 1", search_figures, draw, percent=percent, n_seeds=n_pools)
-        for within in GOALS if "goals" in parts else ():
-            tell(f"{name}, within {within:g}", goal_alone, draw, within=within, percent=30.0, n_seeds=n_pools)
+            add_row(f"{name}, {percent:.1f} %, top 1", measure_search, draw, percent=percent, n_seeds=n_pools)
+        for max_regret in GOALS if "goals" in sections else ():
+            add_row(
+                f"{name}, max_regret {max_regret:g}",
+                measure_goal_of_search,
+                draw,
+                max_regret=max_regret,
+                percent=30.0,
+                n_seeds=n_pools,
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="bound,search,goals")
-    parser.add_argument("--rows", default="")
+    parser.add_argument("--rows", default="", help="regular expression for the names of rows to compute")
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--pools", type=int, default=200)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--smoke", action="store_true", help="One domain, one pool, few seeds.")
-    said = parser.parse_args()
-    parts, table = said.only.split(","), {}
+    parser.add_argument("--smoke", action="store_true", help="measure one domain and one pool with few seeds")
+    arguments = parser.parse_args()
+    sections, table = arguments.only.split(","), {}
 
-    def tell(name: str, make: Callable[..., dict[str, float]], *of: Draw, **how: float) -> None:
-        if not re.search(said.rows, name) or not (found := make(*of, **how)):
+    def add_row(name: str, measure: Callable[..., dict[str, float]], *draws: Draw, **options: float) -> None:
+        """Compute a row, add it to the table and print it to stderr, if its name matches `--rows`."""
+        if not re.search(arguments.rows, name) or not (row := measure(*draws, **options)):
             return
-        table[name] = found
-        line = ", ".join(f"{key} {value:.4g}" for key, value in found.items())
+        table[name] = row
+        line = ", ".join(f"{key} {value:.4g}" for key, value in row.items())
         print(f"{name}: {line}", file=sys.stderr, flush=True)
 
-    n_seeds, percents = (3, (2.0,)) if said.smoke else (said.seeds, (1.0, 2.0, 5.0))
-    for name in ["SAMSum"] if said.smoke else DOMAINS:
-        graded = answers_of(name, said.shared)
-        for kind, D in (("graded", graded), ("yes or no", (graded >= 0.5).astype(np.float64))):
-            anew = domain_draw(D, "kind")
-            for percent in (*percents, 10.0) if "bound" in parts else ():
-                tell(f"{name}, {kind}, {percent:g} %", figures, anew, percent=percent, n_seeds=n_seeds)
-            for percent in percents if "search" in parts else ():
+    n_seeds, percents = (3, (2.0,)) if arguments.smoke else (arguments.seeds, (1.0, 2.0, 5.0))
+    for name in ["SAMSum"] if arguments.smoke else DOMAINS:
+        graded = read_answers(name, arguments.shared)
+        for kind, answers in (("graded", graded), ("yes or no", (graded >= 0.5).astype(np.float64))):
+            resampled_draw = make_domain_draw(answers, "kind")
+            for percent in (*percents, 10.0) if "bound" in sections else ():
+                add_row(
+                    f"{name}, {kind}, {percent:g} %", measure_bound, resampled_draw, percent=percent, n_seeds=n_seeds
+                )
+            for percent in percents if "search" in sections else ():
                 for top in (1, 5):
                     key = f"{name}, {kind}, {percent:g} %, top {top}"
-                    tell(key, search_figures, recorded_draw(D), percent=percent, n_seeds=n_seeds, top=top)
-                    tell(f"{key}, items anew", search_figures, anew, percent=percent, n_seeds=n_seeds, top=top)
-            for trials in REFERENCE_TRIALS if "losses" in parts and kind == "yes or no" else ():
-                J, K, _ = D.shape
-                share = 100 * (trials * K / 2 + 100) / (2 * K * (K - 1) * J)
-                tell(f"{name}, {trials} trials", search_figures, anew, percent=share, n_seeds=n_seeds)
-            for within in GOALS if "goals" in parts else ():
-                few = max(n_seeds // 5, 2)
-                tell(f"{name}, {kind}, within {within:g}", goal_figures, anew, within=within, percent=30.0, n_seeds=few)
-            for n_agents, n_items in SMALL if "defaults" in parts else ():
+                    add_row(key, measure_search, make_recorded_draw(answers), percent=percent, n_seeds=n_seeds, top=top)
+                    add_row(
+                        f"{key}, items resampled",
+                        measure_search,
+                        resampled_draw,
+                        percent=percent,
+                        n_seeds=n_seeds,
+                        top=top,
+                    )
+            for trials in REFERENCE_TRIALS if "losses" in sections and kind == "yes or no" else ():
+                n_items_of_domain, n_agents_of_domain, _ = answers.shape
+                percent_of_dense = (
+                    100
+                    * (trials * n_agents_of_domain / 2 + 100)
+                    / (2 * n_agents_of_domain * (n_agents_of_domain - 1) * n_items_of_domain)
+                )
+                add_row(
+                    f"{name}, {trials} trials",
+                    measure_search,
+                    resampled_draw,
+                    percent=percent_of_dense,
+                    n_seeds=n_seeds,
+                )
+            for max_regret in GOALS if "goals" in sections else ():
+                n_goal_seeds = max(n_seeds // 5, 2)
+                add_row(
+                    f"{name}, {kind}, max_regret {max_regret:g}",
+                    measure_goal,
+                    resampled_draw,
+                    max_regret=max_regret,
+                    percent=30.0,
+                    n_seeds=n_goal_seeds,
+                )
+            for n_agents, n_items in SMALL if "defaults" in sections else ():
                 key = f"{name}, {kind}, {n_agents} × {n_items} by default"
-                tell(key, default_figures, recorded_draw(D), n_agents=n_agents, n_items=n_items, n_seeds=n_seeds)
-    of_pools(tell, parts, n_pools=3 if said.smoke else said.pools, smoke=said.smoke)
-    for key in [f"{percent:g} %, top 1{anew}" for percent in percents for anew in ("", ", items anew")]:
-        tell(f"four domains, yes or no, {key}", lambda key=key: of_domains(table, key))
+                add_row(
+                    key,
+                    measure_defaults,
+                    make_recorded_draw(answers),
+                    n_agents=n_agents,
+                    n_items=n_items,
+                    n_seeds=n_seeds,
+                )
+    add_pool_rows(add_row, sections, n_pools=3 if arguments.smoke else arguments.pools, smoke=arguments.smoke)
+    for key in [
+        f"{percent:g} %, top 1{resampled_draw}" for percent in percents for resampled_draw in ("", ", items resampled")
+    ]:
+        add_row(f"four domains, yes or no, {key}", lambda key=key: compare_regret_over_domains(table, key))
     text = json.dumps(table, indent=1)
     print(text)
-    if said.out is not None:
-        said.out.write_text(text + "\n", encoding="utf-8")
+    if arguments.out is not None:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Whether a calibration's intervals hold and its rule refuses what it should: judges of known TPR, FPR and order bias on
-field-notes and SAMSum, 150 calls each, over seeds that draw a new plan, new trials and new answers.
+"""Measure the coverage of a calibration's intervals, and how often its rule accepts useful and useless judges.
 
-It knows the judges' rates, for it makes their answers as arrays from them and goes the way of `youden calibrate` from there on
-(`measure`, `decide`); `lexical` is really asked, and one scripted judge goes through the engine to show that both ways agree.
-On SAMSum GPT-4o-mini's public answers are replayed too, whose rates differ by agent and item. Without the paper's data beside the
-checkout, field-notes alone.
+Judges with known TPR, FPR and order bias answer calibrations of 150 calls on field-notes and SAMSum. Each seed draws a new plan,
+new trials and new answers. The answers are arrays drawn from the judges' rates, and are evaluated as by `youden calibrate`
+(`measure`, `decide`). The judge `lexical` is really queried, and one scripted judge is queried by the engine, to check that both
+ways agree. On SAMSum, GPT-4o-mini's public answers, whose rates differ by agent and item, are replayed too. Without the paper's
+data next to the checkout, only field-notes is used.
+
 `python benchmarks/calibrate.py [--draws 300] [--calls 150] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON.
 """
 
@@ -36,43 +37,58 @@ SHARED = HERE.parent / "shared" / "peer-prediction"
 TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 ANSWERS = "eval_results/samsum_200_config_results"
 
-QUANTITIES = ("tpr", "fpr", "j", "longer_first", "changed", "changed_again", "beyond")
+QUANTITIES = ("tpr", "fpr", "j", "longer_first", "order_flips", "retest_flips", "position_bias")
 
 
 @dataclass(frozen=True)
 class KnownJudge:
-    """A judge of known rates. P(yes) on a paired trial is tpr ± order/2, + with the longer text first; on an independent one fpr.
-    Of its answers a share `fresh` is drawn anew each time it is asked; the others depend on the pair alone, so that they change
-    with the order as little as they can."""
+    """Judge with known rates.
+
+    P(yes) of a paired trial is tpr ± order/2, with + if the longer text is first; of an independent trial, fpr. A share
+    `redrawn` of the answers is drawn for each call. The others depend on the pair only, so that they change with the order as
+    little as possible.
+    """
 
     tpr: float
     fpr: float
     order: float
-    fresh: float
+    redrawn: float
 
-    def truth(self) -> dict[str, float]:
-        """What each quantity is in the long run."""
-        one, other, stays = self.tpr + self.order / 2, self.tpr - self.order / 2, (1 - self.fresh) ** 2
-        changed = stays * abs(self.order) + (1 - stays) * (one * (1 - other) + other * (1 - one))
-        again = (1 - stays) * (one * (1 - one) + other * (1 - other))
+    def true_values(self) -> dict[str, float]:
+        """Expected value of each quantity."""
+        p_longer_first = self.tpr + self.order / 2
+        p_shorter_first = self.tpr - self.order / 2
+        p_same_draw = (1 - self.redrawn) ** 2
+        order_flips = p_same_draw * abs(self.order) + (1 - p_same_draw) * (
+            p_longer_first * (1 - p_shorter_first) + p_shorter_first * (1 - p_longer_first)
+        )
+        retest_flips = (1 - p_same_draw) * (
+            p_longer_first * (1 - p_longer_first) + p_shorter_first * (1 - p_shorter_first)
+        )
         return {
             "tpr": self.tpr,
             "fpr": self.fpr,
             "j": self.tpr - self.fpr,
             "longer_first": self.order,
-            "changed": changed,
-            "changed_again": again,
-            "beyond": changed - again,
+            "order_flips": order_flips,
+            "retest_flips": retest_flips,
+            "position_bias": order_flips - retest_flips,
         }
 
-    def answers(self, known: CalibrationTrials, rng: np.random.Generator) -> Floats:
-        """0 or 1 a trial; copies get a yes, templates a no."""
-        one, two = lengths(known)
-        p = np.where(known.plan.arm == PAIRED, self.tpr + np.sign(one - two) * self.order / 2, self.fpr)
-        p[known.rows("itself", "clone")], p[known.rows("template")] = 1.0, 0.0
-        u = rng.random(len(p))
-        u = np.where(known.original >= 0, u[known.original], u)
-        return np.asarray(np.where(rng.random(len(p)) < self.fresh, rng.random(len(p)), u) < p, dtype=np.float64)
+    def answer_trials(self, trials: CalibrationTrials, rng: np.random.Generator) -> Floats:
+        """Draw answers 0 or 1 (n_trials,); copies get a yes, templates a no."""
+        first_length, second_length = text_lengths(trials)
+        p_yes = np.where(
+            trials.plan.trial_type == PAIRED,
+            self.tpr + np.sign(first_length - second_length) * self.order / 2,
+            self.fpr,
+        )
+        p_yes[trials.rows("identical", "clone")], p_yes[trials.rows("template")] = 1.0, 0.0
+        draw = rng.random(len(p_yes))
+        draw = np.where(trials.original >= 0, draw[trials.original], draw)
+        return np.asarray(
+            np.where(rng.random(len(p_yes)) < self.redrawn, rng.random(len(p_yes)), draw) < p_yes, dtype=np.float64
+        )
 
 
 JUDGES = {
@@ -84,185 +100,217 @@ JUDGES = {
 }
 
 
-def lengths(known: CalibrationTrials) -> tuple[Floats, Floats]:
-    """Characters of the first and of the second texts."""
-    plan = known.plan
-    length = np.array([[len(text or "") for text in row] for row in known.pool.texts], dtype=np.float64)
-    other = np.where(plan.other_item >= 0, plan.other_item, plan.item)
-    return length[plan.first, plan.item], length[plan.second, other]
+def text_lengths(trials: CalibrationTrials) -> tuple[Floats, Floats]:
+    """Return the lengths of the first and second texts in characters, arrays (n_trials,)."""
+    plan = trials.plan
+    lengths = np.array([[len(text or "") for text in row] for row in trials.pool.texts], dtype=np.float64)
+    second_item = np.where(plan.other_item >= 0, plan.other_item, plan.item)
+    return lengths[plan.first, plan.item], lengths[plan.second, second_item]
 
 
-def alike(share: float) -> Callable[[CalibrationTrials, np.random.Generator], Bools]:
-    """Yes where the shorter text has at least this share of the longer one's characters."""
+def make_similar_length_judge(min_ratio: float) -> Callable[[CalibrationTrials, np.random.Generator], Bools]:
+    """Make a judge that answers yes if the shorter text has at least `min_ratio` of the longer one's characters."""
 
-    def answer(known: CalibrationTrials, _: np.random.Generator) -> Bools:
-        one, two = lengths(known)
-        return np.asarray(np.minimum(one, two) >= share * np.maximum(one, two))
+    def answer(trials: CalibrationTrials, _: np.random.Generator) -> Bools:
+        first_length, second_length = text_lengths(trials)
+        return np.asarray(
+            np.minimum(first_length, second_length) >= min_ratio * np.maximum(first_length, second_length)
+        )
 
     return answer
 
 
-def _both_long(known: CalibrationTrials, _: np.random.Generator) -> Bools:
-    one, two = lengths(known)
-    return np.asarray(np.minimum(one, two) >= np.median([one, two]))
+def _answer_both_long(trials: CalibrationTrials, _: np.random.Generator) -> Bools:
+    first_length, second_length = text_lengths(trials)
+    return np.asarray(np.minimum(first_length, second_length) >= np.median([first_length, second_length]))
 
 
-def _longer_first(known: CalibrationTrials, _: np.random.Generator) -> Bools:
-    one, two = lengths(known)
-    return np.asarray(one >= two)
+def _answer_longer_first(trials: CalibrationTrials, _: np.random.Generator) -> Bools:
+    first_length, second_length = text_lengths(trials)
+    return np.asarray(first_length >= second_length)
 
 
 @dataclass(frozen=True, eq=False)
-class Replayed:
-    """GPT-4o-mini's answers: yes where D of the ordered pair on the item is ½ or more; no to all independent trials."""
+class ReplayedJudge:
+    """GPT-4o-mini's answers: yes if D of the ordered pair on the item is at least ½; no to independent trials.
+
+    Attributes
+    ----------
+    yes : bool array (n_items, n_agents, n_agents)
+    length : float array (n_agents, n_items)
+        Characters of each text.
+    """
 
     yes: Bools
     length: Floats
 
     @classmethod
-    def of(cls, pool: Pool, folder: Path) -> Replayed:
-        """yes: bool[J, K, K]; length: float[K, J], characters."""
+    def from_files(cls, pool: Pool, folder: Path) -> ReplayedJudge:
+        """Read the recorded answers in `folder` and the texts of the pool."""
         rates = import_results(folder).rates
         yes = np.zeros((rates.n_items, rates.n_agents, rates.n_agents), dtype=np.bool_)
         yes[rates.item, rates.first, rates.second] = rates.tpr - rates.fpr >= 0.5
         return cls(yes, np.array([[len(text) for text in row] for row in pool.texts], dtype=np.float64))
 
-    def truth(self) -> dict[str, float]:
-        """Over all ordered pairs, and all pairs of unlike length."""
-        pairs = ~np.eye(len(self.length), dtype=np.bool_)
-        back = self.yes.transpose(0, 2, 1)
-        longer = (self.length[:, None] > self.length[None]).transpose(2, 0, 1)
-        tpr, changed = float(self.yes[:, pairs].mean()), float((self.yes != back)[:, pairs].mean())
-        order = float(self.yes[longer].mean() - back[longer].mean())
-        return {"tpr": tpr, "fpr": 0.0, "j": tpr, "longer_first": order} | {
-            "changed": changed,
-            "changed_again": 0.0,
-            "beyond": changed,
+    def true_values(self) -> dict[str, float]:
+        """Value of each quantity over all ordered pairs; longer_first over pairs of different length."""
+        off_diagonal = ~np.eye(len(self.length), dtype=np.bool_)
+        reversed_yes = self.yes.transpose(0, 2, 1)
+        is_first_longer = (self.length[:, None] > self.length[None]).transpose(2, 0, 1)
+        tpr = float(self.yes[:, off_diagonal].mean())
+        order_flips = float((self.yes != reversed_yes)[:, off_diagonal].mean())
+        longer_first = float(self.yes[is_first_longer].mean() - reversed_yes[is_first_longer].mean())
+        return {"tpr": tpr, "fpr": 0.0, "j": tpr, "longer_first": longer_first} | {
+            "order_flips": order_flips,
+            "retest_flips": 0.0,
+            "position_bias": order_flips,
         }
 
-    def answers(self, known: CalibrationTrials, _: np.random.Generator) -> Floats:
-        plan = known.plan
+    def answer_trials(self, trials: CalibrationTrials, _: np.random.Generator) -> Floats:
+        """Return answers 0 or 1 (n_trials,); copies get a yes."""
+        plan = trials.plan
         answer = np.zeros(len(plan))
-        rows = known.rows("paired", "reversed", "again", "uneven")
+        rows = trials.rows("paired", "reversed", "retest", "unbalanced")
         answer[rows] = self.yes[plan.item[rows], plan.first[rows], plan.second[rows]]
-        answer[known.rows("itself", "clone")] = 1
+        answer[trials.rows("identical", "clone")] = 1
         return answer
 
 
 USELESS: dict[str, Callable[[CalibrationTrials, np.random.Generator], Bools]] = {
-    "always yes": lambda known, _: np.ones(len(known.plan), dtype=np.bool_),
-    "always no": lambda known, _: np.zeros(len(known.plan), dtype=np.bool_),
-    "coin": lambda known, rng: rng.random(len(known.plan)) < 0.5,
-    "coin, 1 yes in 5": lambda known, rng: rng.random(len(known.plan)) < 0.2,
-    "length: alike within a tenth": alike(0.9),
-    "length: alike within a third": alike(0.67),
-    "length: both long": _both_long,
-    "length: longer first": _longer_first,
+    "always yes": lambda trials, _: np.ones(len(trials.plan), dtype=np.bool_),
+    "always no": lambda trials, _: np.zeros(len(trials.plan), dtype=np.bool_),
+    "coin": lambda trials, rng: rng.random(len(trials.plan)) < 0.5,
+    "coin, 1 yes in 5": lambda trials, rng: rng.random(len(trials.plan)) < 0.2,
+    "length: alike within a tenth": make_similar_length_judge(0.9),
+    "length: alike within a third": make_similar_length_judge(0.67),
+    "length: both long": _answer_both_long,
+    "length: longer first": _answer_longer_first,
 }
 
 
-def measured(known: CalibrationTrials, yes: Floats | Bools) -> Measures:
-    hard = np.asarray(yes, dtype=np.float64)
-    return measure(known, Verdicts(known.plan, hard, hard.copy(), np.zeros(len(hard), dtype=np.int8), {}))
+def measure_answers(trials: CalibrationTrials, yes: Floats | Bools) -> Measures:
+    """Evaluate a calibration by answers (n_trials,)."""
+    answer = np.asarray(yes, dtype=np.float64)
+    return measure(trials, Verdicts(trials.plan, answer, answer.copy(), np.zeros(len(answer), dtype=np.int8), {}))
 
 
-def covered(measures: Measures, truth: dict[str, float]) -> list[bool]:
-    found = (getattr(measures, name) for name in QUANTITIES)
-    return [one.low - 1e-9 <= truth[name] <= one.high + 1e-9 for one, name in zip(found, QUANTITIES, strict=True)]
+def is_covered(measures: Measures, truth: dict[str, float]) -> list[bool]:
+    """Return for each of `QUANTITIES` whether its interval contains the true value."""
+    intervals = (getattr(measures, name) for name in QUANTITIES)
+    return [
+        interval.low - 1e-9 <= truth[name] <= interval.high + 1e-9
+        for interval, name in zip(intervals, QUANTITIES, strict=True)
+    ]
 
 
-def any_judge(rng: np.random.Generator) -> KnownJudge:
-    """Rates drawn evenly, so that no interval profits from where its steps fall."""
+def draw_judge(rng: np.random.Generator) -> KnownJudge:
+    """Draw a judge with uniform rates, so that coverage does not depend on the discreteness at particular rates."""
     return KnownJudge(rng.uniform(0.4, 0.85), rng.uniform(0.01, 0.25), rng.uniform(-0.3, 0.3), rng.uniform(0, 1))
 
 
-def on_pool(pool: Pool, *, draws: int, calls: int, replayed: Replayed | None) -> dict[str, object]:
-    """Shares of draws in which intervals cover, by judge and quantity; outcomes of the rule; rates of lexical."""
-    cover: dict[str, list[list[bool]]] = {}
+def measure_pool(pool: Pool, *, n_draws: int, n_calls: int, replayed: ReplayedJudge | None) -> dict[str, object]:
+    """Measure a pool: coverage by judge and quantity, outcomes of the rule, and mean rates of the judge `lexical`."""
+    coverage: dict[str, list[list[bool]]] = {}
     outcomes: dict[str, list[str]] = {}
-    lexical: list[list[float]] = []
+    lexical_rates: list[list[float]] = []
 
-    def note(name: str, found: Measures, n_calls: int) -> None:
-        outcomes.setdefault(name, []).append(decide(found, n_calls=n_calls).outcome)
+    def add_outcome(name: str, measures: Measures, n_calls: int) -> None:
+        outcomes.setdefault(name, []).append(decide(measures, n_calls=n_calls).outcome)
 
-    for seed in range(draws):
-        known = draw_calibration_trials(make_plan(pool, seed=seed), calls=calls, seed=seed)
+    for seed in range(n_draws):
+        trials = draw_calibration_trials(make_plan(pool, seed=seed), calls=n_calls, seed=seed)
         rng = np.random.default_rng([seed, 99])
-        judges: dict[str, KnownJudge | Replayed] = {**JUDGES, "any": any_judge(rng)}
+        judges: dict[str, KnownJudge | ReplayedJudge] = {**JUDGES, "any": draw_judge(rng)}
         if replayed is not None:
             judges["GPT-4o-mini, replayed"] = replayed
         for name, judge in judges.items():
-            found = measured(known, judge.answers(known, rng))
-            cover.setdefault(name, []).append(covered(found, judge.truth()))
-            note(name, found, len(known.plan))
+            measures = measure_answers(trials, judge.answer_trials(trials, rng))
+            coverage.setdefault(name, []).append(is_covered(measures, judge.true_values()))
+            add_outcome(name, measures, len(trials.plan))
         for name, answer in USELESS.items():
-            note(name, measured(known, answer(known, rng)), len(known.plan))
-        if seed < max(1, draws // 10):
-            found = measure(known, Lexical().answer_many(known.plan))
-            lexical.append([found.tpr.value, found.fpr.value, found.j.value, found.length_j.value])
-            note("lexical", found, len(known.plan))
-    shares = {name: np.mean(rows, axis=0) for name, rows in cover.items()}
-    of_known = np.array([shares[name] for name in (*JUDGES, "any")])
+            add_outcome(name, measure_answers(trials, answer(trials, rng)), len(trials.plan))
+        if seed < max(1, n_draws // 10):
+            measures = measure(trials, Lexical().answer_many(trials.plan))
+            lexical_rates.append([measures.tpr.value, measures.fpr.value, measures.j.value, measures.length_j.value])
+            add_outcome("lexical", measures, len(trials.plan))
+    coverage_rates = {name: np.mean(rows, axis=0) for name, rows in coverage.items()}
+    rates_of_known_judges = np.array([coverage_rates[name] for name in (*JUDGES, "any")])
     return {
-        "trials": len(known.plan),
-        "of_them_in_the_run": int(known.in_run.sum()),
-        "coverage": {name: dict(zip(QUANTITIES, share.tolist(), strict=True)) for name, share in shares.items()},
-        "coverage_mean_of_known_judges": dict(zip(QUANTITIES, of_known.mean(axis=0).tolist(), strict=True)),
-        "share_within_93_97": float(((of_known >= 0.93 - 1e-9) & (of_known <= 0.97 + 1e-9)).mean()),
-        "outcomes": {
-            name: {kind: said.count(kind) / len(said) for kind in ("go", "not sure", "no-go")}
-            for name, said in outcomes.items()
+        "trials": len(trials.plan),
+        "of_them_in_the_run": int(trials.in_run.sum()),
+        "coverage": {
+            name: dict(zip(QUANTITIES, rates.tolist(), strict=True)) for name, rates in coverage_rates.items()
         },
-        "lexical_means": dict(zip(("tpr", "fpr", "j", "length_j"), np.mean(lexical, axis=0).tolist(), strict=True)),
+        "coverage_mean_of_known_judges": dict(
+            zip(QUANTITIES, rates_of_known_judges.mean(axis=0).tolist(), strict=True)
+        ),
+        "share_within_93_97": float(
+            ((rates_of_known_judges >= 0.93 - 1e-9) & (rates_of_known_judges <= 0.97 + 1e-9)).mean()
+        ),
+        "outcomes": {
+            name: {outcome: values.count(outcome) / len(values) for outcome in ("go", "not sure", "no-go")}
+            for name, values in outcomes.items()
+        },
+        "lexical_means": dict(
+            zip(("tpr", "fpr", "j", "length_j"), np.mean(lexical_rates, axis=0).tolist(), strict=True)
+        ),
     }
 
 
-def through_the_engine(pool: Pool, *, calls: int) -> bool:
-    """Whether a scripted judge, asked as models are, answers what its arrays say: yes where both texts are equally long within a
-    tenth."""
-    known = draw_calibration_trials(make_plan(pool, seed=0), calls=calls, seed=0)
+def is_engine_consistent(pool: Pool, *, n_calls: int) -> bool:
+    """Return whether the engine and the arrays give equal measures.
+
+    A scripted judge answers yes if both texts have the same length within a tenth.
+    """
+    trials = draw_calibration_trials(make_plan(pool, seed=0), calls=n_calls, seed=0)
     config = load_judge_config({"backend": "wire", "model": "scripted", "base_url": "http://127.0.0.1:9", "price": 0})
     questions = config.questions()
-    expected = USELESS["length: alike within a tenth"](known, np.random.default_rng(0))
-    yes = {questions.request(known.plan, row).messages: said for row, said in enumerate(expected.tolist())}
+    expected = USELESS["length: alike within a tenth"](trials, np.random.default_rng(0))
+    expected_by_messages = {
+        questions.request(trials.plan, row).messages: answer for row, answer in enumerate(expected.tolist())
+    }
 
     class Scripted:
         name = "scripted"
 
         async def answer(self, request: Request) -> Completion:
             return Completion(
-                "YES" if yes[request.messages] else "NO", "stop", request.model, tokens_in=9, tokens_out=1
+                "YES" if expected_by_messages[request.messages] else "NO",
+                "stop",
+                request.model,
+                tokens_in=9,
+                tokens_out=1,
             )
 
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "v.db") as store:
-        result = asyncio.run(judge_plan(known.plan, config=config, store=store, judge=Scripted(), environment={}))
-    return measure(known, result) == measured(known, expected)
+        verdicts = asyncio.run(judge_plan(trials.plan, config=config, store=store, judge=Scripted(), environment={}))
+    return measure(trials, verdicts) == measure_answers(trials, expected)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--calls", type=int, default=150)
-    parser.add_argument("--smoke", action="store_true", help="three draws, to see that it runs")
+    parser.add_argument("--smoke", action="store_true", help="run three draws, to check that the benchmark works")
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     draws = 3 if arguments.smoke else arguments.draws
-    pools: dict[str, tuple[Pool, Replayed | None]] = {
+    pools: dict[str, tuple[Pool, ReplayedJudge | None]] = {
         "field-notes": (read_pool(HERE / "datasets" / "field-notes"), None)
     }
     if (arguments.shared / TEXTS).is_file():
         pool = import_agents(arguments.shared / TEXTS)
-        pools["SAMSum"] = pool, Replayed.of(pool, arguments.shared / ANSWERS)
+        pools["SAMSum"] = pool, ReplayedJudge.from_files(pool, arguments.shared / ANSWERS)
     result = {
         "draws": draws,
         "seeds": [0, draws - 1],
         "calls": arguments.calls,
         "standard_error_of_a_coverage": float(np.sqrt(0.95 * 0.05 / draws)),
-        "judges": {name: judge.truth() for name, judge in JUDGES.items()},
-        "engine_and_arrays_agree": through_the_engine(pools["field-notes"][0], calls=arguments.calls),
+        "judges": {name: judge.true_values() for name, judge in JUDGES.items()},
+        "engine_and_arrays_agree": is_engine_consistent(pools["field-notes"][0], n_calls=arguments.calls),
         "pools": {
-            name: on_pool(pool, draws=draws, calls=arguments.calls, replayed=replayed)
+            name: measure_pool(pool, n_draws=draws, n_calls=arguments.calls, replayed=replayed)
             for name, (pool, replayed) in pools.items()
         },
     }

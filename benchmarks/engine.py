@@ -1,8 +1,9 @@
-"""The judging engine against its bars, bare clients and other engines, over a server in a process of its own.
+"""Measure the judging engine against its bars, bare HTTP clients and other engines.
 
-It knows bars and how parts are run; it refuses to know how any part measures.
-`benchmarks/peers.sh DIR && python benchmarks/engine.py --peers DIR [--smoke] [--only PART …] [--out FILE]` prints JSON and
-ends with 1 where a bar is missed.
+The server is a separate process. Parts run in processes of their own: `engine_parts.py`, `engine_kills.py` and `peers.py`.
+
+`benchmarks/peers.sh DIR && python benchmarks/engine.py --peers DIR [--smoke] [--only PART …] [--out FILE]` prints JSON and exits
+with 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -21,314 +22,345 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-HERE = Path(__file__).parent
-BARE = ("bare_aiohttp", "bare_openai")
-OTHERS = ("litellm", "inspect_ai", "async_batch_llm")
-BARE_OF = {"openai": "bare_openai", "wire": "bare_aiohttp"}
+FOLDER = Path(__file__).parent
+BARE_CLIENTS = ("bare_aiohttp", "bare_openai")
+OTHER_ENGINES = ("litellm", "inspect_ai", "async_batch_llm")
+BARE_CLIENT_OF_BACKEND = {"openai": "bare_openai", "wire": "bare_aiohttp"}
 Measured = dict[str, Any]
 
 
 class Server:
-    """The server's process, and the commands it takes."""
+    """Process of `chat_server.py`, and its commands."""
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "chat_server.py")],
+            [sys.executable, str(FOLDER / "chat_server.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
         )
-        self.url = self._said()
+        self.url = self._read_line()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
 
-    def become(self, temper: str) -> None:
-        self._tell(f"temper {temper}")
+    def set_behaviour(self, behaviour: str) -> None:
+        """Change how the server answers, and reset its counts."""
+        self._send(f"temper {behaviour}")
 
     def stats(self) -> Measured:
-        measured: Measured = json.loads(self._tell("stats"))
+        """Return the counts of requests."""
+        measured: Measured = json.loads(self._send("stats"))
         return measured
 
-    def _tell(self, command: str) -> str:
+    def _send(self, command: str) -> str:
+        """Send a command, and return the reply."""
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")
-        return self._said()
+        return self._read_line()
 
-    def _said(self) -> str:
+    def _read_line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What all parts need."""
+class Setup:
+    """Server, folder of other engines, and whether sizes are small, as used by all parts."""
 
     server: Server
     peers: Path | None
     smoke: bool
 
-    def part(self, name: str, **options: Any) -> Measured:
-        return run(
-            [sys.executable, str(HERE / "engine_parts.py"), name, json.dumps({"url": self.server.url} | options)]
+    def run_part(self, name: str, **options: Any) -> Measured:
+        """Run a part of `engine_parts.py` in its own process."""
+        return run_json(
+            [sys.executable, str(FOLDER / "engine_parts.py"), name, json.dumps({"url": self.server.url} | options)]
         )
 
-    def peer(self, name: str, n: int, concurrency: int) -> Measured:
-        python = sys.executable if name in BARE or self.peers is None else str(self.peers / name / "bin" / "python")
-        return run([python, str(HERE / "peers.py"), name, self.server.url, str(n), str(concurrency)])
+    def run_peer(self, name: str, n: int, concurrency: int) -> Measured:
+        """Send n requests by another client, in its own process and environment."""
+        python = (
+            sys.executable if name in BARE_CLIENTS or self.peers is None else str(self.peers / name / "bin" / "python")
+        )
+        return run_json([python, str(FOLDER / "peers.py"), name, self.server.url, str(n), str(concurrency)])
 
     def size(self, full: int, smoke: int) -> int:
+        """Return the full size, or the small one of a smoke run."""
         return smoke if self.smoke else full
 
 
-def run(words: list[str]) -> Measured:
-    """The JSON that a process prints last."""
-    ended = subprocess.run(words, check=False, capture_output=True, text=True)
-    if ended.returncode:
-        sys.exit(f"{' '.join(words)} failed:\n{ended.stderr[-2000:]}")
-    measured: Measured = json.loads(ended.stdout.strip().splitlines()[-1])
+def run_json(command: list[str]) -> Measured:
+    """Run a process, and return the JSON of its last line; exit if it fails."""
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{process.stderr[-2000:]}")
+    measured: Measured = json.loads(process.stdout.strip().splitlines()[-1])
     return measured
 
 
-def median_of(n: int, measure: Callable[[], Measured]) -> Measured:
-    """The median of every figure."""
+def measure_medians(n: int, measure: Callable[[], Measured]) -> Measured:
+    """Measure n times, and return the median of each figure."""
     runs = [measure() for _ in range(n)]
-    return {name: statistics.median(one[name] for one in runs) for name in runs[0]}
+    return {name: statistics.median(figures[name] for figures in runs) for name in runs[0]}
 
 
-def cpu(bench: Bench) -> Measured:
-    """CPU ms a call, and how many times a bare client's: paired in rounds, so that a busy minute hits both; the median."""
-    bench.server.become("plain")
-    n_rounds = bench.size(7, 1)
-    others = OTHERS if bench.peers is not None else ()
-    found: dict[str, dict[str, Measured]] = {}
+def measure_cpu(setup: Setup) -> Measured:
+    """Measure CPU milliseconds per call, and the median ratio to a bare client.
+
+    Clients alternate within a round, so that other load on the machine affects all of them.
+    """
+    setup.server.set_behaviour("plain")
+    n_rounds = setup.size(7, 1)
+    engines = OTHER_ENGINES if setup.peers is not None else ()
+    by_concurrency: dict[str, dict[str, Measured]] = {}
     for concurrency in (64, 512):
-        calls = {name: bench.size(2000 if name in OTHERS else 5000, 300) for name in (*BARE, *others)}
+        calls = {name: setup.size(2000 if name in OTHER_ENGINES else 5000, 300) for name in (*BARE_CLIENTS, *engines)}
         runs: dict[str, list[Measured]] = {}
         for _ in range(n_rounds):
-            for name in (*BARE, *others):
+            for name in (*BARE_CLIENTS, *engines):
                 if not (name == "inspect_ai" and concurrency > 64):
-                    runs.setdefault(name, []).append(bench.peer(name, calls[name], concurrency))
-            for backend in BARE_OF:
-                measured = bench.part("cpu", backend=backend, n=bench.size(5000, 300), concurrency=concurrency)
+                    runs.setdefault(name, []).append(setup.run_peer(name, calls[name], concurrency))
+            for backend in BARE_CLIENT_OF_BACKEND:
+                measured = setup.run_part("cpu", backend=backend, n=setup.size(5000, 300), concurrency=concurrency)
                 runs.setdefault(f"youden {backend}", []).append(measured)
-        found[str(concurrency)] = {
-            name: {figure: statistics.median(one[figure] for one in each) for figure in each[0]}
-            for name, each in runs.items()
+        by_concurrency[str(concurrency)] = {
+            name: {
+                figure: statistics.median(measured[figure] for measured in measurements) for figure in measurements[0]
+            }
+            for name, measurements in runs.items()
         }
-        for backend, bare in BARE_OF.items():
+        for backend, bare in BARE_CLIENT_OF_BACKEND.items():
             pairs = zip(runs[f"youden {backend}"], runs[bare], strict=True)
-            times = [ours["cpu_ms"] / theirs["cpu_ms"] for ours, theirs in pairs]
-            found[str(concurrency)][f"youden {backend}"]["times_bare"] = statistics.median(times)
+            ratios = [youden["cpu_ms"] / bare_measured["cpu_ms"] for youden, bare_measured in pairs]
+            by_concurrency[str(concurrency)][f"youden {backend}"]["times_bare"] = statistics.median(ratios)
     bars = {}
-    for at, by_name in found.items():
-        ms = {name: each["cpu_ms"] for name, each in by_name.items()}
-        if at == "64":
+    for concurrency_key, by_name in by_concurrency.items():
+        ms = {name: measurements["cpu_ms"] for name, measurements in by_name.items()}
+        if concurrency_key == "64":
             bars["openai ≤ 1.15 × its SDK at 64"] = by_name["youden openai"]["times_bare"] <= 1.15
             bars["wire ≤ 2 × bare aiohttp at 64"] = by_name["youden wire"]["times_bare"] <= 2
         if "async_batch_llm" in ms:
-            bars[f"wire below async-batch-llm at {at}"] = ms["youden wire"] < ms["async_batch_llm"]
+            bars[f"wire below async-batch-llm at {concurrency_key}"] = ms["youden wire"] < ms["async_batch_llm"]
         for name in ("litellm", "inspect_ai"):
             if name in ms:
-                bars[f"wire 5 × below {name} at {at}"] = 5 * ms["youden wire"] <= ms[name]
-    return {"in_flight": found, "bars": bars}
+                bars[f"wire 5 × below {name} at {concurrency_key}"] = 5 * ms["youden wire"] <= ms[name]
+    return {"in_flight": by_concurrency, "bars": bars}
 
 
-def pacing(bench: Bench) -> Measured:
-    """500 a second allowed, 5,000 waiting."""
+def measure_paced_requests(setup: Setup) -> Measured:
+    """Measure 5,000 waiting requests with a limit of 500 per second."""
 
-    def once() -> Measured:
-        bench.server.become("plain")
-        measured = bench.part("pacing", seconds=bench.size(10, 2), waiting=bench.size(5000, 500), per_second=500)
-        stats = bench.server.stats()
+    def measure_pacing() -> Measured:
+        setup.server.set_behaviour("plain")
+        measured = setup.run_part("pacing", seconds=setup.size(10, 2), waiting=setup.size(5000, 500), per_second=500)
+        stats = setup.server.stats()
         window = round(1 / stats["bin"])
         arrived = stats["arrived"]
         return measured | {"most_in_a_second": max(sum(arrived[k : k + window]) for k in range(len(arrived)))}
 
-    found = median_of(bench.size(3, 1), once)
+    figures = measure_medians(setup.size(3, 1), measure_pacing)
     bars = {
-        "pacing ≤ 6 % of a core": found["cpu_share"] <= 0.06,
-        "no second over by 3 %": found["most_in_a_second"] <= 515,
+        "pacing ≤ 6 % of a core": figures["cpu_share"] <= 0.06,
+        "no second over by 3 %": figures["most_in_a_second"] <= 515,
     }
-    return found | {"bars": bars}
+    return figures | {"bars": bars}
 
 
-def replay(bench: Bench) -> Measured:
-    """30 × 200 dense, texts of 1.5 kB, from the store."""
-    found = bench.part("replay", n_agents=bench.size(30, 10), n_items=bench.size(200, 20))
+def measure_replay(setup: Setup) -> Measured:
+    """Measure a replay of 30 × 200 dense answers from the store, with texts of 1.5 kB."""
+    figures = setup.run_part("replay", n_agents=setup.size(30, 10), n_items=setup.size(200, 20))
     bars = {
-        "≥ 30,000 answers a second": found["answers_per_second"] >= 30_000,
-        "plan, replay, fit ≤ 20 s": found["seconds"] <= 20,
-        "≤ 1 GB": found["mb"] <= 1024,
+        "≥ 30,000 answers a second": figures["answers_per_second"] >= 30_000,
+        "plan, replay, fit ≤ 20 s": figures["seconds"] <= 20,
+        "≤ 1 GB": figures["mb"] <= 1024,
     }
-    return found | {"bars": bars}
+    return figures | {"bars": bars}
 
 
-def storing(bench: Bench) -> Measured:
-    """Answers into an SQLite store whose commits survive a power cut, and into one whose commits do not."""
-    found = bench.part("storing", n=bench.size(50_000, 5000), n_rounds=bench.size(5, 3))
-    return found | {"bars": {"≥ 2,000 answers a second on the disk": found["answers_per_second_full"] >= 2000}}
+def measure_storing(setup: Setup) -> Measured:
+    """Measure answers per second of an SQLite store, with commits that survive a power cut and with commits that do not."""
+    figures = setup.run_part("storing", n=setup.size(50_000, 5000), n_rounds=setup.size(5, 3))
+    return figures | {"bars": {"≥ 2,000 answers a second on the disk": figures["answers_per_second_full"] >= 2000}}
 
 
-def faults(bench: Bench) -> Measured:
-    """A fifth of the replies broken in every way; then the same latency without faults, for the engine's own."""
-    bench.server.become("faulty")
-    found = bench.part("faults", n=bench.size(200_000, 2000), concurrency=64)
-    found["requests"] = bench.server.stats()["n"]
-    bench.server.become("slow")
-    found["without_faults"] = bench.part("faults", n=bench.size(20_000, 1000), concurrency=32)["overhead_ms"]
+def measure_faults(setup: Setup) -> Measured:
+    """Measure a run in which a fifth of the replies are broken, and the engine's own latency without faults."""
+    setup.server.set_behaviour("faulty")
+    figures = setup.run_part("faults", n=setup.size(200_000, 2000), concurrency=64)
+    figures["requests"] = setup.server.stats()["n"]
+    setup.server.set_behaviour("slow")
+    figures["without_faults"] = setup.run_part("faults", n=setup.size(20_000, 1000), concurrency=32)["overhead_ms"]
     bars = {
-        "every trial answered or counted": found["answered"] + found["counted"] == found["trials"]
-        and not found["not_asked"],
-        "memory grows < 50 MB": found["mb_grown"] < 50,
+        "every trial answered or counted": figures["answered"] + figures["counted"] == figures["trials"]
+        and not figures["not_asked"],
+        "memory grows < 50 MB": figures["mb_grown"] < 50,
     }
-    return found | {"bars": bars}
+    return figures | {"bars": bars}
 
 
-def storm(bench: Bench) -> Measured:
-    """Half of all calls turned down for ten seconds."""
-    bench.server.become("storm")
-    found = bench.part("storm", seconds=bench.size(28, 14), concurrency=64)
-    per_second = found["per_second"]
-    steady = statistics.median(per_second[21:-2]) if len(per_second) > 24 else 0
-    after = statistics.median(per_second[16:20]) if len(per_second) > 20 else 0
-    bars = {"all done": found["answered"] == found["trials"]}
-    if not bench.smoke:
-        bars["back to 90 % within 10 s"] = after >= 0.9 * steady
-    return found | {"steady": steady, "after": after, "bars": bars}
+def measure_storm(setup: Setup) -> Measured:
+    """Measure a run in which half of the calls get HTTP 429 for ten seconds."""
+    setup.server.set_behaviour("storm")
+    figures = setup.run_part("storm", seconds=setup.size(28, 14), concurrency=64)
+    per_second = figures["per_second"]
+    steady_rate = statistics.median(per_second[21:-2]) if len(per_second) > 24 else 0
+    recovered_rate = statistics.median(per_second[16:20]) if len(per_second) > 20 else 0
+    bars = {"all done": figures["answered"] == figures["trials"]}
+    if not setup.smoke:
+        bars["back to 90 % within 10 s"] = recovered_rate >= 0.9 * steady_rate
+    return figures | {"steady": steady_rate, "after": recovered_rate, "bars": bars}
 
 
-def budget(bench: Bench) -> Measured:
-    """max_cost in runs with random token use."""
-    found = bench.part("budget", n_runs=bench.size(50, 5))
-    return found | {"bars": {"never beyond the cap": found["most_beyond_cap_usd"] <= 0}}
+def measure_budget(setup: Setup) -> Measured:
+    """Measure whether runs with random token usage exceed `max_cost`."""
+    figures = setup.run_part("budget", n_runs=setup.size(50, 5))
+    return figures | {"bars": {"never beyond the cap": figures["most_beyond_cap_usd"] <= 0}}
 
 
-def kills(bench: Bench) -> Measured:
-    """SIGKILL at random moments of a 5,000-call run."""
-    sizes = {"n_kills": bench.size(25, 2), "n_agents": bench.size(10, 4), "n_items": bench.size(28, 10)}
-    found = run([sys.executable, str(HERE / "engine_kills.py"), json.dumps(sizes)])
+def measure_kills(setup: Setup) -> Measured:
+    """Kill a run of 5,000 calls with SIGKILL at random times, and compare it with an uninterrupted run."""
+    sizes = {"n_kills": setup.size(25, 2), "n_agents": setup.size(10, 4), "n_items": setup.size(28, 10)}
+    figures = run_json([sys.executable, str(FOLDER / "engine_kills.py"), json.dumps(sizes)])
     bars = {
-        "requests ≤ trials + kills × bound": found["requests"] <= found["trials"] + found["kills"] * found["bound"],
-        "rates, scores, ranking, answers as uninterrupted": found["equal"],
+        "requests ≤ trials + kills × bound": figures["requests"]
+        <= figures["trials"] + figures["kills"] * figures["bound"],
+        "rates, scores, ranking, answers as uninterrupted": figures["equal"],
     }
-    return found | {"bars": bars}
+    return figures | {"bars": bars}
 
 
-def start_up(bench: Bench) -> Measured:
-    """Import and help, in fresh processes."""
-    asked = {
+def measure_start_up(setup: Setup) -> Measured:
+    """Measure the import and `--help` in new processes."""
+    code_by_name = {
         "import_seconds": "import youden",
         "help_seconds": "import sys; sys.argv = ['youden', '--help']; from youden import cli; cli.main()",
     }
-    found = {}
-    for name, code in asked.items():
+    seconds = {}
+    for name, code in code_by_name.items():
         times = []
-        for _ in range(bench.size(5, 3)):
-            began = time.perf_counter()
+        for _ in range(setup.size(5, 3)):
+            start = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-            times.append(time.perf_counter() - began)
-        found[name] = statistics.median(times)
-    bars = {"import ≤ 0.3 s": found["import_seconds"] <= 0.3, "--help ≤ 0.5 s": found["help_seconds"] <= 0.5}
-    return found | {"bars": bars}
+            times.append(time.perf_counter() - start)
+        seconds[name] = statistics.median(times)
+    bars = {"import ≤ 0.3 s": seconds["import_seconds"] <= 0.3, "--help ≤ 0.5 s": seconds["help_seconds"] <= 0.5}
+    return seconds | {"bars": bars}
 
 
-def first_request(bench: Bench) -> Measured:
-    """CPU seconds from `youden run` to the first request, by backend, and of `youden plan` on 30 × 200; Python's own and what
-    `import openai` takes stand beside."""
-    n = bench.size(5, 1)
-    found = {
-        "python": median_cpu(n, "-c", "pass"),
-        "import openai": median_cpu(n, "-c", "import openai"),
+def measure_first_request(setup: Setup) -> Measured:
+    """Measure CPU seconds from `youden run` to the first request, by backend, and of `youden plan` on 30 × 200.
+
+    Python's own start and `import openai` are reported for comparison.
+    """
+    n = setup.size(5, 1)
+    cpu_seconds = {
+        "python": measure_median_cpu(n, "-c", "pass"),
+        "import openai": measure_median_cpu(n, "-c", "import openai"),
     }
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for what, n_agents, n_items in (("small", 6, 12), ("large", 30, 200)):
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
+        for size, n_agents, n_items in (("small", 6, 12), ("large", 30, 200)):
             lines = ["agent,item,text"]
             lines += [f"a{i},i{j},{'word ' * 60}{i} {j}" for i in range(n_agents) for j in range(n_items)]
-            (folder / f"{what}.csv").write_text("\n".join(lines), encoding="utf-8")
-        for backend in BARE_OF:
+            (folder / f"{size}.csv").write_text("\n".join(lines), encoding="utf-8")
+        for backend in BARE_CLIENT_OF_BACKEND:
             judge = f"{{backend: {backend}, model: m, base_url: URL, api_key_env: null, price: 0, concurrency: 1}}"
             config = f"pool: small.csv\ncalls: 100\nindependent: pooled:20\nout: r-{backend}\njudge: {judge}\n"
             (folder / f"{backend}.yaml").write_text(config, encoding="utf-8")
-            found[f"run, {backend}"] = statistics.median(_until_asked(folder, backend, config) for _ in range(n))
+            cpu_seconds[f"run, {backend}"] = statistics.median(
+                _measure_cpu_until_first_request(folder, backend, config) for _ in range(n)
+            )
         (folder / "plan.yaml").write_text("pool: large.csv\njudge: lexical\nout: r-plan\n", encoding="utf-8")
-        found["plan"] = median_cpu(n, "-m", "youden", "plan", "plan.yaml", cwd=folder)
-    bars = {f"run, {backend}: first request ≤ 1.5 CPU s": found[f"run, {backend}"] <= 1.5 for backend in BARE_OF}
-    return {"cpu_seconds": found, "bars": bars | {"plan on 30 × 200 ≤ 1.2 CPU s": found["plan"] <= 1.2}}
+        cpu_seconds["plan"] = measure_median_cpu(n, "-m", "youden", "plan", "plan.yaml", cwd=folder)
+    bars = {
+        f"run, {backend}: first request ≤ 1.5 CPU s": cpu_seconds[f"run, {backend}"] <= 1.5
+        for backend in BARE_CLIENT_OF_BACKEND
+    }
+    return {"cpu_seconds": cpu_seconds, "bars": bars | {"plan on 30 × 200 ≤ 1.2 CPU s": cpu_seconds["plan"] <= 1.2}}
 
 
-def _until_asked(folder: Path, backend: str, config: str) -> float:
-    """CPU seconds of `youden run` until a server that never answers hears from it."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+def _measure_cpu_until_first_request(folder: Path, backend: str, config: str) -> float:
+    """Return the CPU seconds of `youden run` until its first request, to a server that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         (folder / f"{backend}.yaml").write_text(config.replace("URL", url), encoding="utf-8")
-        run = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "youden", "run", f"{backend}.yaml"],
             cwd=folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
-            listening.settimeout(120)
-            connection, _ = listening.accept()
+            listener.settimeout(120)
+            connection, _ = listener.accept()
             with connection:
                 connection.recv(1)
-                run.kill()
-                return ended_cpu(run)
+                process.kill()
+                return wait_for_cpu_seconds(process)
         finally:
-            run.kill()
-            run.wait()
+            process.kill()
+            process.wait()
 
 
-def median_cpu(n: int, *words: str, cwd: Path | None = None) -> float:
-    """CPU seconds of `python words`, the median of n processes; one before them fills the caches."""
-    taken = []
+def measure_median_cpu(n: int, *arguments: str, cwd: Path | None = None) -> float:
+    """Return the median CPU seconds of n processes `python ARGUMENTS`, after one that fills the caches."""
+    cpu_seconds = []
     for _ in range(n + 1):
-        run = subprocess.Popen([sys.executable, *words], cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        taken.append(ended_cpu(run))
-        assert run.returncode == 0, words
-    return statistics.median(taken[1:])
+        process = subprocess.Popen(
+            [sys.executable, *arguments], cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        cpu_seconds.append(wait_for_cpu_seconds(process))
+        assert process.returncode == 0, arguments
+    return statistics.median(cpu_seconds[1:])
 
 
-def ended_cpu(run: subprocess.Popen[bytes]) -> float:
-    """Wait for a process; the CPU seconds it took, user and system."""
-    _, status, used = os.wait4(run.pid, 0)
-    run.returncode = os.waitstatus_to_exitcode(status)
-    return used.ru_utime + used.ru_stime
+def wait_for_cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    """Wait for the end of a process, and return its CPU seconds, user and system."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
-PARTS = {
-    each.__name__: each
-    for each in (start_up, first_request, cpu, pacing, replay, storing, budget, storm, kills, faults)
+PARTS: dict[str, Callable[[Setup], Measured]] = {
+    "start_up": measure_start_up,
+    "first_request": measure_first_request,
+    "cpu": measure_cpu,
+    "pacing": measure_paced_requests,
+    "replay": measure_replay,
+    "storing": measure_storing,
+    "budget": measure_budget,
+    "storm": measure_storm,
+    "kills": measure_kills,
+    "faults": measure_faults,
 }
 
 
 def main() -> None:
-    """Run the parts, print JSON, end with 1 where a bar is missed (in a smoke run no bar counts)."""
+    """Run the parts, print JSON, and exit with 1 if a bar is missed; bars do not count in a smoke run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peers", type=Path, help="where benchmarks/peers.sh made the other engines' environments")
-    parser.add_argument("--smoke", action="store_true", help="small sizes: whether it all runs, not how fast")
+    parser.add_argument("--peers", type=Path, help="folder of environments made by benchmarks/peers.sh")
+    parser.add_argument("--smoke", action="store_true", help="run small sizes; no bar counts")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    tests = str(HERE.parent / "tests")
+    arguments = parser.parse_args()
+    tests = str(FOLDER.parent / "tests")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [tests, os.environ.get("PYTHONPATH")]))
     with Server() as server:
-        bench = Bench(server, options.peers, options.smoke)
-        found = {}
-        for name in options.only:
+        setup = Setup(server, arguments.peers, arguments.smoke)
+        results = {}
+        for name in arguments.only:
             print(f"{name} …", file=sys.stderr, flush=True)
-            found[name] = PARTS[name](bench)
-    text = json.dumps(found, indent=1, ensure_ascii=False)
+            results[name] = PARTS[name](setup)
+    text = json.dumps(results, indent=1, ensure_ascii=False)
     print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
-    missed = [bar for part in found.values() for bar, met in part["bars"].items() if not met]
-    if missed and not options.smoke:
+    if arguments.out is not None:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+    missed = [bar for part in results.values() for bar, is_met in part["bars"].items() if not is_met]
+    if missed and not arguments.smoke:
         sys.exit(f"missed: {'; '.join(missed)}")
 
 

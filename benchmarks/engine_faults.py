@@ -1,7 +1,8 @@
-"""A matrix of faults × backends: how a run ends that meets them, what it loses, asks twice and reports beside its bill.
+"""Measure the effects of each fault on runs of each backend: outcome, missing answers, repeated requests, and reported cost.
 
-`python benchmarks/engine_faults.py [--smoke] [--only BACKEND …] [--out FILE]` prints JSON. Every third reply is broken, until the
-server is well and the same command goes on. Ends with 1 where a bar is missed.
+Every third reply has the fault, until the server is repaired and the same command is repeated.
+
+`python benchmarks/engine_faults.py [--smoke] [--only BACKEND …] [--out FILE]` prints JSON and exits with 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ twists: Any = import_module("twists")
 Twist = twists.Twist
 Measured = dict[str, Any]
 
-_ODDS = ("choices", 0, "logprobs", "content", 0, "top_logprobs", 0, "logprob")
+_LOGPROB_PATH = ("choices", 0, "logprobs", "content", 0, "top_logprobs", 0, "logprob")
 FAULTS: dict[str, Any] = {
     "none": None,
     **{f"model: {value}": Twist("field", ("model",), value) for value in (["m"], None, 5)},
@@ -33,7 +34,10 @@ FAULTS: dict[str, Any] = {
     **{
         f"content: {value}": Twist("field", ("choices", 0, "message", "content"), value) for value in (5, ["YES"], None)
     },
-    **{f"logprob: {value}": Twist("field", _ODDS, value) for value in (800, 0.5, "nan", "inf", None, float("nan"))},
+    **{
+        f"logprob: {value}": Twist("field", _LOGPROB_PATH, value)
+        for value in (800, 0.5, "nan", "inf", None, float("nan"))
+    },
     **{
         f"{name}: {value}": Twist("field", ("usage", name), value)
         for name in ("prompt_tokens", "completion_tokens")
@@ -55,76 +59,78 @@ FAULTS: dict[str, Any] = {
 SMOKE = ("none", "model: ['m']", "503", "cut in the middle", "harmless: more choices")
 
 
-async def measure(backend: str, fault: str) -> Measured:
-    """One run through a fault, and the same run on the healed server.
+async def measure_fault(backend: str, fault: str) -> Measured:
+    """Run through a fault, and run again on the repaired server.
 
-    outcome, resumed: 'answered', the slug of an error, or the name of an exception that nobody should see. missing: trials
-    without an answer at the end. asked_twice: completions made once more for a request that had one. billed_of_reported: of
-    the first pass, None where it ended without verdicts.
+    - outcome, resumed: 'answered', the slug of an error, or an exception that is not one of youden's
+    - missing: trials without an answer at the end
+    - repeated: completions for a request that already had one
+    - billed_of_reported: billed over reported cost of the first invocation; None if it gave no verdicts
     """
     course = fuzzing.Course(backend, (None, None, FAULTS[fault]), "logprobs" if fault.startswith("logprob") else "text")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "v.db")
         async with fuzzing.server_of(course) as server:
-            first, outcome = await _passed(server, course, path, retry_failed=False)
+            verdicts, outcome = await _run(server, course, path, retry_failed=False)
             billed = fuzzing.bill_of(server)
             fuzzing.heal(server)
-            last, resumed = await _passed(server, course, path, retry_failed=True)
-            n_twice = server.bill.n_paid_twice
-    reported = None if first is None else float(first.usd.sum())
+            resumed_verdicts, resumed = await _run(server, course, path, retry_failed=True)
+            n_repeated = server.bill.n_paid_twice
+    reported = None if verdicts is None else float(verdicts.usd.sum())
     return {
         "outcome": outcome,
         "resumed": resumed,
-        "missing": None if last is None else int((~last.answered).sum()),
-        "asked_twice": n_twice,
+        "missing": None if resumed_verdicts is None else int((~resumed_verdicts.answered).sum()),
+        "repeated": n_repeated,
         "billed_usd": billed,
         "reported_usd": reported,
         "billed_of_reported": billed / reported if reported else None,
     }
 
 
-async def _passed(server: Any, course: Any, path: Path, *, retry_failed: bool) -> tuple[Any, str]:
+async def _run(server: Any, course: Any, path: Path, *, retry_failed: bool) -> tuple[Any, str]:
+    """Judge the plan, and return the verdicts or None, and the outcome in words."""
     try:
-        passed = await fuzzing.judged(server.url, course, path, retry_failed=retry_failed, cap=None)
+        result = await fuzzing.judged(server.url, course, path, retry_failed=retry_failed, cap=None)
     except Exception as error:
         return None, f"{type(error).__name__}: {error}"[:100]
-    if passed.error is not None:
-        return None, passed.error.slug
-    n_missing = int((~passed.verdicts.answered).sum())
-    return passed.verdicts, f"{n_missing} missing" if n_missing else "answered"
+    if result.error is not None:
+        return None, result.error.slug
+    n_missing = int((~result.verdicts.answered).sum())
+    return result.verdicts, f"{n_missing} missing" if n_missing else "answered"
 
 
 BARS: dict[str, Callable[[Measured], bool]] = {
-    "ends in answers or an error of youden's own": lambda found: ":" not in found["outcome"] + found["resumed"],
-    "whole once the server is well": lambda found: found["missing"] == 0,
-    "reports at least its bill": lambda found: (
-        found["reported_usd"] is None or found["billed_usd"] <= found["reported_usd"] * (1 + 1e-9)
+    "ends in answers or an error of youden": lambda figures: ":" not in figures["outcome"] + figures["resumed"],
+    "complete after the server is repaired": lambda figures: figures["missing"] == 0,
+    "reports at least its bill": lambda figures: (
+        figures["reported_usd"] is None or figures["billed_usd"] <= figures["reported_usd"] * (1 + 1e-9)
     ),
 }
 
 
 def main() -> None:
-    """Print the matrix; end with 1 where a bar is missed."""
+    """Print the matrix, and exit with 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="a few faults: whether it all runs")
+    parser.add_argument("--smoke", action="store_true", help="measure a few faults")
     parser.add_argument("--only", nargs="+", choices=fuzzing.ASKED_BY, default=list(fuzzing.ASKED_BY))
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    found: dict[str, dict[str, Measured]] = {}
+    arguments = parser.parse_args()
+    matrix: dict[str, dict[str, Measured]] = {}
     missed = []
-    with tempfile.TemporaryDirectory() as configuration:
-        allowed_servers.allow_test_servers(Path(configuration))
-        os.environ["XDG_CONFIG_HOME"] = configuration
-        for backend in options.only:
+    with tempfile.TemporaryDirectory() as config_folder:
+        allowed_servers.allow_test_servers(Path(config_folder))
+        os.environ["XDG_CONFIG_HOME"] = config_folder
+        for backend in arguments.only:
             print(f"{backend} …", file=sys.stderr, flush=True)
-            for fault in SMOKE if options.smoke else FAULTS:
-                measured = asyncio.run(measure(backend, fault))
-                found.setdefault(backend, {})[fault] = measured
-                missed += [f"{backend}, {fault}: {bar}" for bar, met in BARS.items() if not met(measured)]
-    text = json.dumps({"matrix": found, "missed": missed}, indent=1, ensure_ascii=False)
+            for fault in SMOKE if arguments.smoke else FAULTS:
+                measured = asyncio.run(measure_fault(backend, fault))
+                matrix.setdefault(backend, {})[fault] = measured
+                missed += [f"{backend}, {fault}: {bar}" for bar, is_met in BARS.items() if not is_met(measured)]
+    text = json.dumps({"matrix": matrix, "missed": missed}, indent=1, ensure_ascii=False)
     print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
+    if arguments.out is not None:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
     if missed:
         sys.exit(f"missed: {'; '.join(missed)}")
 

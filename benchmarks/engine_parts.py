@@ -1,6 +1,6 @@
-"""The parts of `benchmarks/engine.py`, each run in a process of its own: `python engine_parts.py NAME JSON` prints JSON.
+"""Measure one part for `engine.py`, in its own process: `python engine_parts.py NAME JSON` prints JSON.
 
-`limiters` stands alone: it compares two libraries that pace requests, one of which youden does not use
+`limiters` is not called by `engine.py`. It compares two libraries of rate limiters, one of which youden does not use
 (`pip install asyncio-throttle`; `python engine_parts.py limiters '{"rates": [500, 1300], "seconds": 2}'`).
 """
 
@@ -34,11 +34,11 @@ from youden.types import Agent, Completion, Item, Judge, Plan, Pool, Request, Ve
 
 Measured = dict[str, Any]
 ENVIRONMENT: dict[str, str] = {}
-"""No judge of a benchmark needs a key."""
+"""Empty, because the judges of this benchmark need no API key."""
 
 
 def make_pool(n_agents: int, n_items: int, *, characters: int) -> Pool:
-    """Texts of seeded random words, each as long as `characters`."""
+    """Make a pool of random words, with texts of about `characters` characters."""
     rng = np.random.default_rng(0)
     words = [f"w{k}" for k in range(5000)]
     texts = np.empty((n_agents, n_items), dtype=object)
@@ -49,8 +49,8 @@ def make_pool(n_agents: int, n_items: int, *, characters: int) -> Pool:
     return Pool(agents, tuple(Item(f"i{j}", None) for j in range(n_items)), texts, "benchmark")
 
 
-def plan_of(pool: Pool, n: int | None = None) -> Plan:
-    """The dense plan of all cells, or some n of its trials."""
+def make_dense_plan(pool: Pool, n: int | None = None) -> Plan:
+    """Make the dense plan of all cells, or a random subset of n trials."""
     plan = make_plan(pool, design="dense", holdout=0.0)
     if n is None or n >= len(plan):
         return plan
@@ -58,13 +58,16 @@ def plan_of(pool: Pool, n: int | None = None) -> Plan:
     return replace(plan, trials=plan.trials.take(rows))
 
 
-def judge(url: str, **keys: Any) -> JudgeConfig:
-    usual = {"backend": "wire", "model": "m", "base_url": url, "api_key_env": None, "price": 0, "backoff": 0.05}
-    return load_judge_config(usual | keys)
+def make_judge_config(url: str, **keys: Any) -> JudgeConfig:
+    """Make the config of a judge at `url`; `keys` override the defaults."""
+    defaults = {"backend": "wire", "model": "m", "base_url": url, "api_key_env": None, "price": 0, "backoff": 0.05}
+    return load_judge_config(defaults | keys)
 
 
-def judged(plan: Plan, pool: Pool, config: JudgeConfig, *, judge: Judge | None = None, **terms: Any) -> Verdicts:
-    """Into a fresh store."""
+def judge_in_new_store(
+    plan: Plan, pool: Pool, config: JudgeConfig, *, judge: Judge | None = None, **options: Any
+) -> Verdicts:
+    """Judge a plan with an empty store."""
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "v.db")) as store:
         return asyncio.run(
             judge_plan(
@@ -73,163 +76,178 @@ def judged(plan: Plan, pool: Pool, config: JudgeConfig, *, judge: Judge | None =
                 store=store,
                 judge=judge,
                 environment=ENVIRONMENT,
-                asking=JudgingOptions(max_missing=1.0, **terms),
+                asking=JudgingOptions(max_missing=1.0, **options),
             )
         )
 
 
-def megabytes() -> float:
+def get_peak_memory_mb() -> float:
+    """Return the peak resident memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def cpu(url: str, backend: str, n: int, concurrency: int, **_: Any) -> Measured:
-    """CPU of a judged call, engine and all: plan rows to stored and parsed verdicts."""
+def measure_cpu(url: str, backend: str, n: int, concurrency: int, **_: Any) -> Measured:
+    """Measure the CPU time of a call from a row of the plan to its stored and parsed verdict."""
     pool = make_pool(12, 40, characters=1100)
-    plan = plan_of(pool, n)
-    config = judge(url, backend=backend, concurrency=concurrency, start_concurrency=concurrency)
-    judged(plan_of(pool, 50), pool, config)
-    began, wall = time.process_time(), time.perf_counter()
-    result = judged(plan, pool, config)
-    used, took = time.process_time() - began, time.perf_counter() - wall
-    assert result.answered.all()
-    return {"cpu_ms": 1e3 * used / len(plan), "calls_per_second": len(plan) / took, "mb": megabytes()}
-
-
-def pacing(url: str, seconds: float, waiting: int, per_second: int, **_: Any) -> Measured:
-    """CPU of the pace alone with so many waiting, then a paced run whose arrivals the server counts."""
-
-    async def alone() -> float:
-        pace = RateLimiter(requests_per_minute=60 * per_second)
-
-        async def one() -> None:
-            for _ in range(max(1, round(seconds * per_second / waiting))):
-                await pace.acquire(0)
-
-        began, wall = time.process_time(), time.perf_counter()
-        await asyncio.gather(*[one() for _ in range(waiting)])
-        return (time.process_time() - began) / (time.perf_counter() - wall)
-
-    share = asyncio.run(alone())
-    pool = make_pool(20, 30, characters=200)
-    plan = plan_of(pool, int(seconds * per_second))
-    keys = {"concurrency": waiting, "start_concurrency": waiting, "requests_per_minute": 60 * per_second}
-    wall = time.perf_counter()
-    result = judged(plan, pool, judge(url, **keys))
-    took = time.perf_counter() - wall
-    assert result.answered.all()
-    return {"cpu_share": share, "calls_per_second": len(plan) / took}
-
-
-def limiters(rates: list[int], seconds: float, waiting: int = 512, **_: Any) -> Measured:
-    """asyncio-throttle and aiolimiter at each rate (requests a second): the share of the rate that is held, the most in any
-    second as a share of it, and the CPU of a core, by who waits: one, many at the limiter, many in line for a lock before it."""
+    plan = make_dense_plan(pool, n)
+    config = make_judge_config(url, backend=backend, concurrency=concurrency, start_concurrency=concurrency)
+    judge_in_new_store(make_dense_plan(pool, 50), pool, config)
+    start, wall_start = time.process_time(), time.perf_counter()
+    verdicts = judge_in_new_store(plan, pool, config)
+    cpu_seconds = time.process_time() - start
+    wall_seconds = time.perf_counter() - wall_start
+    assert verdicts.answered.all()
     return {
-        f"{name}, {rate}/s, {n} waiting{' in line' if in_line else ''}": asyncio.run(
-            _limited(_LIMITERS[name](rate), rate=rate, seconds=seconds, waiting=n, in_line=in_line)
-        )
-        for rate in rates
-        for name in _LIMITERS
-        for n, in_line in ((1, False), (waiting, False), (waiting, True))
+        "cpu_ms": 1e3 * cpu_seconds / len(plan),
+        "calls_per_second": len(plan) / wall_seconds,
+        "mb": get_peak_memory_mb(),
     }
 
 
-async def _limited(
-    acquire: Callable[[], Awaitable[None]], *, rate: int, seconds: float, waiting: int, in_line: bool
-) -> Measured:
-    turn, times = asyncio.Lock(), []
+def measure_pacing(url: str, seconds: float, waiting: int, per_second: int, **_: Any) -> Measured:
+    """Measure the CPU time of the rate limiter alone with `waiting` tasks, then a run whose requests the server counts."""
 
-    async def one() -> None:
+    async def measure_limiter() -> float:
+        limiter = RateLimiter(requests_per_minute=60 * per_second)
+
+        async def acquire_repeatedly() -> None:
+            for _ in range(max(1, round(seconds * per_second / waiting))):
+                await limiter.acquire(0)
+
+        start, wall_start = time.process_time(), time.perf_counter()
+        await asyncio.gather(*[acquire_repeatedly() for _ in range(waiting)])
+        return (time.process_time() - start) / (time.perf_counter() - wall_start)
+
+    cpu_share = asyncio.run(measure_limiter())
+    pool = make_pool(20, 30, characters=200)
+    plan = make_dense_plan(pool, int(seconds * per_second))
+    keys = {"concurrency": waiting, "start_concurrency": waiting, "requests_per_minute": 60 * per_second}
+    wall_start = time.perf_counter()
+    verdicts = judge_in_new_store(plan, pool, make_judge_config(url, **keys))
+    wall_seconds = time.perf_counter() - wall_start
+    assert verdicts.answered.all()
+    return {"cpu_share": cpu_share, "calls_per_second": len(plan) / wall_seconds}
+
+
+def compare_limiters(rates: list[int], seconds: float, waiting: int = 512, **_: Any) -> Measured:
+    """Compare asyncio-throttle and aiolimiter at each rate in requests per second.
+
+    Reports the attained share of the rate, the maximum in any second as a share of it, and the CPU share of a core. Either one
+    task waits, or many tasks at the limiter, or many tasks in a queue for a lock before it.
+    """
+    return {
+        f"{name}, {rate}/s, {n_waiting} waiting{' in line' if has_lock else ''}": asyncio.run(
+            _measure_limiter(_LIMITERS[name](rate), rate=rate, seconds=seconds, waiting=n_waiting, has_lock=has_lock)
+        )
+        for rate in rates
+        for name in _LIMITERS
+        for n_waiting, has_lock in ((1, False), (waiting, False), (waiting, True))
+    }
+
+
+async def _measure_limiter(
+    acquire: Callable[[], Awaitable[None]], *, rate: int, seconds: float, waiting: int, has_lock: bool
+) -> Measured:
+    """Measure one limiter at one rate; with `has_lock`, tasks queue for a lock before the limiter."""
+    lock, times = asyncio.Lock(), []
+
+    async def acquire_repeatedly() -> None:
         for _ in range(max(1, round(seconds * rate / waiting))):
-            async with turn if in_line else nullcontext():
+            async with lock if has_lock else nullcontext():
                 await acquire()
             times.append(time.perf_counter())
 
-    began, wall = time.process_time(), time.perf_counter()
-    await asyncio.gather(*[one() for _ in range(waiting)])
-    share = (time.process_time() - began) / (time.perf_counter() - wall)
-    at = np.array(times)
-    most = int(max(np.searchsorted(at, at + 1.0) - np.arange(len(at))))
-    held = (len(at) - 1) / (at[-1] - at[0]) / rate
-    return {"held": round(held, 3), "most_in_a_second": round(most / rate, 3), "cpu_share": round(share, 3)}
+    start, wall_start = time.process_time(), time.perf_counter()
+    await asyncio.gather(*[acquire_repeatedly() for _ in range(waiting)])
+    cpu_share = (time.process_time() - start) / (time.perf_counter() - wall_start)
+    time_array = np.array(times)
+    max_in_a_second = int(max(np.searchsorted(time_array, time_array + 1.0) - np.arange(len(time_array))))
+    attained = (len(time_array) - 1) / (time_array[-1] - time_array[0]) / rate
+    return {
+        "held": round(attained, 3),
+        "most_in_a_second": round(max_in_a_second / rate, 3),
+        "cpu_share": round(cpu_share, 3),
+    }
 
 
-def _throttles(rate: float) -> Callable[[], Awaitable[None]]:
-    """asyncio-throttle as youden used it: windows of a fiftieth of a second, 3 % fast, and the rate in every second."""
+def _make_throttles(rate: float) -> Callable[[], Awaitable[None]]:
+    """Make two throttles as youden used them: one of a fiftieth of a second that is 3 % too fast, and one of a second."""
     throttler: Any = import_module("asyncio_throttle").Throttler
-    gates = []
-    for at_once, per_second in ((rate / 50, rate / 0.97), (rate, rate)):
-        n = max(1, int(at_once))
+    throttles = []
+    for n_per_period, per_second in ((rate / 50, rate / 0.97), (rate, rate)):
+        n = max(1, int(n_per_period))
         period = n / per_second
-        gates.append(throttler(rate_limit=n, period=period, retry_interval=min(0.002, period / 10)))
+        throttles.append(throttler(rate_limit=n, period=period, retry_interval=min(0.002, period / 10)))
 
     async def acquire() -> None:
-        for gate in gates:
-            await gate.acquire()
+        for throttle in throttles:
+            await throttle.acquire()
 
     return acquire
 
 
 _LIMITERS: dict[str, Callable[[float], Callable[[], Awaitable[None]]]] = {
-    "asyncio-throttle": _throttles,
+    "asyncio-throttle": _make_throttles,
     "aiolimiter": lambda rate: make_request_limiter(rate).acquire,
 }
 
 
-def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
-    """Answers put into a store, then plan, replay, tally and fit by a process that only does that."""
+def measure_replay(n_agents: int, n_items: int, **_: Any) -> Measured:
+    """Store answers, and measure plan, replay and ranking in a process that does only that."""
     pool = make_pool(n_agents, n_items, characters=1500)
-    plan = plan_of(pool)
-    config = judge("http://127.0.0.1:9/v1")
+    plan = make_dense_plan(pool)
+    config = make_judge_config("http://127.0.0.1:9/v1")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "v.db")
         with open_store(path) as store:
             store.remember_judge(config.public())
             dice = random.Random(0)
             for row, key, _request in config.questions().iter_requests(plan):
-                said = "YES" if (plan.arm[row] == 0) == (dice.random() < 0.9) else "NO"
-                store.add(key, Completion(said, "stop", "m", 700, 1, 0.2))
-        return child("replayed", path=str(path), n_agents=n_agents, n_items=n_items)
+                answer = "YES" if (plan.trial_type[row] == 0) == (dice.random() < 0.9) else "NO"
+                store.add(key, Completion(answer, "stop", "m", 700, 1, 0.2))
+        return run_in_process("replayed", path=str(path), n_agents=n_agents, n_items=n_items)
 
 
-def replayed(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
+def measure_stored_replay(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
+    """Measure plan, replay and ranking of stored answers."""
     from youden.pipeline.ranking import rank
 
     pool = make_pool(n_agents, n_items, characters=1500)
     times = [(time.perf_counter(), time.process_time())]
-    plan = plan_of(pool)
+    plan = make_dense_plan(pool)
     times.append((time.perf_counter(), time.process_time()))
     with open_store(path, read_only=True) as store:
-        result = asyncio.run(judge_plan(plan, config=load_judge_config("replay"), store=store))
+        verdicts = asyncio.run(judge_plan(plan, config=load_judge_config("replay"), store=store))
     times.append((time.perf_counter(), time.process_time()))
-    rank(result)
+    rank(verdicts)
     times.append((time.perf_counter(), time.process_time()))
-    wall, used = (np.diff([each[k] for each in times]) for k in (0, 1))
+    wall_seconds, cpu_seconds = (np.diff([time_pair[k] for time_pair in times]) for k in (0, 1))
     return {
         "answers": len(plan),
-        "answers_per_second": len(plan) / wall[1],
-        "answers_per_cpu_second": len(plan) / used[1],
-        "seconds": float(wall.sum()),
-        "cpu_seconds": float(used.sum()),
-        "mb": megabytes(),
+        "answers_per_second": len(plan) / wall_seconds[1],
+        "answers_per_cpu_second": len(plan) / cpu_seconds[1],
+        "seconds": float(wall_seconds.sum()),
+        "cpu_seconds": float(cpu_seconds.sum()),
+        "mb": get_peak_memory_mb(),
     }
 
 
-class Watch:
-    """A progress that notes when trials were done, and memory on the way."""
+class RecordingProgress:
+    """Progress that records when trials were done, and the memory after 5 % of them."""
 
     def __init__(self) -> None:
         self.total = self.done = 0
-        self.at: list[float] = []
+        self.times: list[float] = []
         self.early_mb = 0.0
 
     def start(self, total: int, *, what: str) -> None:
         self.total = total
 
-    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
         self.done += n
-        self.at += [time.perf_counter()] * n
+        self.times += [time.perf_counter()] * n
         if self.done >= self.total // 20 and not self.early_mb:
-            self.early_mb = megabytes()
+            self.early_mb = get_peak_memory_mb()
 
     def throttled(self) -> None:
         pass
@@ -238,54 +256,57 @@ class Watch:
         pass
 
 
-def faults(url: str, n: int, concurrency: int, **_: Any) -> Measured:
-    """Every kind of fault in a fifth of the replies, after 0–50 ms."""
+def measure_faults(url: str, n: int, concurrency: int, **_: Any) -> Measured:
+    """Measure a run in which a fifth of the replies have faults of every kind, after a delay of 0 to 50 ms."""
     pool = make_pool(30, 2 + n // (2 * 30 * 29), characters=300)
-    plan = plan_of(pool, n)
-    watch = Watch()
-    config = judge(url, concurrency=concurrency, start_concurrency=concurrency, timeout=2)
-    wall, began = time.perf_counter(), time.process_time()
-    result = judged(plan, pool, config, progress=watch)
-    took, used = time.perf_counter() - wall, time.process_time() - began
-    late_mb = megabytes()
-    assert result.seconds is not None
-    assert result.tokens_out is not None
-    held = result.answered & (result.tokens_out > 1)
-    overhead = result.seconds[held] - result.tokens_out[held] / 1e5
+    plan = make_dense_plan(pool, n)
+    progress = RecordingProgress()
+    config = make_judge_config(url, concurrency=concurrency, start_concurrency=concurrency, timeout=2)
+    wall_start, start = time.perf_counter(), time.process_time()
+    verdicts = judge_in_new_store(plan, pool, config, progress=progress)
+    wall_seconds = time.perf_counter() - wall_start
+    cpu_seconds = time.process_time() - start
+    final_mb = get_peak_memory_mb()
+    assert verdicts.seconds is not None
+    assert verdicts.tokens_out is not None
+    has_delay = verdicts.answered & (verdicts.tokens_out > 1)
+    overhead = verdicts.seconds[has_delay] - verdicts.tokens_out[has_delay] / 1e5
     return {
         "trials": len(plan),
-        "answered": int(result.answered.sum()),
-        "counted": int((result.missing > 0).sum()),
-        "not_asked": int((result.missing == 5).sum()),
-        "warnings": [str(warning) for warning in result.warnings],
-        "seconds": took,
-        "cpu_seconds": used,
-        "mb": late_mb,
-        "mb_grown": late_mb - watch.early_mb,
+        "answered": int(verdicts.answered.sum()),
+        "counted": int((verdicts.missing_reason > 0).sum()),
+        "not_asked": int((verdicts.missing_reason == 5).sum()),
+        "warnings": [str(warning) for warning in verdicts.warnings],
+        "seconds": wall_seconds,
+        "cpu_seconds": cpu_seconds,
+        "mb": final_mb,
+        "mb_grown": final_mb - progress.early_mb,
         "overhead_ms": {f"p{q}": 1e3 * float(np.percentile(overhead, q)) for q in (50, 90, 99)},
     }
 
 
-def storm(url: str, seconds: float, concurrency: int, **_: Any) -> Measured:
-    """Half of all calls turned down for ten seconds; answers a second before, in and after it."""
+def measure_storm(url: str, seconds: float, concurrency: int, **_: Any) -> Measured:
+    """Measure a run in which half of the calls are rejected for ten seconds; reports answers per second."""
     pool = make_pool(30, 30, characters=200)
-    plan = plan_of(pool, int(seconds * concurrency / 0.1))
-    watch = Watch()
-    wall = time.perf_counter()
-    result = judged(plan, pool, judge(url, concurrency=concurrency, max_tries=3), progress=watch)
-    at = np.array(watch.at) - wall
+    plan = make_dense_plan(pool, int(seconds * concurrency / 0.1))
+    progress = RecordingProgress()
+    wall_start = time.perf_counter()
+    verdicts = judge_in_new_store(
+        plan, pool, make_judge_config(url, concurrency=concurrency, max_tries=3), progress=progress
+    )
+    seconds_since_start = np.array(progress.times) - wall_start
     return {
         "trials": len(plan),
-        "answered": int(result.answered.sum()),
-        "per_second": np.bincount(at.astype(int)).tolist(),
+        "answered": int(verdicts.answered.sum()),
+        "per_second": np.bincount(seconds_since_start.astype(int)).tolist(),
     }
 
 
-def budget(n_runs: int, **_: Any) -> Measured:
-    """Runs with random prices, token use and caps; what was spent beyond the cap, at most."""
+def measure_budget(n_runs: int, **_: Any) -> Measured:
+    """Measure runs with random prices, token usage and caps, and the largest amount spent beyond a cap."""
     pool = make_pool(5, 12, characters=200)
-    plan = plan_of(pool)
-    worst, short = -1.0, 0
+    plan = make_dense_plan(pool)
+    max_beyond_cap, n_stopped = -1.0, 0
     for seed in range(n_runs):
         dice = random.Random(seed)
         billed: list[tuple[int, int]] = []
@@ -297,36 +318,41 @@ def budget(n_runs: int, **_: Any) -> Measured:
             | {"price_in": price_in, "price_out": price_out, "concurrency": dice.randint(1, 40)}
         )
         try:
-            judged(plan, pool, config, judge=Spending(dice, billed), max_cost=cap)
+            judge_in_new_store(plan, pool, config, judge=SpendingJudge(dice, billed), max_cost=cap)
         except BudgetError:
-            short += 1
-        worst = max(worst, sum(a * price_in + b * price_out for a, b in billed) / 1e6 - cap)
-    return {"runs": n_runs, "ended_short": short, "most_beyond_cap_usd": worst}
+            n_stopped += 1
+        max_beyond_cap = max(
+            max_beyond_cap,
+            sum(tokens_in * price_in + tokens_out * price_out for tokens_in, tokens_out in billed) / 1e6 - cap,
+        )
+    return {"runs": n_runs, "ended_short": n_stopped, "most_beyond_cap_usd": max_beyond_cap}
 
 
-def storing(n: int, n_rounds: int, **_: Any) -> Measured:
-    """Answers per second that an SQLite store takes, each commit flushed to the disk (FULL, as youden sets it) or not (NORMAL),
-    in turns; medians."""
+def measure_storing(n: int, n_rounds: int, **_: Any) -> Measured:
+    """Measure answers per second of an SQLite store whose commits are flushed to disk (FULL, as in youden) or not (NORMAL).
+
+    Both modes alternate; medians are reported.
+    """
     rates: dict[str, list[float]] = {"FULL": [], "NORMAL": []}
     for _round in range(n_rounds):
-        for mode, each in rates.items():
+        for mode, mode_rates in rates.items():
             with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "v.db")) as store:
-                place: Any = store.place
-                assert place._connection.execute("PRAGMA synchronous").fetchone() == (2,)
-                place._connection.execute(f"PRAGMA synchronous = {mode}")
-                began = time.perf_counter()
+                backend: Any = store.place
+                assert backend._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+                backend._connection.execute(f"PRAGMA synchronous = {mode}")
+                start = time.perf_counter()
                 for number in range(n):
                     key = f"{number:064x}"
                     completion = Completion("YES", "stop", "m", 700, 1, 0.2)
                     store.pay("payer", key, make_payment(0.001, completion))
                     store.add(key, completion)
                 store.flush()
-                each.append(n / (time.perf_counter() - began))
-    return {f"answers_per_second_{mode.lower()}": float(np.median(each)) for mode, each in rates.items()}
+                mode_rates.append(n / (time.perf_counter() - start))
+    return {f"answers_per_second_{mode.lower()}": float(np.median(mode_rates)) for mode, mode_rates in rates.items()}
 
 
-class Spending:
-    """A judge that says yes and bills any number of tokens, noted in `billed`."""
+class SpendingJudge:
+    """Judge that answers yes and bills a random number of tokens, which it appends to `billed`."""
 
     name = "spending"
 
@@ -338,16 +364,26 @@ class Spending:
         return Completion("YES", "stop", "m", *self._billed[-1])
 
 
-def child(name: str, **options: Any) -> Measured:
-    """A part in a process of its own."""
-    ended = subprocess.run(
+def run_in_process(name: str, **options: Any) -> Measured:
+    """Run a part in its own process."""
+    process = subprocess.run(
         [sys.executable, __file__, name, json.dumps(options)], check=True, stdout=subprocess.PIPE, text=True
     )
-    measured: Measured = json.loads(ended.stdout)
+    measured: Measured = json.loads(process.stdout)
     return measured
 
 
-PARTS = {each.__name__: each for each in (cpu, pacing, limiters, replay, replayed, storing, faults, storm, budget)}
+PARTS: dict[str, Callable[..., Measured]] = {
+    "cpu": measure_cpu,
+    "pacing": measure_pacing,
+    "limiters": compare_limiters,
+    "replay": measure_replay,
+    "replayed": measure_stored_replay,
+    "storing": measure_storing,
+    "faults": measure_faults,
+    "storm": measure_storm,
+    "budget": measure_budget,
+}
 
 if __name__ == "__main__":
     print(json.dumps(PARTS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -1,9 +1,10 @@
-"""How long AlpacaEval's leaderboard takes to import: 227 models × 805 instructions, made by repetition in a temporary folder;
-and an Excel file of 100,000 rows, beside openpyxl's own pass over its cells, and a CSV of 100,000 columns.
+"""Measure imports: AlpacaEval's leaderboard, an Excel file and a wide CSV file.
 
-Each command runs in a process of its own; its CPU seconds and peak memory are printed (bars: 15 s, 1.5 GB; Excel 10 s and
-3 × openpyxl; columns 10 s), and every response is counted. `--smoke` is 23 models × 161 instructions and a tenth of the rows and
-columns, and no bar counts.
+The leaderboard has 227 models × 805 instructions, made by repetition in a temporary folder. The Excel file has 100,000 rows and
+is compared with openpyxl's own iteration over its cells. The CSV file has 100,000 columns. Each command runs in its own
+process; its CPU seconds and peak memory are printed, and every response is counted. Bars: 15 s and 1.5 GB; Excel 10 s and 3
+times openpyxl; columns 10 s. `--smoke` imports 23 models × 161 instructions and a tenth of the rows and columns, and no bar
+counts.
 
     python benchmarks/importing.py [--smoke] [n_models] [n_instructions]
 """
@@ -20,8 +21,8 @@ from pathlib import Path
 import openpyxl
 import orjson
 
-TABLE_SECONDS = 10
-SECONDS, GB = 15, 1.5
+MAX_TABLE_SECONDS = 10
+MAX_SECONDS, MAX_GB = 15, 1.5
 WORDS = [
     "the",
     "answer",
@@ -43,18 +44,18 @@ WORDS = [
     "it",
 ]
 N_WORDS = 330
-"""A response's length on the leaderboard, about 2,000 characters in the middle."""
+"""Length of a response, about the median of the leaderboard (2,000 characters)."""
 
 
-def make(folder: Path, n_models: int, n_instructions: int) -> None:
-    """In the leaderboard's layout; each response says whose it is and repeats the same words in another order."""
+def write_leaderboard(folder: Path, n_models: int, n_instructions: int) -> None:
+    """Write files in the leaderboard's layout; each response names its model and repeats the same words in another order."""
     for model in range(n_models):
         file = folder / "results" / f"model-{model}" / "model_outputs.json"
         file.parent.mkdir(parents=True)
         rows = []
         for number in range(n_instructions):
-            turned = WORDS[number % len(WORDS) :] + WORDS[: number % len(WORDS)]
-            text = " ".join(turned * (N_WORDS // len(WORDS)))
+            rotated = WORDS[number % len(WORDS) :] + WORDS[: number % len(WORDS)]
+            text = " ".join(rotated * (N_WORDS // len(WORDS)))
             rows.append(
                 {
                     "dataset": "made",
@@ -66,79 +67,81 @@ def make(folder: Path, n_models: int, n_instructions: int) -> None:
         file.write_bytes(orjson.dumps(rows))
 
 
-def cpu_seconds(*words: str) -> float:
-    """CPU seconds of `python words`, which has to succeed."""
+def measure_cpu_seconds(*arguments: str) -> float:
+    """Return the CPU seconds of `python ARGUMENTS`; raise if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *words], check=True, capture_output=True)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
 
 
-PEER = """
+OPENPYXL_SCRIPT = """
 import sys, openpyxl
 sheet = openpyxl.load_workbook(sys.argv[1], data_only=True, read_only=True).worksheets[0]
 assert sum(1 for _ in sheet.iter_rows(values_only=True)) == int(sys.argv[2]) + 1
 """
 
 
-def excel(*, smoke: bool) -> dict[str, float]:
-    """100,000 rows × 3 columns, imported, and passed over by openpyxl alone."""
+def measure_excel(*, smoke: bool) -> dict[str, float]:
+    """Import 100,000 rows × 3 columns, and iterate over them with openpyxl alone."""
     n = 10_000 if smoke else 100_000
     with tempfile.TemporaryDirectory() as scratch:
         file, pool = Path(scratch, "t.xlsx"), Path(scratch, "pool")
-        book = openpyxl.Workbook(write_only=True)
-        sheet = book.create_sheet()
+        workbook = openpyxl.Workbook(write_only=True)
+        sheet = workbook.create_sheet()
         sheet.append(["model", "question", "answer"])
         for number in range(n):
             text = f"answer {number} is as long as a sentence of {len(WORDS)} words: {' '.join(WORDS)}"
             sheet.append([f"model {number % 10}", f"question {number // 10}", text])
-        book.save(file)
-        peer = cpu_seconds("-c", PEER, str(file), str(n))
-        seconds = cpu_seconds("-m", "youden", "import", "table", str(file), "--out", str(pool))
+        workbook.save(file)
+        openpyxl_seconds = measure_cpu_seconds("-c", OPENPYXL_SCRIPT, str(file), str(n))
+        seconds = measure_cpu_seconds("-m", "youden", "import", "table", str(file), "--out", str(pool))
         assert (pool / "responses.jsonl").read_bytes().count(b"\n") == n
-    return {"rows": n, "cpu_seconds": seconds, "openpyxl_cpu_seconds": peer}
+    return {"rows": n, "cpu_seconds": seconds, "openpyxl_cpu_seconds": openpyxl_seconds}
 
 
-def columns(*, smoke: bool) -> dict[str, float]:
-    """Two rows of 100,000 columns, each of which is an agent."""
+def measure_columns(*, smoke: bool) -> dict[str, float]:
+    """Import two rows of 100,000 columns, each an agent."""
     n = 10_000 if smoke else 100_000
     with tempfile.TemporaryDirectory() as scratch:
         file, pool = Path(scratch, "t.csv"), Path(scratch, "pool")
         lines = [[f"question {row}", *(f"answer {row} of {number}" for number in range(n))] for row in range(2)]
         header = ["question", *(f"model {number}" for number in range(n))]
         file.write_text("\n".join(map(",".join, [header, *lines])), encoding="utf-8")
-        seconds = cpu_seconds("-m", "youden", "import", "table", str(file), "--out", str(pool))
+        seconds = measure_cpu_seconds("-m", "youden", "import", "table", str(file), "--out", str(pool))
         assert (pool / "responses.jsonl").read_bytes().count(b"\n") == 2 * n
     return {"columns": n, "cpu_seconds": seconds}
 
 
 def main() -> None:
-    """Make, import in a process of its own, count, print."""
+    """Write the leaderboard, import it, count the responses, and print the figures."""
     sizes = [int(word) for word in sys.argv[1:] if word != "--smoke"]
     smoke = "--smoke" in sys.argv
     n_models, n_instructions = sizes or ((23, 161) if smoke else (227, 805))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        make(folder, n_models, n_instructions)
-        words = ["import", "alpaca-eval", str(folder / "results"), "--out", str(folder / "pool"), "--json"]
-        ran = subprocess.run([sys.executable, "-m", "youden", *words], check=True, capture_output=True)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        said = json.loads(ran.stdout)
+        write_leaderboard(folder, n_models, n_instructions)
+        arguments = ["import", "alpaca-eval", str(folder / "results"), "--out", str(folder / "pool"), "--json"]
+        process = subprocess.run([sys.executable, "-m", "youden", *arguments], check=True, capture_output=True)
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        imported = json.loads(process.stdout)
         n_written = (folder / "pool" / "responses.jsonl").read_bytes().count(b"\n")
-    seconds, gigabytes = used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+    seconds, gigabytes = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20
     print(
-        json.dumps({"cpu_seconds": round(seconds, 2), "peak_gb": round(gigabytes, 2), "responses": n_written, **said})
+        json.dumps(
+            {"cpu_seconds": round(seconds, 2), "peak_gb": round(gigabytes, 2), "responses": n_written, **imported}
+        )
     )
-    assert (said["agents"], said["items"]) == (n_models, n_instructions), said
+    assert (imported["agents"], imported["items"]) == (n_models, n_instructions), imported
     assert n_written == n_models * n_instructions
-    assert not said["left_out"]
-    tables = {name: measure(smoke=smoke) for name, measure in (("excel", excel), ("columns", columns))}
+    assert not imported["left_out"]
+    tables = {name: measure(smoke=smoke) for name, measure in (("excel", measure_excel), ("columns", measure_columns))}
     print(json.dumps(tables))
-    if not smoke and (seconds > SECONDS or gigabytes > GB):
-        raise SystemExit(f"bars: {SECONDS} CPU seconds, {GB} GB")
-    times_peer = tables["excel"]["cpu_seconds"] / tables["excel"]["openpyxl_cpu_seconds"]
-    if not smoke and (times_peer > 3 or any(each["cpu_seconds"] > TABLE_SECONDS for each in tables.values())):
-        raise SystemExit(f"bars: {TABLE_SECONDS} CPU seconds a table, Excel 3 times openpyxl")
+    if not smoke and (seconds > MAX_SECONDS or gigabytes > MAX_GB):
+        raise SystemExit(f"bars: {MAX_SECONDS} CPU seconds, {MAX_GB} GB")
+    openpyxl_ratio = tables["excel"]["cpu_seconds"] / tables["excel"]["openpyxl_cpu_seconds"]
+    if not smoke and (openpyxl_ratio > 3 or any(table["cpu_seconds"] > MAX_TABLE_SECONDS for table in tables.values())):
+        raise SystemExit(f"bars: {MAX_TABLE_SECONDS} CPU seconds per table, Excel 3 times openpyxl")
 
 
 if __name__ == "__main__":

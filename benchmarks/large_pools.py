@@ -1,7 +1,7 @@
-"""How long a large pool takes to read and to check: 1,000 agents × 1,000 items, a million texts of about 300 bytes.
+"""Measure the time to read and to check a large pool: 1,000 agents × 1,000 items, a million texts of about 300 bytes.
 
-Made of a small vocabulary in a temporary folder; nothing is kept. Each part runs in a process of its own, whose seconds and peak
-memory are printed as one JSON object a line: `read` (bar: 20 s), `check` with reading (bar: 90 s and 4 GB).
+The pool is made of a small vocabulary in a temporary folder. Each part runs in its own process and prints its seconds and peak
+memory as one JSON object per line: `read` (bar: 20 s), and `check` with reading (bar: 90 s and 4 GB).
 
     python benchmarks/large_pools.py [n_agents] [n_items]
 """
@@ -19,56 +19,62 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-WORDS_A_TEXT = 45
+WORDS_PER_TEXT = 45
 N_CLONES = 2
-READ_SECONDS, CHECK_SECONDS, CHECK_GB = 20, 90, 4
+MAX_READ_SECONDS, MAX_CHECK_SECONDS, MAX_CHECK_GB = 20, 90, 4
 
 
-def make(folder: Path, n_agents: int, n_items: int) -> None:
-    """Each item has words of its own; agents take some of them and some common ones. The last agents are clones of the first."""
+def write_pool(folder: Path, n_agents: int, n_items: int) -> None:
+    """Write a pool. Each text has some words of its item and some common words; the last agents are clones of the first."""
     rng = np.random.default_rng(0)
     common = np.array(
-        [f"{a}{b}" for a in ("re", "co", "un", "in", "de") for b in ("port", "form", "tain", "scribe", "duct", "late")]
+        [
+            f"{prefix}{stem}"
+            for prefix in ("re", "co", "un", "in", "de")
+            for stem in ("port", "form", "tain", "scribe", "duct", "late")
+        ]
     )
     with (folder / "agents.jsonl").open("wb") as file:
         file.writelines(orjson.dumps({"id": f"agent-{i}"}) + b"\n" for i in range(n_agents))
-    own = [np.array([f"w{j}x{k}" for k in range(60)]) for j in range(n_items)]
+    item_words = [np.array([f"w{j}x{k}" for k in range(60)]) for j in range(n_items)]
     with (folder / "items.jsonl").open("wb") as file:
         for j in range(n_items):
-            prompt = " ".join(rng.permutation(own[j]))
+            prompt = " ".join(rng.permutation(item_words[j]))
             file.write(orjson.dumps({"id": f"item-{j}", "prompt": prompt}) + b"\n")
-    first: list[str] = []
+    first_texts: list[str] = []
     with (folder / "responses.jsonl").open("wb") as file:
         for i in range(n_agents):
             for j in range(n_items):
                 if i >= n_agents - N_CLONES:
-                    text = first[j]
+                    text = first_texts[j]
                 else:
-                    some = own[j][rng.integers(60, size=WORDS_A_TEXT // 3)].tolist()
-                    rest = common[rng.integers(len(common), size=WORDS_A_TEXT - len(some))].tolist()
-                    text = " ".join(some + rest)
+                    text_item_words = item_words[j][rng.integers(60, size=WORDS_PER_TEXT // 3)].tolist()
+                    text_common_words = common[
+                        rng.integers(len(common), size=WORDS_PER_TEXT - len(text_item_words))
+                    ].tolist()
+                    text = " ".join(text_item_words + text_common_words)
                 if i == 0:
-                    first.append(text)
+                    first_texts.append(text)
                 file.write(orjson.dumps({"agent": f"agent-{i}", "item": f"item-{j}", "text": text}) + b"\n")
 
 
 def measure(part: str, folder: str) -> None:
-    """Run one part in this process and print what it took."""
+    """Run one part in this process, and print its figures."""
     from youden.data.pools.pool_reader import read_pool
     from youden.pools.checks.check import check_pool
 
-    wall = time.perf_counter()
+    start = time.perf_counter()
     pool = read_pool(folder)
     findings = {finding.slug: len(finding.agents) for finding in check_pool(pool).findings} if part == "check" else {}
-    used = resource.getrusage(resource.RUSAGE_SELF)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     print(
         json.dumps(
             {
                 "part": part,
                 "texts": int(pool.present.sum()),
-                "seconds": round(time.perf_counter() - wall, 1),
-                "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-                "peak_gb": round(used.ru_maxrss / 2**20, 2),
+                "seconds": round(time.perf_counter() - start, 1),
+                "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+                "peak_gb": round(usage.ru_maxrss / 2**20, 2),
                 "findings": findings,
             }
         )
@@ -77,18 +83,20 @@ def measure(part: str, folder: str) -> None:
 
 def main(n_agents: int = 1000, n_items: int = 1000) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        make(Path(folder), n_agents, n_items)
+        write_pool(Path(folder), n_agents, n_items)
         megabytes = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6
         print(json.dumps({"agents": n_agents, "items": n_items, "megabytes": round(megabytes)}))
         for part in ("read", "check"):
-            done = subprocess.run([sys.executable, __file__, part, folder], check=True, capture_output=True, text=True)
-            print(done.stdout.strip())
-            said = json.loads(done.stdout)
-            bar = READ_SECONDS if part == "read" else CHECK_SECONDS
-            met = said["seconds"] <= bar and said["peak_gb"] <= CHECK_GB
-            print(f"bars: {bar} s, {CHECK_GB} GB: {'met' if met else 'MISSED'}")
+            process = subprocess.run(
+                [sys.executable, __file__, part, folder], check=True, capture_output=True, text=True
+            )
+            print(process.stdout.strip())
+            figures = json.loads(process.stdout)
+            bar = MAX_READ_SECONDS if part == "read" else MAX_CHECK_SECONDS
+            is_met = figures["seconds"] <= bar and figures["peak_gb"] <= MAX_CHECK_GB
+            print(f"bars: {bar} s, {MAX_CHECK_GB} GB: {'met' if is_met else 'MISSED'}")
             if part == "check":
-                assert said["findings"].get("clones") == N_CLONES + 1, said
+                assert figures["findings"].get("clones") == N_CLONES + 1, figures
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ import numpy as np
 from scipy import stats
 
 from mutants_copy import Copy, Tests
-from mutants_sites import SOURCE, Mutant, find_mutants, with_probes
+from mutants_sites import SOURCE, Mutant, find_mutants, insert_probes
 
 
 def draw(mutants: Sequence[Mutant], n: int, seed: int) -> list[Mutant]:
@@ -40,56 +40,63 @@ def draw(mutants: Sequence[Mutant], n: int, seed: int) -> list[Mutant]:
     by_package: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants:
         by_package[Path(mutant.file).relative_to(SOURCE).parts[0]].append(mutant)
-    exact = {package: n * len(found) / len(mutants) for package, found in by_package.items()}
-    quota = {package: int(share) for package, share in exact.items()}
-    for package in sorted(exact, key=lambda name: quota[name] - exact[name])[: n - sum(quota.values())]:
-        quota[package] += 1
+    exact_quotas = {
+        package: n * len(candidates_of_package) / len(mutants) for package, candidates_of_package in by_package.items()
+    }
+    quotas = {package: int(exact_quota) for package, exact_quota in exact_quotas.items()}
+    for package in sorted(exact_quotas, key=lambda name: quotas[name] - exact_quotas[name])[: n - sum(quotas.values())]:
+        quotas[package] += 1
     drawn = []
     for package, candidates in by_package.items():
         rng.shuffle(candidates)
-        turn: Counter[str] = Counter()
+        n_drawn: Counter[str] = Counter()
         keys = []
         for mutant in candidates:
-            keys.append((turn[mutant.operator], rng.random()))
-            turn[mutant.operator] += 1
+            keys.append((n_drawn[mutant.operator], rng.random()))
+            n_drawn[mutant.operator] += 1
         order = sorted(range(len(candidates)), key=keys.__getitem__)
-        drawn += [candidates[k] for k in order[: quota[package]]]
+        drawn += [candidates[k] for k in order[: quotas[package]]]
     return drawn
 
 
-def choose_tests(mutant: Mutant, tests: Tests, most: int) -> list[str]:
+def choose_tests(mutant: Mutant, tests: Tests, max_tests: int) -> list[str]:
     """Return the passing tests that enter the mutant's function and the fewest others, those of a file together."""
     prefix = f"{mutant.file}:"
     entering = []
     for test, record in tests.items():
         functions = record["functions"]
-        near = mutant.function in functions if mutant.function else any(name.startswith(prefix) for name in functions)
-        if near and record.get("passed"):
+        enters = mutant.function in functions if mutant.function else any(name.startswith(prefix) for name in functions)
+        if enters and record.get("passed"):
             entering.append((len(functions), test))
-    chosen = [test for _, test in sorted(entering)[:most]]
+    chosen = [test for _, test in sorted(entering)[:max_tests]]
     files = list(dict.fromkeys(test.split("::")[0] for test in chosen))
     return sorted(chosen, key=lambda test: files.index(test.split("::")[0]))
 
 
-def try_mutant(mutant: Mutant, checkout: Copy, tests: Tests, most: int) -> dict[str, Any]:
+def try_mutant(mutant: Mutant, checkout: Copy, tests: Tests, max_tests: int) -> dict[str, Any]:
     """Run the tests chosen for a mutant until one fails."""
-    chosen = choose_tests(mutant, tests, most)
-    by = None
+    chosen = choose_tests(mutant, tests, max_tests)
+    failed_test = None
     if chosen:
         with checkout.replaced(Path(mutant.file), mutant.start, mutant.end, mutant.after):
-            by = checkout.first_failure(chosen, timeout=60 + 5 * sum(tests[test]["seconds"] for test in chosen))
-            if by in chosen and checkout.first_failure([by], timeout=60 + 5 * tests[by]["seconds"]) is None:
-                by = None  # a test that fails now and then
-    return {**asdict(mutant), "tests": len(chosen), "found": by is not None, "by": by}
+            failed_test = checkout.first_failure(
+                chosen, timeout=60 + 5 * sum(tests[test]["seconds"] for test in chosen)
+            )
+            if (
+                failed_test in chosen
+                and checkout.first_failure([failed_test], timeout=60 + 5 * tests[failed_test]["seconds"]) is None
+            ):
+                failed_test = None  # a flaky test
+    return {**asdict(mutant), "tests": len(chosen), "found": failed_test is not None, "by": failed_test}
 
 
-def record_tests(tree: Path, where: list[str], workers: int) -> Tests:
+def record_tests(tree: Path, test_paths: list[str], workers: int) -> Tests:
     """Run the core tests on a copy whose functions record that they are entered."""
     with tempfile.TemporaryDirectory() as folder:
         checkout = Copy(tree, Path(folder))
         for path in sorted((checkout.path / SOURCE).rglob("*.py")):
-            path.write_bytes(with_probes(path.relative_to(checkout.path), path.read_bytes()))
-        tests = checkout.pytest(*where, *(["-n", str(workers)] if workers > 1 else []))[1]
+            path.write_bytes(insert_probes(path.relative_to(checkout.path), path.read_bytes()))
+        tests = checkout.pytest(*test_paths, *(["-n", str(workers)] if workers > 1 else []))[1]
         if not tests:
             raise SystemExit(checkout.log.read_text(encoding="utf-8"))
         return tests
@@ -123,13 +130,13 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     n_found = sum(result["found"] for result in results)
     n_untested = sum(not result["tests"] for result in results)
     totals = {"mutants": len(results), "found": n_found, "entered by no test": n_untested}
-    return {**totals, **share(n_found, len(results)), "seed": arguments.seed, "results": results}
+    return {**totals, **compute_share(n_found, len(results)), "seed": arguments.seed, "results": results}
 
 
-def share(found: int, n: int) -> dict[str, float]:
+def compute_share(n_found: int, n: int) -> dict[str, float]:
     """Return a share with its 95 % interval by Wilson."""
-    interval = stats.binomtest(found, n).proportion_ci(0.95, method="wilson")
-    return {"share": found / n, "low": float(interval.low), "high": float(interval.high)}
+    interval = stats.binomtest(n_found, n).proportion_ci(0.95, method="wilson")
+    return {"share": n_found / n, "low": float(interval.low), "high": float(interval.high)}
 
 
 def compare(a: dict[str, Any], b: dict[str, Any]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A copy of a checkout in which `mutants.py` writes mutants, tests them, and records which functions each test enters."""
+"""Copy a checkout, in which `mutants.py` writes mutants, tests them, and records which functions each test enters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tests = dict[str, dict[str, Any]]
 
 
 class Copy:
-    """A copy of a checkout with an environment of its own, in which mutants are written and tested."""
+    """Copy of a checkout with its own environment, in which mutants are written and tested."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self.path = folder / "tree"
@@ -68,7 +68,7 @@ class Copy:
         return status, self.read_records()
 
     def first_failure(self, tests: list[str], *, timeout: float) -> str | None:
-        """Run tests in this order until one fails; return its id, or what else went wrong, or None."""
+        """Run tests in this order until one fails; return its id, a description of another failure, or None."""
         files = dict.fromkeys(test.split("::")[0] for test in tests)
         status, records = self.pytest("-x", *files, timeout=timeout, order=tests)
         failed = [test for test, record in records.items() if record.get("failed")]
@@ -90,7 +90,7 @@ class Copy:
 
     @contextmanager
     def replaced(self, file: Path, start: int, end: int, text: str) -> Iterator[None]:
-        """Replace bytes of a file. Each version has a time of its own, so that no stale bytecode is used."""
+        """Replace bytes of a file. Each version has a different modification time, so that no stale bytecode is used."""
         path = self.path / file
         source = path.read_bytes()
         self._write(path, source[:start] + text.encode() + source[end:])

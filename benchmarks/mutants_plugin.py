@@ -49,13 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logstart() -> None:
-    """Forget what earlier tests entered."""
+    """Clear the records of earlier tests."""
     entered.clear()
     outcomes.clear()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note the outcome of a phase of a test, unless it was run by another process, a worker of pytest-xdist."""
+    """Record the outcome of a phase of a test, unless it was run by another process, a worker of pytest-xdist."""
     if not hasattr(report, "node"):
         outcomes.append((report.outcome, report.duration))
 

@@ -34,11 +34,11 @@ class Mutant:
     after: str
 
 
-def replacements(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]]:
+def iter_replacements(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]]:
     """Yield operator, the piece to replace, and its replacement."""
     match node:
-        case ast.Compare(ops=[op, *rest]) if type(op) in SWAPS:
-            yield "comparison", node, ast.Compare(node.left, [SWAPS[type(op)](), *rest], node.comparators)
+        case ast.Compare(ops=[op, *other_ops]) if type(op) in SWAPS:
+            yield "comparison", node, ast.Compare(node.left, [SWAPS[type(op)](), *other_ops], node.comparators)
         case ast.BinOp(op=op) if type(op) in SWAPS:
             yield "arithmetic", node, ast.BinOp(node.left, SWAPS[type(op)](), node.right)
         case ast.BoolOp(op=op):
@@ -53,7 +53,7 @@ def replacements(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.
             yield "condition", test, ast.UnaryOp(ast.Not(), test)
 
 
-def walk(node: ast.AST, function: str | None = None) -> Iterator[tuple[ast.AST, str | None]]:
+def iter_nodes(node: ast.AST, function: str | None = None) -> Iterator[tuple[ast.AST, str | None]]:
     """Yield the nodes that run, each with the first line of the innermost function around it."""
     yield node, function
     if isinstance(node, ast.JoinedStr):  # Python 3.11 gives wrong positions within f-strings
@@ -62,7 +62,7 @@ def walk(node: ast.AST, function: str | None = None) -> Iterator[tuple[ast.AST, 
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and name not in NOT_RUN:
-                yield from walk(child, inner if name == "body" and isinstance(node, FUNCTIONS) else function)
+                yield from iter_nodes(child, inner if name == "body" and isinstance(node, FUNCTIONS) else function)
 
 
 def find_mutants(tree: Path, path: Path) -> Iterator[Mutant]:
@@ -71,8 +71,8 @@ def find_mutants(tree: Path, path: Path) -> Iterator[Mutant]:
     starts = [0]
     for row in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(row))
-    for node, line in walk(ast.parse(source)):
-        for operator, piece, replacement in replacements(node):
+    for node, line in iter_nodes(ast.parse(source)):
+        for operator, piece, replacement in iter_replacements(node):
             if line is None and isinstance(piece, ast.BinOp) and isinstance(piece.op, ast.BitOr):
                 continue  # an alias of a type
             start = starts[piece.lineno - 1] + piece.col_offset
@@ -83,18 +83,18 @@ def find_mutants(tree: Path, path: Path) -> Iterator[Mutant]:
             yield Mutant(str(path), piece.lineno, operator, function, start, end, source[start:end].decode(), after)
 
 
-def with_probes(path: Path, source: bytes) -> bytes:
+def insert_probes(path: Path, source: bytes) -> bytes:
     """Insert, at the start of each function's body, a call that records that the function was entered."""
     lines = source.splitlines(keepends=True)
-    places = []
+    probes = []
     for node in (node for node in ast.walk(ast.parse(source)) if isinstance(node, FUNCTIONS)):
         has_docstring = ast.get_docstring(node, clean=False) is not None
         if len(node.body) > has_docstring:
             first = node.body[has_docstring]
             line = min([first.lineno, *(item.lineno for item in getattr(first, "decorator_list", []))])
-            places.append((line, first.col_offset, node.lineno))
-    for line, column, function in sorted(places, reverse=True):
-        head, rest = lines[line - 1][:column], lines[line - 1][column:]
+            probes.append((line, first.col_offset, node.lineno))
+    for line, column, function in sorted(probes, reverse=True):
+        head, tail = lines[line - 1][:column], lines[line - 1][column:]
         gap = b"; " if head.strip() else b"\n" + head
-        lines[line - 1] = head + f"_mutants_enter({f'{path}:{function}'!r})".encode() + gap + rest
+        lines[line - 1] = head + f"_mutants_enter({f'{path}:{function}'!r})".encode() + gap + tail
     return b"".join(lines)

@@ -1,6 +1,6 @@
-"""The same calls by bare clients and by other engines: `python peers.py NAME URL N CONCURRENCY` prints JSON.
+"""Measure calls by bare clients and by other engines: `python peers.py NAME URL N CONCURRENCY` prints JSON.
 
-It knows how each of them is asked; it refuses to know youden, for it runs in environments without it.
+It does not import youden, because it runs in environments without it.
 """
 
 from __future__ import annotations
@@ -15,128 +15,128 @@ from collections.abc import Awaitable, Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-PROMPT = 3000
+PROMPT_CHARACTERS = 3000
 WARM_UP = 50
 
-Ask = Callable[[str], Awaitable[None]]
+Send = Callable[[str], Awaitable[None]]
 
 
-def prompts(n: int) -> list[str]:
-    """Distinct prompts of 3 kB."""
-    return [f"{k:08} {'word ' * 600}"[:PROMPT] for k in range(n)]
+def make_prompts(n: int) -> list[str]:
+    """Make n distinct prompts of 3 kB."""
+    return [f"{k:08} {'word ' * 600}"[:PROMPT_CHARACTERS] for k in range(n)]
 
 
-async def drained(n: int, concurrency: int, ask: Ask) -> dict[str, float]:
-    """CPU and wall time of n calls by so many workers."""
-    for prompt in prompts(WARM_UP):
-        await ask(prompt)
-    waiting = iter(prompts(n))
+async def measure_calls(n: int, concurrency: int, send: Send) -> dict[str, float]:
+    """Measure CPU and wall time of n calls by `concurrency` tasks."""
+    for prompt in make_prompts(WARM_UP):
+        await send(prompt)
+    remaining = iter(make_prompts(n))
 
-    async def work(left: Iterator[str]) -> None:
-        for prompt in left:
-            await ask(prompt)
+    async def send_all(queue: Iterator[str]) -> None:
+        for prompt in queue:
+            await send(prompt)
 
-    cpu, wall = time.process_time(), time.perf_counter()
-    await asyncio.gather(*[work(waiting) for _ in range(concurrency)])
-    return figures(n, cpu, wall)
+    cpu_start, wall_start = time.process_time(), time.perf_counter()
+    await asyncio.gather(*[send_all(remaining) for _ in range(concurrency)])
+    return make_figures(n, cpu_start, wall_start)
 
 
-def figures(n: int, cpu: float, wall: float) -> dict[str, float]:
-    """Since `cpu` and `wall` were read."""
+def make_figures(n: int, cpu_start: float, wall_start: float) -> dict[str, float]:
+    """Compute the figures since the times `cpu_start` and `wall_start`."""
     return {
-        "cpu_ms": 1e3 * (time.process_time() - cpu) / n,
-        "calls_per_second": n / (time.perf_counter() - wall),
+        "cpu_ms": 1e3 * (time.process_time() - cpu_start) / n,
+        "calls_per_second": n / (time.perf_counter() - wall_start),
         "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
-def body(prompt: str) -> dict[str, Any]:
+def make_body(prompt: str) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 8}
 
 
-async def bare_aiohttp(url: str, n: int, concurrency: int) -> dict[str, float]:
-    """No engine: a session, a body, a parsed reply."""
+async def measure_bare_aiohttp(url: str, n: int, concurrency: int) -> dict[str, float]:
+    """Send requests by an aiohttp session, and parse the replies."""
     aiohttp, orjson = import_module("aiohttp"), import_module("orjson")
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), headers=headers) as session:
 
-        async def ask(prompt: str) -> None:
-            async with session.post(f"{url}/chat/completions", data=orjson.dumps(body(prompt))) as reply:
-                said = orjson.loads(await reply.read())
-                assert said["choices"][0]["message"]["content"]
+        async def send(prompt: str) -> None:
+            async with session.post(f"{url}/chat/completions", data=orjson.dumps(make_body(prompt))) as reply:
+                parsed = orjson.loads(await reply.read())
+                assert parsed["choices"][0]["message"]["content"]
 
-        return await drained(n, concurrency, ask)
+        return await measure_calls(n, concurrency, send)
 
 
-async def bare_openai(url: str, n: int, concurrency: int) -> dict[str, float]:
-    """OpenAI's SDK over aiohttp, and nothing else."""
+async def measure_bare_openai(url: str, n: int, concurrency: int) -> dict[str, float]:
+    """Send requests by OpenAI's SDK over aiohttp."""
     openai = import_module("openai")
-    http = openai.DefaultAioHttpClient()
-    client = openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=0, http_client=http)
+    http_client = openai.DefaultAioHttpClient()
+    client = openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=0, http_client=http_client)
 
-    async def ask(prompt: str) -> None:
-        reply = await client.chat.completions.create(**body(prompt))
+    async def send(prompt: str) -> None:
+        reply = await client.chat.completions.create(**make_body(prompt))
         assert reply.choices[0].message.content
 
-    measured = await drained(n, concurrency, ask)
+    measured = await measure_calls(n, concurrency, send)
     await client.close()
     return measured
 
 
-async def litellm(url: str, n: int, concurrency: int) -> dict[str, float]:
-    """litellm.acompletion."""
+async def measure_litellm(url: str, n: int, concurrency: int) -> dict[str, float]:
+    """Send requests by litellm.acompletion."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     library = import_module("litellm")
 
-    async def ask(prompt: str) -> None:
-        asked = body(prompt) | {"model": "hosted_vllm/m"}
-        reply = await library.acompletion(**asked, api_base=url, api_key="k", num_retries=0, max_retries=0)
+    async def send(prompt: str) -> None:
+        request = make_body(prompt) | {"model": "hosted_vllm/m"}
+        reply = await library.acompletion(**request, api_base=url, api_key="k", num_retries=0, max_retries=0)
         assert reply.choices[0].message.content
 
-    return await drained(n, concurrency, ask)
+    return await measure_calls(n, concurrency, send)
 
 
-async def inspect_ai(url: str, n: int, concurrency: int) -> dict[str, float]:
-    """inspect_ai's Model.generate."""
+async def measure_inspect_ai(url: str, n: int, concurrency: int) -> dict[str, float]:
+    """Send requests by inspect_ai's Model.generate."""
     module = import_module("inspect_ai.model")
     config = module.GenerateConfig(temperature=0, max_tokens=8, max_connections=concurrency, max_retries=0)
     model = module.get_model("openai-api/local/m", base_url=url, api_key="k", config=config)
 
-    async def ask(prompt: str) -> None:
+    async def send(prompt: str) -> None:
         reply = await model.generate(prompt)
         assert reply.completion
 
-    return await drained(n, concurrency, ask)
+    return await measure_calls(n, concurrency, send)
 
 
-async def async_batch_llm(url: str, n: int, concurrency: int) -> dict[str, float]:
-    """async_batch_llm over aiohttp, the call itself as bare as above."""
+async def measure_async_batch_llm(url: str, n: int, concurrency: int) -> dict[str, float]:
+    """Send requests by async_batch_llm over an aiohttp session."""
     batch, aiohttp = import_module("async_batch_llm"), import_module("aiohttp")
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def execute(_self: object, prompt: str, *_: Any) -> Any:
-            async with session.post(f"{url}/chat/completions", json=body(prompt)) as reply:
-                said = await reply.json()
-            usage = said["usage"]
+            async with session.post(f"{url}/chat/completions", json=make_body(prompt)) as reply:
+                parsed = await reply.json()
+            usage = parsed["usage"]
             tokens = {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"]}
-            return said["choices"][0]["message"]["content"], tokens, None
+            return parsed["choices"][0]["message"]["content"], tokens, None
 
         chat: Any = type("Chat", (batch.LLMCallStrategy,), {"execute": execute})
-        await batch.process_prompts(chat(), prompts(WARM_UP), concurrency=concurrency)
-        asked = prompts(n)
-        cpu, wall = time.process_time(), time.perf_counter()
-        result = await batch.process_prompts(chat(), asked, concurrency=concurrency)
-        measured = figures(n, cpu, wall)
-        assert sum(one.success for one in result.results) == n
+        await batch.process_prompts(chat(), make_prompts(WARM_UP), concurrency=concurrency)
+        prompts = make_prompts(n)
+        cpu_start, wall_start = time.process_time(), time.perf_counter()
+        result = await batch.process_prompts(chat(), prompts, concurrency=concurrency)
+        measured = make_figures(n, cpu_start, wall_start)
+        assert sum(call.success for call in result.results) == n
         return measured
 
 
 PEERS = {
-    "bare_aiohttp": bare_aiohttp,
-    "bare_openai": bare_openai,
-    "litellm": litellm,
-    "inspect_ai": inspect_ai,
-    "async_batch_llm": async_batch_llm,
+    "bare_aiohttp": measure_bare_aiohttp,
+    "bare_openai": measure_bare_openai,
+    "litellm": measure_litellm,
+    "inspect_ai": measure_inspect_ai,
+    "async_batch_llm": measure_async_batch_llm,
 }
 
 

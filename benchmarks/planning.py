@@ -1,9 +1,10 @@
-"""How long and how much memory 10 million trials take to plan, and 10 million verdicts to tally; what a round of a search takes.
+"""Measure CPU time and peak memory to plan 10 million trials and to score 10 million verdicts, and CPU time per search round.
 
-It knows CPU time and the peak of memory of fresh processes; it refuses to know what the trials say.
-A round: the look at what was answered and the plan of what comes next, for 300 agents on 300 items with 67,575 calls, until
-the budget is spent and until `within: 0.03`, with one thread: threads of linear algebra that wait for a busy core count as CPU
-time, so more of them (numpy's own choice, and `--case` alone) tell how busy the machine is.
+Each case runs in its own process. A search round is the interim analysis of the answers and the plan of the next trials, for
+300 agents on 300 items with 67,575 calls, until the budget is spent or until `max_regret: 0.03` is reached. Searches use one
+thread, because threads of linear algebra that wait for a busy core count as CPU time, so that figures of several threads
+(numpy's default, and `--case` alone) depend on the load of the machine.
+
 `python benchmarks/planning.py [--trials 10000000] [--case NAME] [--out FILE]` prints JSON.
 """
 
@@ -32,14 +33,14 @@ CASES = {
 }
 SEARCHES: dict[str, dict[str, float]] = {
     "search of 300 agents": {},
-    "search of 300 agents within .03": {"within": 0.03},
+    "search of 300 agents within .03": {"max_regret": 0.03},
 }
-BAR = 0.3
-"""CPU seconds a round."""
+MAX_ROUND_SECONDS = 0.3
+"""Maximum CPU seconds per round."""
 
 
-def pool_for(design: str, n_agents: int, n_trials: int) -> tuple[Pool, int | None]:
-    """A pool of which `design` takes about `n_trials`, and its budget."""
+def make_pool(design: str, n_agents: int, n_trials: int) -> tuple[Pool, int | None]:
+    """Make a pool of which `design` takes about `n_trials`, and return it with its budget; None: the design's default."""
     share = {"dense": 1.0, "cyclic": 0.4, "nlogn": 0.5}[design]
     n_items = max(3, int(n_trials / share / (2 * n_agents * (n_agents - 1))))
     texts = np.full((n_agents, n_items), "a response of some length", dtype=object)
@@ -47,35 +48,38 @@ def pool_for(design: str, n_agents: int, n_trials: int) -> tuple[Pool, int | Non
     return pool, None if design == "dense" else n_trials
 
 
-def one(case: str, n_trials: int) -> dict[str, float]:
-    """Plan, answer at random, tally and score one case, in this process."""
+def measure_case(case: str, n_trials: int) -> dict[str, float]:
+    """Plan, answer at random, sum and score one case in this process."""
     design, n_agents = CASES[case]
-    pool, calls = pool_for(design, n_agents, n_trials)
-    before = _peak_mb()
-    began = time.process_time()
+    pool, calls = make_pool(design, n_agents, n_trials)
+    peak_before = _peak_mb()
+    start = time.process_time()
     plan = make_plan(pool, design=design, calls=calls, holdout=0.0)
-    planned = time.process_time() - began
-    peak = _peak_mb()
+    plan_seconds = time.process_time() - start
+    peak_after = _peak_mb()
     answer = np.random.default_rng(0).random(len(plan))
-    result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "random"})
-    began = time.process_time()
-    rates = result.rates()
-    tallied = time.process_time() - began
-    began = time.process_time()
+    verdicts = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "random"})
+    start = time.process_time()
+    rates = verdicts.rates()
+    tally_seconds = time.process_time() - start
+    start = time.process_time()
     rates.training_scores()
     return {
         "trials": len(plan),
-        "plan_cpu_s": round(planned, 2),
-        "plan_peak_mb": round(peak),
-        "plan_added_mb": round(peak - before),
-        "tally_cpu_s": round(tallied, 2),
-        "scores_cpu_s": round(time.process_time() - began, 2),
+        "plan_cpu_s": round(plan_seconds, 2),
+        "plan_peak_mb": round(peak_after),
+        "plan_added_mb": round(peak_after - peak_before),
+        "tally_cpu_s": round(tally_seconds, 2),
+        "scores_cpu_s": round(time.process_time() - start, 2),
         "peak_mb": round(_peak_mb()),
     }
 
 
-def rounds(case: str) -> dict[str, object]:
-    """A whole search, and the CPU seconds of each of its rounds, in this process. Agents differ by .08 (SD), items not at all."""
+def measure_search(case: str) -> dict[str, object]:
+    """Run a whole search in this process, and measure the CPU seconds of each round.
+
+    Abilities have SD .08, and items do not differ.
+    """
     K = J = 300
     ability = np.random.default_rng(0).normal(0, 0.08, K)
     pool = Pool(
@@ -83,29 +87,31 @@ def rounds(case: str) -> dict[str, object]:
         tuple(Item(f"i{j}") for j in range(J)),
         np.full((K, J), "text", dtype=object),
     )
-    came, went = list[float](), list[float]()
+    judging_starts, judging_ends = list[float](), list[float]()
 
-    def ask(plan: Plan) -> Verdicts:
-        came.append(time.process_time())
-        drawn = (
+    def judge_plan(plan: Plan) -> Verdicts:
+        judging_starts.append(time.process_time())
+        uniform = (
             ((plan.item.astype(np.int64) * K + plan.first) * K + plan.second) * 2_654_435_761 % 1_000_003 / 1_000_003
         )
-        yes = drawn < 0.6 + ability[plan.first] + ability[plan.second]
-        answer = np.where(plan.arm == PAIRED, yes, 0.0).astype(np.float64)
-        result = Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "random"})
-        went.append(time.process_time())
-        return result
+        is_yes = uniform < 0.6 + ability[plan.first] + ability[plan.second]
+        answer = np.where(plan.trial_type == PAIRED, is_yes, 0.0).astype(np.float64)
+        verdicts = Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "random"})
+        judging_ends.append(time.process_time())
+        return verdicts
 
     plan = make_plan(
         pool, design="adaptive", calls=67_575, independent="pooled:50", options={"top": 1, **SEARCHES[case]}
     )
-    found = run_rounds(plan, ask)
-    spent = [end - start for start, end in zip(went, [*came[1:], time.process_time()], strict=True)]
+    finished = run_rounds(plan, judge_plan)
+    round_seconds = [
+        end - start for start, end in zip(judging_ends, [*judging_starts[1:], time.process_time()], strict=True)
+    ]
     return {
-        "trials": len(found.plan),
-        "cpu_s_a_round": [round(one, 3) for one in spent],
-        "bar": BAR,
-        "met": max(spent) <= BAR,
+        "trials": len(finished.plan),
+        "cpu_s_a_round": [round(seconds, 3) for seconds in round_seconds],
+        "bar": MAX_ROUND_SECONDS,
+        "met": max(round_seconds) <= MAX_ROUND_SECONDS,
     }
 
 
@@ -121,8 +127,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.case:
-        found = rounds(arguments.case) if arguments.case in SEARCHES else one(arguments.case, arguments.trials)
-        print(json.dumps(found))
+        figures = (
+            measure_search(arguments.case)
+            if arguments.case in SEARCHES
+            else measure_case(arguments.case, arguments.trials)
+        )
+        print(json.dumps(figures))
         return
     table = {}
     for case in (*CASES, *SEARCHES):

@@ -1,4 +1,4 @@
-"""The part of `precision.py` that sets what `plan` tells beside what a run then has: widths, ρ and top-5 recall."""
+"""Compare forecasts by `plan` with the results of runs: half-widths, ρ and top-5 recall; a part of `precision.py`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from precision_runs import Judged, answered, blank, judged, recall, row, se
-from recorded import dense_abilities
+from precision_runs import (
+    JudgedPool,
+    answer_plan,
+    compute_recall,
+    iter_judged_pools,
+    make_empty_pool,
+    print_row,
+    std_error,
+)
+from recorded import compute_dense_abilities
 from youden import make_plan
 from youden.pipeline.precision import PrecisionForecast, estimate_variance_components
 from youden.pipeline.ranking import estimate_abilities
@@ -15,53 +23,71 @@ from youden.stats import spearman
 from youden.stats.forecast import ReferenceRange
 from youden.types.pool import Floats
 
-FEW = 150
-PILOT = 100
-"""Trials an agent: of the smaller plan, and of the run whose answers foretell the others."""
+SMALL_PLAN_TRIALS = 150
+"""Trials per agent of the smaller plan."""
+PILOT_TRIALS = 100
+"""Trials per agent of the pilot run whose answers are used for forecasts."""
 
 
-def told(runs: int, shared: Path) -> None:
-    """Widths are of the average agent's interval. `off`: by how much of itself what was found lies outside the range told.
-    `by_pilot`, `by_run`: width told from answers over the one found; `near`: runs whose pilot told it to a tenth."""
-    for of in judged(shared):
-        truth = dense_abilities(of.D)
-        for trials in (None, FEW):
-            runs_of_it = [_one_run(of, truth, trials, seed) for seed in range(runs)]
-            expected = runs_of_it[0][0]
-            half, rho, top, by_pilot, by_run = np.array([figures for _, figures in runs_of_it]).T
-            ranges = {"half": expected.half_width[1.0], "rho": expected.rho, "recall": expected.recall}
-            found = {"half": half, "rho": rho, "recall": top}
-            row(
-                of="told",
-                domain=of.name,
-                answers=of.kind,
-                trials=expected.trials,
-                runs=runs,
-                **{name: _beside(range_, found[name]) for name, range_ in ranges.items() if range_ is not None},
+def measure_forecasts(n_runs: int, shared: Path) -> None:
+    """Print one row per judged pool and plan.
+
+    Half-widths are means over agents. `off`: distance of the result from the forecast range, relative to the result.
+    `by_pilot`, `by_run`: half-width forecast from answers of a pilot, or of the run itself, over the observed one. `near`:
+    share of runs whose forecast by the pilot is off by at most a tenth.
+    """
+    for judged in iter_judged_pools(shared):
+        truth = compute_dense_abilities(judged.D)
+        for trials in (None, SMALL_PLAN_TRIALS):
+            results = [_run_and_forecast(judged, truth, trials, seed) for seed in range(n_runs)]
+            forecast = results[0][0]
+            half_width, rho, recall, by_pilot, by_run = np.array([figures for _, figures in results]).T
+            ranges = {"half": forecast.half_width[1.0], "rho": forecast.rho, "recall": forecast.recall}
+            observed = {"half": half_width, "rho": rho, "recall": recall}
+            print_row(
+                part="told",
+                domain=judged.name,
+                answers=judged.kind,
+                trials=forecast.trials,
+                runs=n_runs,
+                **{
+                    name: _compare_with_range(forecast_range, observed[name])
+                    for name, forecast_range in ranges.items()
+                    if forecast_range is not None
+                },
                 by_pilot=round(float(by_pilot.mean()), 3),
                 near=round(float((np.abs(by_pilot - 1) <= 0.1).mean()), 3),
                 by_run=round(float(by_run.mean()), 3),
             )
 
 
-def _beside(range_: ReferenceRange, values: Floats) -> dict[str, float]:
-    found, (low, _, high) = float(values.mean()), range_
-    off = max(low - found, found - high, 0.0) / found
-    figures = {"low": low, "high": high, "found": found, "se": se(values), "off": off}
+def _compare_with_range(forecast_range: ReferenceRange, values: Floats) -> dict[str, float]:
+    """Compare observed values with the range of the forecast."""
+    mean, (low, _, high) = float(values.mean()), forecast_range
+    relative_distance = max(low - mean, mean - high, 0.0) / mean
+    figures = {"low": low, "high": high, "found": mean, "se": std_error(values), "off": relative_distance}
     return {name: round(value, 4) for name, value in figures.items()}
 
 
-def _one_run(of: Judged, truth: Floats, trials: float | None, seed: int) -> tuple[PrecisionForecast, list[float]]:
-    J, K, _ = of.D.shape
-    pool = blank(K, J)
+def _run_and_forecast(
+    judged: JudgedPool, truth: Floats, trials: float | None, seed: int
+) -> tuple[PrecisionForecast, list[float]]:
+    """Run one plan; return its forecast without answers, and its figures."""
+    J, K, _ = judged.D.shape
+    pool = make_empty_pool(K, J)
     plan = make_plan(pool, calls=None if trials is None else f"{trials}/agent", seed=seed)
-    result = answered(plan, paired=of.D)
-    pilot = answered(make_plan(pool, calls=f"{PILOT}/agent", seed=1000 + seed), paired=of.D)
-    found = estimate_abilities(result)
-    half = float(found.covariance.half_width().mean())
-    by = [
-        PrecisionForecast(plan, estimate_variance_components(answers)).half_width[1.0].mean / half
-        for answers in (pilot, result)
+    verdicts = answer_plan(plan, paired=judged.D)
+    pilot = answer_plan(make_plan(pool, calls=f"{PILOT_TRIALS}/agent", seed=1000 + seed), paired=judged.D)
+    abilities = estimate_abilities(verdicts)
+    half_width = float(abilities.covariance.half_width().mean())
+    forecast_ratios = [
+        PrecisionForecast(plan, estimate_variance_components(answers)).half_width[1.0].mean / half_width
+        for answers in (pilot, verdicts)
     ]
-    figures = [half, spearman(found.ability, truth).value, recall(found.ability, truth), *by]
-    return PrecisionForecast(plan, kind=of.kind), figures
+    figures = [
+        half_width,
+        spearman(abilities.ability, truth).value,
+        compute_recall(abilities.ability, truth),
+        *forecast_ratios,
+    ]
+    return PrecisionForecast(plan, kind=judged.kind), figures

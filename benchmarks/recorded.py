@@ -1,4 +1,7 @@
-"""The paper's recorded judge answers, which lie beside the project: where they are, and as worlds that answer plans."""
+"""Read the paper's recorded judge answers, and use them to answer plans.
+
+The data lie outside the repository, in a folder that `--shared` sets.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +24,32 @@ DOMAINS = {
 }
 
 
-def rates_of(domain: str, shared: Path = SHARED) -> Rates:
-    """shared: the folder that holds peer-prediction."""
+def read_rates(domain: str, shared: Path = SHARED) -> Rates:
+    """Read the rates of a domain from `shared`, the folder that contains peer-prediction; exit if it is not there."""
     folder = shared / "peer-prediction" / "eval_results" / DOMAINS[domain]
     if not folder.is_dir():
         sys.exit(
-            f"Recorded judge answers are not in {shared}. Say where by --shared, or get them: git clone --depth 1 "
+            f"Recorded judge answers are missing: no folder {folder}. Set their place with --shared, or run git clone --depth 1 "
             f"https://github.com/zrobertson466920/llm-peer-prediction {shared / 'peer-prediction'}"
         )
     return import_results(folder).rates
 
 
-def world_of(domain: str, shared: Path = SHARED) -> RecordedAnswers:
-    return make_recorded_answers(rates_of(domain, shared), difference_only=True)
+def load_recorded_answers(domain: str, shared: Path = SHARED) -> RecordedAnswers:
+    """Load a domain as recorded answers, of which only D = TPR − FPR is known."""
+    return make_recorded_answers(read_rates(domain, shared), difference_only=True)
 
 
-def answers_of(domain: str, shared: Path = SHARED) -> Floats:
-    """D: float[J, K, K], 0 where nothing was asked."""
-    return np.nan_to_num(world_of(domain, shared).paired)
+def read_answers(domain: str, shared: Path = SHARED) -> Floats:
+    """Read D of a domain as float array (n_items, n_agents, n_agents); 0 for pairs without an answer."""
+    return np.nan_to_num(load_recorded_answers(domain, shared).paired)
 
 
-def dense_abilities(D: Floats) -> Floats:
-    """Centred symmetric abilities: float[K]. D: float[J, K, K], whose diagonals do not count."""
+def compute_dense_abilities(D: Floats) -> Floats:
+    """Compute the centred symmetric abilities (n_agents,) from all answers.
+
+    D : float array (n_items, n_agents, n_agents); its diagonal is ignored
+    """
     D = np.where(np.eye(D.shape[1], dtype=np.bool_), 0.0, D)
     theta = (D.sum(axis=(0, 2)) + D.sum(axis=(0, 1))) / (2 * (D.shape[1] - 1) * len(D))
     return np.asarray(theta - theta.mean())

@@ -1,18 +1,18 @@
-"""Is a self-preference found that is there, and none claimed that is not? The paper's dense answers replayed as two judges.
+"""Measure how often `youden rejudge` and `youden compare` detect a self-preference that exists, and claim one that does not.
 
-Judge A answers a cyclic plan of 2 % of the dense calls, judge B a balanced 500 of its trials (`protocol.subsample`), and both
-go through what `youden rejudge` and `youden compare` print (`study.judge_shifts`). A yes is D ≥ ½ of the public data; each
-judge turns it round with a chance of its own ('noise': A's, B's), or, where noise is 'graded', says yes with chance D (1,
-.25, 0); 'hard steps' and 'mild steps' are two judges who see one grade and draw the line for a yes elsewhere, on recorded
-grades and on 'synthetic' ones; with 'laxer steps' the second one says yes more often. B's yes-chance for a trial is moved by
-a difference of each of its agents' own (normal, 'own_sd') and, where a preference is planted, by c for each agent of the
-family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent of the family; 'chance': c = .1 before chances are
-cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left). 'twins' are two judges who say yes with the
-same chances: how often ρ's interval leaves out 1, and how often all of it lies below the ceiling told beside it.
+The paper's dense answers are replayed as two judges. Judge A answers a cyclic plan of 2 % of the dense calls, judge B a
+balanced subsample of 500 of its trials (`protocol.subsample`), and both are compared by `study.judge_shifts`. A yes is D ≥ ½ of
+the public data. Each judge reverses it with a probability of its own ('noise': A's, B's) or, if noise is 'graded', answers yes
+with probability D (1, .25, 0). With 'hard steps' and 'mild steps', both judges see the same grade but have different thresholds
+for a yes, on recorded and on 'synthetic' grades; with 'laxer steps', B answers yes more often. B's probability of a yes is
+changed by a normal effect of each agent (SD 'own_sd') and, if a preference is planted, by c for each agent of the family.
+'yes-rate': c is such that the yes rate rises by .1 per agent of the family; 'chance': c = .1 before probabilities are cut at 1,
+so that the rise is smaller ('arrives': the rise that remains). 'twins' are two judges with the same probabilities: how often
+the interval of ρ excludes 1, and how often it lies below the reported attenuation ceiling.
+
 `python benchmarks/rejudge.py [--twins] [--laxer] [--simulations 40] [--first-seed 0] [--domain NAME] [--smoke] [--shared
-FOLDER] [--out FILE]` prints JSON, and each row with its standard errors on the way; `--domain` asks that domain's rows alone.
-Random families of 10, 5 and 3 of one seed lie in each other and see the same answers, so their rows err together: 40
-simulations do not tell .05 from .15. The smoke asks a few simulations of a few rows.
+FOLDER] [--out FILE]` prints JSON, and to stderr each row with standard errors. Random families of 10, 5 and 3 with one seed are
+nested and see the same answers, so that errors of their rows are dependent; 40 simulations do not distinguish .05 from .15.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from recorded import DOMAINS, SHARED, world_of
+from recorded import DOMAINS, SHARED, load_recorded_answers
 from youden import make_plan
 from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
@@ -43,7 +43,13 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. place: whether the family is drawn at random or is the strongest or weakest agents."""
+    """One row of the table.
+
+    Attributes
+    ----------
+    place : str
+        Whether the family is "random", or the "strongest" or "weakest" agents.
+    """
 
     domain: str = "PubMed"
     plant: str = "yes-rate"
@@ -60,9 +66,9 @@ STEPS = {
     "mild steps": ((0.08, 0.45, 0.95), (0.03, 0.15, 0.95)),
     "laxer steps": ((0.02, 0.05, 0.95), (0.15, 0.75, 0.95)),
 }
-"""Chances of a yes to no, little and full gain: A's, B's. Both see the same grades and draw the line for a yes elsewhere."""
+"""Probabilities of a yes for no, little and full gain: A's, then B's."""
 BASE = [Case(domain=domain, plant=plant) for domain in ("PubMed", "SAMSum") for plant in ("yes-rate", "none", "chance")]
-OTHERS = [
+VARIANTS = [
     replace(Case(), plant=plant, **changes)
     for changes in (
         {"own_sd": 0.0},
@@ -102,122 +108,138 @@ TWINS = [
 ]
 
 
-def grades(D: Floats) -> Ids:
-    """0, 1, 2: no, little and full gain of a recorded difference."""
+def to_grades(D: Floats) -> Ids:
+    """Convert recorded differences to grades: 0, 1 or 2 for no, little or full gain."""
     return np.where(D >= 0.5, 2, np.where(D > 0, 1, 0)).astype(np.int32)
 
 
-def synthetic(shape: tuple[int, ...], *, seed: int = 0) -> Floats:
-    """Graded differences float[J, K, K] of 0, ¼ and 1 by an ordered logit in two agents' abilities and an item's ease."""
+def simulate_differences(shape: tuple[int, ...], *, seed: int = 0) -> Floats:
+    """Simulate differences 0, ¼ and 1 of `shape` (n_items, n_agents, n_agents) by an ordered logit in ability and ease."""
     rng = np.random.default_rng([seed, 5])
-    ability, ease = 0.8 * rng.standard_normal(shape[1]), 0.7 * rng.standard_normal(shape[0])
-    strength = ability[:, None] + ability + ease[:, None, None] + rng.logistic(size=shape)
-    D: Floats = np.where(strength > 0.9, 1.0, np.where(strength > -0.9, 0.25, 0.0))
+    ability = 0.8 * rng.standard_normal(shape[1])
+    ease = 0.7 * rng.standard_normal(shape[0])
+    utility = ability[:, None] + ability + ease[:, None, None] + rng.logistic(size=shape)
+    D: Floats = np.where(utility > 0.9, 1.0, np.where(utility > -0.9, 0.25, 0.0))
     D[:, np.eye(shape[1], dtype=np.bool_)] = np.nan
     return D
 
 
-def said_yes(plan: Plan, chance: Floats, rng: np.random.Generator) -> Verdicts:
-    """A judge that says yes with `chance` to each paired trial, and no to every independent one."""
-    answer = np.where(plan.arm == PAIRED, rng.random(len(plan)) < chance, 0.0)
+def answer_plan(plan: Plan, p_yes: Floats, rng: np.random.Generator) -> Verdicts:
+    """Answer paired trials yes with probability `p_yes` (n_trials,), and independent trials no."""
+    answer = np.where(plan.trial_type == PAIRED, rng.random(len(plan)) < p_yes, 0.0)
     return Verdicts(plan, answer, answer.copy(), np.zeros(len(plan), dtype=np.int8), {"name": "replayed D"})
 
 
-def named(
-    name: str, result: Verdicts, *, families: dict[str, str] | None = None, family: str | None = None
+def make_judged_run(
+    name: str, verdicts: Verdicts, *, families: dict[str, str] | None = None, family: str | None = None
 ) -> JudgedRun:
-    """The judged run, and who is of which family."""
-    return JudgedRun(name, result.plan.pool_digest, result.rates(), result, families or {}, family)
+    """Make the judged run of verdicts, with families of agents and the family of the judge."""
+    return JudgedRun(name, verdicts.plan.pool_digest, verdicts.rates(), verdicts, families or {}, family)
 
 
-def rise(before: Floats, after: Floats, n_family: Floats) -> float:
-    """By how much the yes-rate rises with each agent of the family in a trial."""
-    x = n_family - n_family.mean()
-    return float(x.ravel() @ (after - before).ravel() / (x.ravel() @ x.ravel()))
+def compute_yes_rate_rise(before: Floats, after: Floats, n_family: Floats) -> float:
+    """Compute the rise of the yes rate per agent of the family in a trial, by regression."""
+    centred_n_family = n_family - n_family.mean()
+    return float(
+        centred_n_family.ravel() @ (after - before).ravel() / (centred_n_family.ravel() @ centred_n_family.ravel())
+    )
 
 
 @cache
-def planned(pool: Pool, percent: float, calls: int, seed: int) -> tuple[Plan, Plan]:
-    """A's trials, and B's part of them: the same for every row with these numbers."""
+def make_plans(pool: Pool, percent: float, calls: int, seed: int) -> tuple[Plan, Plan]:
+    """Make A's plan and B's subsample of it; rows with the same arguments share them."""
     plan = make_plan(pool, design="cyclic", calls=f"{percent}%", seed=seed)
     return plan, subsample(plan, calls=calls, seed=seed)
 
 
-def simulate(case: Case, world: RecordedAnswers, *, seed: int) -> Figures:
-    """One A, one B, one comparison."""
+def simulate(case: Case, recorded: RecordedAnswers, *, seed: int) -> Figures:
+    """Simulate judges A and B once, and return the figures of their comparison."""
     rng = np.random.default_rng([seed, 11])
-    pool, K = world.pool, world.pool.n_agents
-    D: Floats = np.nan_to_num(world.paired)
-    plan, part = planned(pool, case.percent, case.calls, seed)
+    pool, n_agents = recorded.pool, recorded.pool.n_agents
+    differences: Floats = np.nan_to_num(recorded.paired)
+    plan, subsample_plan = make_plans(pool, case.percent, case.calls, seed)
     if case.noise == "graded":
-        a = b = D.clip(0, 1)
+        p_yes_a = p_yes_b = differences.clip(0, 1)
     elif case.noise in STEPS:
-        a, b = (np.array(steps)[grades(D)] for steps in STEPS[case.noise])
+        p_yes_a, p_yes_b = (np.array(steps)[to_grades(differences)] for steps in STEPS[case.noise])
     else:
-        a, b = (np.abs((D >= 0.5) - float(turned)) for turned in case.noise.split(","))
-    worst = np.argsort(D.mean(axis=(0, 2)) + D.mean(axis=(0, 1)))
-    order = {"random": rng.permutation(K), "strongest": worst[::-1], "weakest": worst}[case.place]
-    member: Bools = np.zeros(K, dtype=np.bool_)
-    member[order[: case.family]] = True
-    own = case.own_sd * rng.standard_normal(K)
-    ordered = ~np.eye(K, dtype=np.bool_)
-    before = (b + own[:, None] + own)[:, ordered]
-    flat = np.clip(before, 0, 1)
-    in_family = member.astype(np.float64)
-    each = np.broadcast_to((in_family[:, None] + in_family)[ordered], flat.shape)
-    c = {"none": 0.0, "chance": 0.1, "yes-rate": 0.1}[case.plant]
+        p_yes_a, p_yes_b = (np.abs((differences >= 0.5) - float(p_reversed)) for p_reversed in case.noise.split(","))
+    worst_first = np.argsort(differences.mean(axis=(0, 2)) + differences.mean(axis=(0, 1)))
+    order = {"random": rng.permutation(n_agents), "strongest": worst_first[::-1], "weakest": worst_first}[case.place]
+    is_member: Bools = np.zeros(n_agents, dtype=np.bool_)
+    is_member[order[: case.family]] = True
+    agent_effect = case.own_sd * rng.standard_normal(n_agents)
+    off_diagonal = ~np.eye(n_agents, dtype=np.bool_)
+    before = (p_yes_b + agent_effect[:, None] + agent_effect)[:, off_diagonal]
+    before_clipped = np.clip(before, 0, 1)
+    in_family = is_member.astype(np.float64)
+    n_family = np.broadcast_to((in_family[:, None] + in_family)[off_diagonal], before_clipped.shape)
+    preference = {"none": 0.0, "chance": 0.1, "yes-rate": 0.1}[case.plant]
     for _ in range(8 if case.plant == "yes-rate" else 0):
-        c *= 0.1 / rise(flat, np.clip(before + c * each, 0, 1), each)
-    moved = np.zeros_like(b)
-    moved[:, ordered] = np.clip(before + c * each, 0, 1)
-    arrives = rise(flat, moved[:, ordered], each)
+        preference *= 0.1 / compute_yes_rate_rise(
+            before_clipped, np.clip(before + preference * n_family, 0, 1), n_family
+        )
+    p_yes_shifted = np.zeros_like(p_yes_b)
+    p_yes_shifted[:, off_diagonal] = np.clip(before + preference * n_family, 0, 1)
+    remaining_rise = compute_yes_rate_rise(before_clipped, p_yes_shifted[:, off_diagonal], n_family)
 
-    trials = plan.item, plan.first, plan.second
-    one = said_yes(plan, a[trials], rng)
-    other = said_yes(part, moved[part.item, part.first, part.second], rng)
+    index = plan.item, plan.first, plan.second
+    verdicts_a = answer_plan(plan, p_yes_a[index], rng)
+    verdicts_b = answer_plan(
+        subsample_plan, p_yes_shifted[subsample_plan.item, subsample_plan.first, subsample_plan.second], rng
+    )
     families = {
-        agent: "own" if is_own else "other" for agent, is_own in zip(world.rates.agent_ids, member, strict=True)
+        agent: "own" if is_family_member else "other"
+        for agent, is_family_member in zip(recorded.rates.agent_ids, is_member, strict=True)
     }
-    both = AlignedRuns([named("A", one, families=families), named("B", other, family="own")])
-    found = JudgeShifts(both, 0, 1, seed=seed)
-    family = next(row for row in found.families if row.family == "own")
-    used = plan.arm == PAIRED
-    true = float(spearmanr(effects(plan, moved[trials], used), effects(plan, one.answer, used)).statistic)
-    answered = ~np.isnan(both.hard[1])
-    low, high = (-np.inf if family.low is None else family.low), (np.inf if family.high is None else family.high)
+    aligned = AlignedRuns(
+        [make_judged_run("A", verdicts_a, families=families), make_judged_run("B", verdicts_b, family="own")]
+    )
+    shifts = JudgeShifts(aligned, 0, 1, seed=seed)
+    family = next(row for row in shifts.families if row.family == "own")
+    is_paired = plan.trial_type == PAIRED
+    true_rho = float(
+        spearmanr(
+            fit_agent_effects(plan, p_yes_shifted[index], is_paired),
+            fit_agent_effects(plan, verdicts_a.answer, is_paired),
+        ).statistic
+    )
+    is_answered = ~np.isnan(aligned.hard[1])
+    low = -np.inf if family.low is None else family.low
+    high = np.inf if family.high is None else family.high
     return {
         "claimed": "B" in family.favoured_by,
-        "not_told_apart": not family.told_apart,
+        "not_identifiable": not family.identifiable,
         "curve_share": family.curve_share or 0.0,
         "shift": family.shift,
-        "arrives": arrives,
-        "covers": low <= arrives <= high,
-        "an_agent_moves": any(agent.moves for agent in found.agents),
-        "agents_moving": sum(agent.moves for agent in found.agents),
-        "same": float((both.hard[0] == both.hard[1])[answered].mean()),
-        "kappa": cohen_kappa(both.hard[0][answered], both.hard[1][answered]),
-        "rho_seen": found.rho_seen or 0.0,
-        "rho_same": found.rho_same or 0.0,
-        "rho": found.rho.rho if found.rho else 0.0,
-        "rho_true": true,
-        "rho_covers": bool(found.rho and found.rho.low <= true <= found.rho.high),
-        "rho_leaves_out_1": bool(found.rho and found.rho.high < 0.9995),
-        "rho_below_ceiling": bool(found.rho and found.rho.high < found.rho.ceiling),
-        "rho_ceiling": found.rho.ceiling if found.rho else 0.0,
-        "rho_width": found.rho.high - found.rho.low if found.rho else 0.0,
+        "arrives": remaining_rise,
+        "covers": low <= remaining_rise <= high,
+        "an_agent_moves": any(agent.moves for agent in shifts.agents),
+        "agents_moving": sum(agent.moves for agent in shifts.agents),
+        "same": float((aligned.hard[0] == aligned.hard[1])[is_answered].mean()),
+        "kappa": cohen_kappa(aligned.hard[0][is_answered], aligned.hard[1][is_answered]),
+        "rho_seen": shifts.rho_seen or 0.0,
+        "rho_same": shifts.rho_same or 0.0,
+        "rho": shifts.rho.rho if shifts.rho else 0.0,
+        "rho_true": true_rho,
+        "rho_covers": bool(shifts.rho and shifts.rho.low <= true_rho <= shifts.rho.high),
+        "rho_excludes_1": bool(shifts.rho and shifts.rho.high < 0.9995),
+        "rho_below_ceiling": bool(shifts.rho and shifts.rho.high < shifts.rho.ceiling),
+        "rho_ceiling": shifts.rho.ceiling if shifts.rho else 0.0,
+        "rho_width": shifts.rho.high - shifts.rho.low if shifts.rho else 0.0,
     }
 
 
-def effects(plan: Plan, answer: Floats, used: Bools) -> Floats:
-    """Least squares answer ≈ x_first + x_second."""
-    X = np.zeros((int(used.sum()), plan.n_agents))
-    rows = np.arange(len(X))
-    X[rows, plan.first[used]] = X[rows, plan.second[used]] = 1
-    return np.asarray(np.linalg.lstsq(X, answer[used], rcond=None)[0])
+def fit_agent_effects(plan: Plan, answer: Floats, mask: Bools) -> Floats:
+    """Fit answer ≈ x_first + x_second by least squares, and return x (n_agents,)."""
+    design = np.zeros((int(mask.sum()), plan.n_agents))
+    rows = np.arange(len(design))
+    design[rows, plan.first[mask]] = design[rows, plan.second[mask]] = 1
+    return np.asarray(np.linalg.lstsq(design, answer[mask], rcond=None)[0])
 
 
-def error(share: float, n: int) -> float:
-    """Standard error of a share of n, with a half of one more on either side, so that 0 of n has one too."""
+def share_std_error(share: float, n: int) -> float:
+    """Compute the standard error of a share of n; half an observation is added on either side, so that it is positive."""
     p = (share * n + 0.5) / (n + 1)
     return float(np.sqrt(p * (1 - p) / n))
 
@@ -227,47 +249,51 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=40)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--domain", choices=[*DOMAINS, "synthetic"])
-    parser.add_argument("--twins", action="store_true", help="two judges that are one, alone")
-    parser.add_argument("--laxer", action="store_true", help="the weakest five before a laxer second judge, alone")
-    parser.add_argument("--smoke", action="store_true", help="a few simulations of the first rows")
+    parser.add_argument("--twins", action="store_true", help="measure only two equal judges")
+    parser.add_argument("--laxer", action="store_true", help="measure only the weakest five with a laxer second judge")
+    parser.add_argument("--smoke", action="store_true", help="run few simulations of the first rows")
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    every = TWINS if arguments.twins else LAXER if arguments.laxer else THRESHOLDS + LAXER + BASE + OTHERS + TWINS
-    cases, n = (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (every, arguments.simulations)
+    all_cases = TWINS if arguments.twins else LAXER if arguments.laxer else THRESHOLDS + LAXER + BASE + VARIANTS + TWINS
+    cases, n_simulations = (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (all_cases, arguments.simulations)
     cases = [case for case in cases if arguments.domain in (None, case.domain)]
-    worlds: dict[str, RecordedAnswers] = {}
+    recorded_by_domain: dict[str, RecordedAnswers] = {}
     for domain in sorted({"PubMed"} | {case.domain for case in cases} & DOMAINS.keys()):
-        worlds[domain] = world_of(domain, arguments.shared)
-    known = worlds["PubMed"]
-    worlds["synthetic"] = replace(known, paired=synthetic(known.paired.shape))
+        recorded_by_domain[domain] = load_recorded_answers(domain, arguments.shared)
+    pubmed = recorded_by_domain["PubMed"]
+    recorded_by_domain["synthetic"] = replace(pubmed, paired=simulate_differences(pubmed.paired.shape))
     table = []
     for case in cases:
-        draws = [simulate(case, worlds[case.domain], seed=arguments.first_seed + number) for number in range(n)]
+        draws = [
+            simulate(case, recorded_by_domain[case.domain], seed=arguments.first_seed + number)
+            for number in range(n_simulations)
+        ]
         means = {name: float(np.mean([draw[name] for draw in draws])) for name in draws[0]}
-        claimed, moves = (
-            f"{means[name]:.3f} (SE {error(means[name], n):.3f})" for name in ("claimed", "an_agent_moves")
+        claimed, agent_moves = (
+            f"{means[name]:.3f} (SE {share_std_error(means[name], n_simulations):.3f})"
+            for name in ("claimed", "an_agent_moves")
         )
         print(
-            f"{case.domain}, {case.noise}, {case.place} {case.family}, own {case.own_sd}, {case.calls} calls, {case.plant}: "
-            f"claimed {claimed}, an agent moves {moves}, ρ without 1 {means['rho_leaves_out_1']:.3f}, "
+            f"{case.domain}, {case.noise}, {case.place} {case.family}, own SD {case.own_sd}, {case.calls} calls, {case.plant}: "
+            f"claimed {claimed}, an agent shifts {agent_moves}, ρ excludes 1 {means['rho_excludes_1']:.3f}, "
             f"below its ceiling {means['rho_below_ceiling']:.3f}",
             file=sys.stderr,
             flush=True,
         )
         table.append(
             asdict(case)
-            | {"simulations": n, "claimed_se": error(means["claimed"], n)}
+            | {"simulations": n_simulations, "claimed_se": share_std_error(means["claimed"], n_simulations)}
             | means
             | {"shift_sd": float(np.std([draw["shift"] for draw in draws], ddof=1))}
         )
-    said = {
+    document = {
         "seeds": f"{arguments.first_seed} … {arguments.first_seed} + simulations − 1",
         "cpu_seconds": time.process_time(),
         "bar": {"claimed, planted": 0.8, "not claimed, none": 0.93, "an agent moves, own_sd 0 and none": 0.07}
         | {"twins: ρ below its ceiling": 0.07},
     }
-    text = json.dumps(said | {"rows": table}, indent=2)
+    text = json.dumps(document | {"rows": table}, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
     print(text)

@@ -1,10 +1,16 @@
-"""What the robust and the family-balanced ranking do on recorded matrices, real models and few calls, with and without attack.
+"""Measure the robust and the family-balanced ranking on recorded answers and real models, with and without attacks.
 
-`python benchmarks/robust.py [--draws 100] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON: clones of the
-worst agent and rings of the lowest (places, dense), false links in random half pools, and in cyclic draws at 1, 2 and 5 % of the
-calls, of graded answers and of those cut at .5 to yes or no,
-what is found at 2 % with further calls on suspected pairs, how often the intervals of a ring counted as one, of three families
-and of a trusted panel of eight hold when items are drawn anew, and MT-Bench by families.
+Per domain:
+
+- ranks in dense plans under attacks by clones of the worst agent and by rings of the lowest agents
+- how often pairs are falsely flagged in random halves of the pool and in cyclic plans at 1, 2 and 5 % of the calls, from graded
+  answers and from answers cut at .5 to yes or no
+- how many members of a ring are found at 2 % of the calls, with follow-up calls on suspected pairs
+- coverage of intervals, with resampled items, if a ring counts as one agent, with three families, and with a panel of eight
+
+For MT-Bench: ρ of each ranking with the published scores.
+
+`python benchmarks/robust.py [--draws 100] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ import numpy as np
 from scipy.stats import rankdata, spearmanr
 
 import youden
-from recorded import DOMAINS, SHARED, rates_of
+from recorded import DOMAINS, SHARED, read_rates
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.abilities import TRIAL_MEAN, Abilities
@@ -49,168 +55,213 @@ from youden.types.pool import Floats, Ids, Positions
 from youden.types.results import Rates
 
 AGREEMENTS = (1.0, 0.9, 0.8)
-EXTRA = 0.1
-"""Further calls on suspected pairs, as a share of the draw's."""
+FOLLOW_UP_FRACTION = 0.1
+"""Follow-up calls on suspected pairs, as a fraction of the calls of a draw."""
 
 
-def matrix(rates: Rates) -> Floats:
-    """D: float[J, K, K], items that were judged."""
+def make_matrix(rates: Rates) -> Floats:
+    """Arrange D as float array (n_items, n_agents, n_agents), without items that were not judged."""
     D = np.full((rates.n_items, rates.n_agents, rates.n_agents), np.nan)
     D[rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
     return np.asarray(D[~np.isnan(D).all(axis=(1, 2))])
 
 
-def asked(D: Floats, item: Ids, first: Ids, second: Ids) -> PairChunk:
+def make_chunk(D: Floats, item: Ids, first: Ids, second: Ids) -> PairChunk:
+    """Select the observed answers of trials, given as index arrays (n_trials,)."""
     value = D[item, first, second]
-    known = ~np.isnan(value)
-    one = np.ones(int(known.sum()))
-    return PairChunk(first[known], second[known], item[known], value[known], one, 0 * one, len(D))
+    is_observed = ~np.isnan(value)
+    ones = np.ones(int(is_observed.sum()))
+    return PairChunk(
+        first[is_observed], second[is_observed], item[is_observed], value[is_observed], ones, 0 * ones, len(D)
+    )
 
 
-def dense(D: Floats) -> PairChunk:
+def make_dense_chunk(D: Floats) -> PairChunk:
+    """Select the answers of all ordered pairs on all items."""
     J, K, _ = D.shape
     first, second = (column.astype(np.int32) for column in np.nonzero(~np.eye(K, dtype=np.bool_)))
-    return asked(D, np.repeat(np.arange(J, dtype=np.int32), len(first)), np.tile(first, J), np.tile(second, J))
+    return make_chunk(D, np.repeat(np.arange(J, dtype=np.int32), len(first)), np.tile(first, J), np.tile(second, J))
 
 
-def cyclic(D: Floats, *, percent: float, seed: int) -> PairChunk:
+def draw_cyclic_chunk(D: Floats, *, percent: float, seed: int) -> PairChunk:
+    """Draw a cyclic plan, and select its paired answers."""
     J, K, _ = D.shape
     texts = np.full((K, J), "", dtype=object)
     pool = Pool(tuple(Agent(str(i)) for i in range(K)), tuple(Item(str(j)) for j in range(J)), texts)
     plan = youden.make_plan(pool, calls=f"{percent}%", independent="pooled:100", seed=seed)
-    paired = plan.arm == 0
-    return asked(D, plan.item[paired], plan.first[paired], plan.second[paired])
+    paired = plan.trial_type == 0
+    return make_chunk(D, plan.item[paired], plan.first[paired], plan.second[paired])
 
 
-def links(of: PairChunk, n_agents: int) -> FlaggedPairs:
-    return flag_pairs(PairTotals.from_chunks([of], n_agents).means)
+def flag_pairs_of_chunk(chunk: PairChunk, n_agents: int) -> FlaggedPairs:
+    """Flag the pairs of agents that agree far beyond the additive model."""
+    return flag_pairs(PairTotals.from_chunks([chunk], n_agents).means)
 
 
-def places(of: PairChunk, partners: PartnerWeights) -> Floats:
-    totals = PairTotals.from_chunks([of], len(partners.importance))
-    return np.asarray(-fit_weighted_abilities(lambda: [of], totals, partners).ability)
+def compute_negative_abilities(chunk: PairChunk, partners: PartnerWeights) -> Floats:
+    """Compute abilities with weighted partners, and return their negatives, which rank in order."""
+    totals = PairTotals.from_chunks([chunk], len(partners.importance))
+    return np.asarray(-fit_weighted_abilities(lambda: [chunk], totals, partners).ability)
 
 
-def with_clones(D: Floats, who: int, n: int, agreement: float, rng: np.random.Generator) -> tuple[Floats, list[int]]:
-    """`n` more agents that answer as `who` does, and agree with it and each other so often."""
-    K = D.shape[1]
-    index = np.append(np.arange(K), [who] * n)
-    planted, members = D[:, index][:, :, index].copy(), [who, *range(K, K + n)]
-    return agreeing(planted, members, agreement, rng), members
+def add_clones(D: Floats, agent: int, n: int, agreement: float, rng: np.random.Generator) -> tuple[Floats, list[int]]:
+    """Add `n` clones of `agent`, of which any two give the same answer with probability `agreement`.
+
+    Returns the answers, and the indices of the agent and its clones.
+    """
+    n_agents = D.shape[1]
+    index = np.append(np.arange(n_agents), [agent] * n)
+    answers = D[:, index][:, :, index].copy()
+    members = [agent, *range(n_agents, n_agents + n)]
+    return plant_agreement(answers, members, agreement, rng), members
 
 
-def agreeing(D: Floats, members: list[int], agreement: float, rng: np.random.Generator) -> Floats:
-    planted = D.copy()
-    for one in members:
-        for other in members:
-            planted[:, one, other] = (rng.random(len(D)) < agreement) if one != other else 0.0
-    return planted
+def plant_agreement(D: Floats, members: list[int], agreement: float, rng: np.random.Generator) -> Floats:
+    """Return a copy of the answers in which each pair of `members` agrees with probability `agreement`."""
+    answers = D.copy()
+    for first in members:
+        for second in members:
+            answers[:, first, second] = (rng.random(len(D)) < agreement) if first != second else 0.0
+    return answers
 
 
-def attack(D: Floats, planted: Floats, members: list[int]) -> dict[str, float]:
-    """Mean place among the first agents, truly, by the plain and by the robust ranking, and how far honest agents move."""
-    K = D.shape[1]
-    old = [member for member in members if member < K]
-    honest = np.setdiff1d(np.arange(K), old)
-    of, n = dense(planted), planted.shape[1]
-    found = links(of, n)
-    true = rankdata(places(dense(D), uniform_weights(K)))
-    plain = rankdata(places(of, uniform_weights(n))[:K])
-    robust = rankdata(places(of, group_balanced_weights(found.cluster))[:K])
+def measure_attack(D: Floats, attacked: Floats, members: list[int]) -> dict[str, float]:
+    """Compute mean ranks of the attackers among the original agents, and the mean rank change of honest agents.
+
+    Ranks: the true ones (without the attack), and those of the plain and of the robust ranking under the attack.
+    """
+    n_agents = D.shape[1]
+    attackers = [member for member in members if member < n_agents]
+    honest = np.setdiff1d(np.arange(n_agents), attackers)
+    chunk, n_attacked = make_dense_chunk(attacked), attacked.shape[1]
+    flagged = flag_pairs_of_chunk(chunk, n_attacked)
+    true_rank = rankdata(compute_negative_abilities(make_dense_chunk(D), uniform_weights(n_agents)))
+    plain_rank = rankdata(compute_negative_abilities(chunk, uniform_weights(n_attacked))[:n_agents])
+    robust_rank = rankdata(compute_negative_abilities(chunk, group_balanced_weights(flagged.cluster))[:n_agents])
     return {
-        "true": float(true[old].mean()),
-        "plain": float(plain[old].mean()),
-        "robust": float(robust[old].mean()),
-        "honest_shift": float(np.abs(robust - true)[honest].mean()),
+        "true": float(true_rank[attackers].mean()),
+        "plain": float(plain_rank[attackers].mean()),
+        "robust": float(robust_rank[attackers].mean()),
+        "honest_shift": float(np.abs(robust_rank - true_rank)[honest].mean()),
     }
 
 
-def followed(D: Floats, of: PairChunk, *, seed: int) -> tuple[FlaggedPairs, float]:
-    """Links after further calls on suspected pairs, and the share of calls that took."""
+def follow_up(D: Floats, chunk: PairChunk, *, seed: int) -> tuple[FlaggedPairs, float]:
+    """Add follow-up calls on suspected pairs; return the flagged pairs, and the added calls as a fraction of the first ones."""
     J, K, _ = D.shape
-    rng, left, now = np.random.default_rng([seed, 7]), int(EXTRA * len(of.value)), of
-    while left >= FOLLOW_UPS_PER_PAIR:
-        found = links(now, K)
-        pairs = select_suspected_pairs(found, left // FOLLOW_UPS_PER_PAIR)
+    rng = np.random.default_rng([seed, 7])
+    n_remaining = int(FOLLOW_UP_FRACTION * len(chunk.value))
+    all_trials = chunk
+    while n_remaining >= FOLLOW_UPS_PER_PAIR:
+        flagged = flag_pairs_of_chunk(all_trials, K)
+        pairs = select_suspected_pairs(flagged, n_remaining // FOLLOW_UPS_PER_PAIR)
         if not len(pairs):
             break
-        one, other = np.repeat(pairs, FOLLOW_UPS_PER_PAIR, axis=0).T.astype(np.int32)
-        turned = rng.random(len(one)) < 0.5
-        first, second = np.where(turned, other, one), np.where(turned, one, other)
-        more = asked(D, rng.integers(0, J, len(one)).astype(np.int32), first, second)
+        agent_a, agent_b = np.repeat(pairs, FOLLOW_UPS_PER_PAIR, axis=0).T.astype(np.int32)
+        is_reversed = rng.random(len(agent_a)) < 0.5
+        first = np.where(is_reversed, agent_b, agent_a)
+        second = np.where(is_reversed, agent_a, agent_b)
+        new_trials = make_chunk(D, rng.integers(0, J, len(agent_a)).astype(np.int32), first, second)
         names = ("first", "second", "item", "value", "weight", "rate")
-        columns = {name: np.append(getattr(now, name), getattr(more, name)) for name in names}
-        now = PairChunk(**columns, n_items=J)
-        left -= len(one)
-    return links(now, K), len(now.value) / len(of.value) - 1
+        columns = {name: np.append(getattr(all_trials, name), getattr(new_trials, name)) for name in names}
+        all_trials = PairChunk(**columns, n_items=J)
+        n_remaining -= len(agent_a)
+    return flag_pairs_of_chunk(all_trials, K), len(all_trials.value) / len(chunk.value) - 1
 
 
-def sparse(D: Floats, members: list[int], *, draws: int, percent: float = 2.0, first: int = 0) -> dict[str, float]:
-    """Share of members in one cluster before and after further calls, draws in which anybody else is linked, further calls."""
+def measure_detection(
+    D: Floats, members: list[int], *, n_draws: int, percent: float = 2.0, first_seed: int = 0
+) -> dict[str, float]:
+    """Measure detection over `n_draws` plans, with follow-up calls.
+
+    Returns the share of members in one cluster before and after them, the share of draws that flag other agents, and the share of
+    follow-up calls.
+    """
     rows = []
-    for seed in range(first, first + draws):
-        of = cyclic(D, percent=percent, seed=seed)
-        before = links(of, D.shape[1])
-        after, extra = followed(D, of, seed=seed)
-        others = [set(cluster) - set(members) for cluster in after.clusters]
-        rows.append((together(before, members), together(after, members), bool(any(others)), extra))
+    for seed in range(first_seed, first_seed + n_draws):
+        chunk = draw_cyclic_chunk(D, percent=percent, seed=seed)
+        before = flag_pairs_of_chunk(chunk, D.shape[1])
+        after, follow_up_share = follow_up(D, chunk, seed=seed)
+        flagged_others = [set(cluster) - set(members) for cluster in after.clusters]
+        rows.append(
+            (
+                largest_cluster_share(before, members),
+                largest_cluster_share(after, members),
+                bool(any(flagged_others)),
+                follow_up_share,
+            )
+        )
     names = ("found_before", "found", "others_linked", "extra_calls")
     return dict(zip(names, np.mean(rows, axis=0).round(3).tolist(), strict=True))
 
 
-def honest(D: Floats, halves: list[Positions], *, percent: float, draws: int) -> dict[str, float]:
-    """Share of draws, of the whole pool and of half ones at as many trials an agent, in which anybody is linked at the end."""
-    whole = sparse(D, [], draws=draws, percent=percent)["others_linked"]
-    parts = (D[:, half][:, :, half] for half in halves[:draws])
-    half = [sparse(part, [], draws=1, percent=2 * percent, first=seed) for seed, part in enumerate(parts)]
-    return {"whole": whole, "half": round(float(np.mean([one["others_linked"] for one in half])), 3)}
+def measure_false_flags(D: Floats, halves: list[Positions], *, percent: float, n_draws: int) -> dict[str, float]:
+    """Measure the share of draws that flag any agent, in the whole pool and in halves with as many trials per agent."""
+    rate_of_pool = measure_detection(D, [], n_draws=n_draws, percent=percent)["others_linked"]
+    half_pools = (D[:, half][:, :, half] for half in halves[:n_draws])
+    detections = [
+        measure_detection(half_pool, [], n_draws=1, percent=2 * percent, first_seed=seed)
+        for seed, half_pool in enumerate(half_pools)
+    ]
+    return {
+        "whole": rate_of_pool,
+        "half": round(float(np.mean([detection["others_linked"] for detection in detections])), 3),
+    }
 
 
-def together(found: FlaggedPairs, members: list[int]) -> float:
-    largest = int(np.bincount(found.cluster[members]).max()) if members else 0
-    return largest / len(members) if largest > 1 else 0.0
+def largest_cluster_share(flagged: FlaggedPairs, members: list[int]) -> float:
+    """Compute the share of members in the largest common cluster; 0 if no two are in one."""
+    largest_size = int(np.bincount(flagged.cluster[members]).max()) if members else 0
+    return largest_size / len(members) if largest_size > 1 else 0.0
 
 
-def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
+def measure_domain(D: Floats, *, n_draws: int, n_pools: int) -> dict[str, object]:
+    """Measure attacks, false flags and intervals on the answers of a domain."""
     K = D.shape[1]
     rng = np.random.default_rng(0)
-    order = np.argsort(-places(dense(D), uniform_weights(K))).tolist()
-    said: dict[str, object] = {}
+    worst_first = np.argsort(-compute_negative_abilities(make_dense_chunk(D), uniform_weights(K))).tolist()
+    figures: dict[str, object] = {}
     for n in (1, 3, 10):
         for agreement in AGREEMENTS:
-            planted, members = with_clones(D, order[0], n, agreement, rng)
-            said[f"{n} clones, agreement {agreement:g}"] = attack(D, planted, members)
+            planted, members = add_clones(D, worst_first[0], n, agreement, rng)
+            figures[f"{n} clones, agreement {agreement:g}"] = measure_attack(D, planted, members)
             if n != 3 and agreement != 0.9:
-                said[f"{n} clones, agreement {agreement:g}, 2 %"] = sparse(planted, members, draws=max(draws // 4, 2))
+                figures[f"{n} clones, agreement {agreement:g}, 2 %"] = measure_detection(
+                    planted, members, n_draws=max(n_draws // 4, 2)
+                )
     for n in (5, 10):
-        planted = agreeing(D, order[:n], 1.0, rng)
-        said[f"ring of {n}"] = attack(D, planted, order[:n])
-        said[f"ring of {n}, 2 %"] = sparse(planted, order[:n], draws=max(draws // 4, 2))
-    halves = [rng.permutation(K)[: K // 2] for _ in range(pools)]
-    said["half pools with a link"] = float(
-        np.mean([bool(links(dense(D[:, half][:, :, half]), K // 2).clusters) for half in halves])
+        planted = plant_agreement(D, worst_first[:n], 1.0, rng)
+        figures[f"ring of {n}"] = measure_attack(D, planted, worst_first[:n])
+        figures[f"ring of {n}, 2 %"] = measure_detection(planted, worst_first[:n], n_draws=max(n_draws // 4, 2))
+    halves = [rng.permutation(K)[: K // 2] for _ in range(n_pools)]
+    figures["half pools with a link"] = float(
+        np.mean(
+            [bool(flag_pairs_of_chunk(make_dense_chunk(D[:, half][:, :, half]), K // 2).clusters) for half in halves]
+        )
     )
-    said["no attack, dense, a link"] = bool(links(dense(D), K).clusters)
+    figures["no attack, dense, a link"] = bool(flag_pairs_of_chunk(make_dense_chunk(D), K).clusters)
     for kind, answers in (("graded", D), ("yes or no", np.where(np.isnan(D), np.nan, D >= 0.5))):
         for percent in (1.0, 2.0, 5.0):
-            said[f"no attack, {kind}, {percent:g} %"] = honest(answers, halves, percent=percent, draws=draws)
-    return {**said, **intervals(D, draws=draws)}
+            figures[f"no attack, {kind}, {percent:g} %"] = measure_false_flags(
+                answers, halves, percent=percent, n_draws=n_draws
+            )
+    return {**figures, **measure_intervals(D, n_draws=n_draws)}
 
 
-def moved(D: Floats, of: PairChunk, partners: PartnerWeights) -> Abilities:
-    """Means of trials, for items like these, moved by what `partners` change."""
+def estimate_reweighted(D: Floats, chunk: PairChunk, partners: PartnerWeights) -> Abilities:
+    """Estimate abilities for items like these as means of trials, reweighted by partner weights."""
     J, K, _ = D.shape
-    agent = np.append(of.first, of.second)
+    agent = np.append(chunk.first, chunk.second)
     n_trials = np.bincount(agent, minlength=K)
-    ability = np.bincount(agent, np.tile(of.value, 2), K) / n_trials
+    ability = np.bincount(agent, np.tile(chunk.value, 2), K) / n_trials
     items = compute_item_influence(
-        of.first,
-        of.second,
-        of.item,
-        of.value,
+        chunk.first,
+        chunk.second,
+        chunk.item,
+        chunk.value,
         ability=ability,
-        first_weight=of.weight,
-        second_weight=of.weight,
+        first_weight=chunk.weight,
+        second_weight=chunk.weight,
         n_items=J,
     )
     covariance = covariance_over_clusters(items.influence, items.weight, relative_variance=1 / n_trials)
@@ -224,86 +275,91 @@ def moved(D: Floats, of: PairChunk, partners: PartnerWeights) -> Abilities:
         "items-like-these",
         np.zeros(len(ability), dtype=np.int32),
     )
-    return reweight_abilities(PairedAnswers(lambda: [of], PairTotals.from_chunks([of], K)), plain, partners)
+    return reweight_abilities(PairedAnswers(lambda: [chunk], PairTotals.from_chunks([chunk], K)), plain, partners)
 
 
-def held(D: Floats, partners: PartnerWeights, *, percent: float, draws: int) -> dict[str, float]:
-    """How often intervals hold the dense value where a run's items are drawn from the domain's, and mean half-widths."""
-    truth = moved(D, dense(D), partners).ability
+def measure_coverage(D: Floats, partners: PartnerWeights, *, percent: float, n_draws: int) -> dict[str, float]:
+    """Measure coverage and half-widths of the intervals, for cyclic plans on resampled items."""
+    truth = estimate_reweighted(D, make_dense_chunk(D), partners).ability
     rows = []
-    for seed in range(draws):
+    for seed in range(n_draws):
         items = np.random.default_rng([seed, 11]).integers(0, len(D), len(D))
         run = D[items]
-        found = moved(run, cyclic(run, percent=percent, seed=seed), partners)
-        off = found.ability - found.ability.mean() - (truth - truth.mean())
-        half = found.covariance.half_width(0.95)
-        rows.append((np.abs(off) <= half, half))
-    covered, half = (np.array(column) for column in zip(*rows, strict=True))
-    share = covered.mean(axis=1)
+        abilities = estimate_reweighted(run, draw_cyclic_chunk(run, percent=percent, seed=seed), partners)
+        error = abilities.ability - abilities.ability.mean() - (truth - truth.mean())
+        half_width = abilities.covariance.half_width(0.95)
+        rows.append((np.abs(error) <= half_width, half_width))
+    covered, half_width = (np.array(column) for column in zip(*rows, strict=True))
+    coverage_by_draw = covered.mean(axis=1)
     return {
-        "covered": round(float(share.mean()), 3),
-        "se": round(float(share.std(ddof=1) / draws**0.5), 3),
+        "covered": round(float(coverage_by_draw.mean()), 3),
+        "se": round(float(coverage_by_draw.std(ddof=1) / n_draws**0.5), 3),
         "worst_agent": round(float(covered.mean(axis=0).min()), 2),
-        "half_width": round(float(half.mean()), 4),
+        "half_width": round(float(half_width.mean()), 4),
     }
 
 
-def intervals(D: Floats, *, draws: int) -> dict[str, object]:
-    """Three ways to weigh partners that are known beforehand: a planted ring of five, three families, a panel of eight."""
+def measure_intervals(D: Floats, *, n_draws: int) -> dict[str, object]:
+    """Measure intervals with three partner weights: a planted ring of five, three families, and a panel of eight."""
     K = D.shape[1]
     rng = np.random.default_rng(1)
-    plain = places(dense(D), uniform_weights(K))
-    worst = np.argsort(-plain)[:5].tolist()
-    ring = agreeing(D, worst, 1.0, rng)
+    plain_keys = compute_negative_abilities(make_dense_chunk(D), uniform_weights(K))
+    worst_agents = np.argsort(-plain_keys)[:5].tolist()
+    ring = plant_agreement(D, worst_agents, 1.0, rng)
     cluster = np.arange(K, dtype=np.int32)
-    cluster[worst] = worst[0]
+    cluster[worst_agents] = worst_agents[0]
     family = rng.permutation(np.arange(K, dtype=np.int32) % 3)
     trusted = np.isin(np.arange(K), rng.permutation(K)[:8])
-    said: dict[str, object] = {}
+    figures: dict[str, object] = {}
     for name, data, partners in (
         ("robust, ring of 5", ring, group_balanced_weights(cluster)),
         ("family, 3 at random", D, group_balanced_weights(family)),
         ("trusted, 8 at random", D, panel_weights(trusted)),
     ):
         for percent in (2.0, 5.0, 10.0):
-            said[f"{name}, {percent:g} %"] = held(data, partners, percent=percent, draws=draws)
-    panels = [panel_weights(np.isin(np.arange(K), rng.permutation(K)[:8])) for _ in range(draws)]
-    rho = [float(spearmanr(places(dense(D), one), plain).statistic) for one in panels]
-    said["trusted, 8 at random, dense: ρ with plain"] = {
+            figures[f"{name}, {percent:g} %"] = measure_coverage(data, partners, percent=percent, n_draws=n_draws)
+    panels = [panel_weights(np.isin(np.arange(K), rng.permutation(K)[:8])) for _ in range(n_draws)]
+    rho = [
+        float(spearmanr(compute_negative_abilities(make_dense_chunk(D), panel), plain_keys).statistic)
+        for panel in panels
+    ]
+    figures["trusted, 8 at random, dense: ρ with plain"] = {
         "mean": round(float(np.mean(rho)), 3),
         "least": round(float(np.min(rho)), 3),
     }
-    return said
+    return figures
 
 
-def mt_bench(folder: Path) -> dict[str, object]:
-    """ρ with lmsys's scores of each ranking by the lexical judge, dense, and what the plain one warns of."""
+def measure_mt_bench(folder: Path) -> dict[str, object]:
+    """Compute ρ of each dense ranking by the lexical judge with lmsys's scores, and the change of leader without own families."""
     with (folder / "scores.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     questions = [json.loads(line) for line in (folder / "question.jsonl").read_text(encoding="utf-8").splitlines()]
     turns = {}
     for row in rows:
         lines = (folder / "model_answer" / f"{row['agent']}.jsonl").read_text(encoding="utf-8").splitlines()
-        said = [json.loads(line) for line in lines]
-        turns[row["agent"]] = {one["question_id"]: one["choices"][0]["turns"] for one in said}
+        answers = [json.loads(line) for line in lines]
+        turns[row["agent"]] = {answer["question_id"]: answer["choices"][0]["turns"] for answer in answers}
     cells = [(question, turn) for question in questions for turn in range(2)]
-    texts = np.array([[turns[a][q["question_id"]][t] for q, t in cells] for a in turns], dtype=object)
-    items = tuple(Item(f"{q['question_id']}-{t}", q["turns"][t]) for q, t in cells)
+    texts = np.array(
+        [[turns[agent][question["question_id"]][turn] for question, turn in cells] for agent in turns], dtype=object
+    )
+    items = tuple(Item(f"{question['question_id']}-{turn}", question["turns"][turn]) for question, turn in cells)
     pool = Pool(tuple(map(Agent, turns)), items, texts)
     plan = youden.make_plan(pool, design="dense", seed=0)
-    result = youden.judge(plan, judge="lexical")
+    verdicts = youden.judge(plan, judge="lexical")
     rules = PartnerRules(families={row["agent"]: row["family"] for row in rows})
-    with TemporaryDirectory() as place:
-        run = RunFolder(Path(place))
+    with TemporaryDirectory() as folder_name:
+        run = RunFolder(Path(folder_name))
         run.write_pool(PoolSummary.from_pool(pool, source="MT-Bench"))
         run.write_plan(plan)
-        run.write_verdicts(result)
-        found = fit_run(run, rules=rules)
+        run.write_verdicts(verdicts)
+        fit = fit_run(run, rules=rules)
     score = {row["agent"]: float(row["mt_bench_score"]) for row in rows}
-    true = [score[agent] for agent in found.ranking["agent"]]
+    published_scores = [score[agent] for agent in fit.ranking["agent"]]
     columns = {"plain": "ability", "robust": "robust_ability", "family": "family_ability"}
-    rho = {name: float(spearmanr(found.ranking[column], true).statistic) for name, column in columns.items()}
-    return {"rho": rho, "warned": found.facts.standings["family"].leader}
+    rho = {name: float(spearmanr(fit.ranking[column], published_scores).statistic) for name, column in columns.items()}
+    return {"rho": rho, "warned": fit.facts.alternative_rankings["family"].leader_change}
 
 
 def main() -> None:
@@ -312,18 +368,19 @@ def main() -> None:
     parser.add_argument("--pools", type=int, default=200)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--smoke", action="store_true", help="One domain, few draws.")
-    said = parser.parse_args()
-    draws, pools = (4, 10) if said.smoke else (said.draws, said.pools)
-    names = ["SAMSum"] if said.smoke else list(DOMAINS)
+    parser.add_argument("--smoke", action="store_true", help="measure one domain with few draws")
+    arguments = parser.parse_args()
+    n_draws, n_pools = (4, 10) if arguments.smoke else (arguments.draws, arguments.pools)
+    names = ["SAMSum"] if arguments.smoke else list(DOMAINS)
     table: dict[str, object] = {
-        name: domain(matrix(rates_of(name, said.shared)), draws=draws, pools=pools) for name in names
+        name: measure_domain(make_matrix(read_rates(name, arguments.shared)), n_draws=n_draws, n_pools=n_pools)
+        for name in names
     }
-    table["MT-Bench"] = mt_bench(said.shared / "mt-bench")
+    table["MT-Bench"] = measure_mt_bench(arguments.shared / "mt-bench")
     text = json.dumps(table, indent=1)
     print(text)
-    if said.out is not None:
-        said.out.write_text(text + "\n", encoding="utf-8")
+    if arguments.out is not None:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

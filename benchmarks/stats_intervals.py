@@ -1,4 +1,4 @@
-"""How often the intervals of `ClippedLinear` cover: data are simulated from the additive fit of the paper's PubMed scores.
+"""Measure the coverage of intervals of `ClippedLinear` on data simulated from the additive fit of the paper's PubMed scores.
 
 `python benchmarks/stats_intervals.py [--smoke] [--out FILE] [--shared FOLDER] [--draws N]` prints JSON.
 """
@@ -24,65 +24,68 @@ MIN_DEGREE = 3
 BAR = (0.935, 0.965)
 
 
-def row_scores(folder: Path) -> Floats:
-    """float[K, J], the paper's scores."""
+def read_row_scores(folder: Path) -> Floats:
+    """Read the paper's scores (n_agents, n_items)."""
     files = sorted((folder / "tvd_mi_individual_examples").glob("tvd_mi_example_*.json"))
     return np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_scores"] for file in files]).T
 
 
 def draw_cells(shape: tuple[int, int], rng: np.random.Generator, *, coverage: float) -> Bools:
-    """Random cells, then more for any agent or item below degree 3."""
+    """Draw random cells, then more for each agent or item with a degree below 3."""
     chosen = np.zeros(shape, dtype=np.bool_)
     chosen.flat[rng.choice(chosen.size, round(coverage * chosen.size), replace=False)] = True
     for view in (chosen, chosen.T):
         for line in np.flatnonzero(view.sum(axis=1) < MIN_DEGREE):
-            missing = MIN_DEGREE - int(view[line].sum())
-            view[line, rng.choice(np.flatnonzero(~view[line]), missing, replace=False)] = True
+            n_missing = MIN_DEGREE - int(view[line].sum())
+            view[line, rng.choice(np.flatnonzero(~view[line]), n_missing, replace=False)] = True
     return chosen
 
 
-def covered(scores: Floats, *, coverage: float, n_draws: int, seed: int) -> dict[str, float]:
-    """The share of agents' intervals that hold the truth, its standard error over simulations, mean width, CPU seconds."""
+def measure_coverage(scores: Floats, *, coverage: float, n_draws: int, seed: int) -> dict[str, float]:
+    """Return the coverage over agents, its standard error over simulations, the mean width, and CPU seconds."""
     fit = solve_cells(cells_from_matrix(scores), constraint="none")
     theta, b = fit.ability, fit.difficulty
     fit = solve_cells(cells_from_matrix(scores), constraint="none")
     sd = np.sqrt(np.nanmean((scores - fit.ability[:, None] + fit.difficulty) ** 2, axis=1))[:, None]
     rng = np.random.default_rng([seed, round(100 * coverage)])
     truth = theta - theta.mean()
-    inside, width = np.zeros(n_draws), np.zeros(n_draws)
-    started = process_time()
+    covered, width = np.zeros(n_draws), np.zeros(n_draws)
+    start = process_time()
     for draw in range(n_draws):
         value = np.clip(theta[:, None] - b + sd * rng.standard_normal(scores.shape), -1, 1)
         value[~draw_cells(value.shape, rng, coverage=coverage)] = np.nan
-        found = ClippedLinear().fit(value)
-        centre = found.ability_.mean()
-        inside[draw] = ((found.low_ - centre <= truth) & (truth <= found.high_ - centre)).mean()
-        width[draw] = (found.high_ - found.low_).mean()
+        model = ClippedLinear().fit(value)
+        mean_ability = model.ability_.mean()
+        covered[draw] = ((model.low_ - mean_ability <= truth) & (truth <= model.high_ - mean_ability)).mean()
+        width[draw] = (model.high_ - model.low_).mean()
     return {
-        "covered": float(inside.mean()),
-        "standard_error": float(inside.std(ddof=1) / np.sqrt(n_draws)),
+        "covered": float(covered.mean()),
+        "standard_error": float(covered.std(ddof=1) / np.sqrt(n_draws)),
         "mean_width": float(width.mean()),
         "simulations": n_draws,
-        "cpu_seconds_each": (process_time() - started) / n_draws,
+        "cpu_seconds_each": (process_time() - start) / n_draws,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="a few simulations: does it run, are the figures near?")
+    parser.add_argument("--smoke", action="store_true", help="run few simulations")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--draws", type=int, default=400)
     arguments = parser.parse_args()
     folder = arguments.shared / DATA
     if not folder.is_dir():
-        sys.exit(f"Real judge data is not in {arguments.shared}. Say where by --shared.")
+        sys.exit(f"Recorded judge answers are missing: no folder {folder}. Set their place with --shared.")
 
-    scores = row_scores(folder)
+    scores = read_row_scores(folder)
     n_draws = 8 if arguments.smoke else arguments.draws
-    table = {f"{coverage:.0%}": covered(scores, coverage=coverage, n_draws=n_draws, seed=0) for coverage in COVERAGES}
-    met = all(BAR[0] <= row["covered"] <= BAR[1] for row in table.values())
-    text = json.dumps({"data": DATA, "level": 0.95, "bar": BAR, "meets_bar": met, **table}, indent=2)
+    table = {
+        f"{coverage:.0%}": measure_coverage(scores, coverage=coverage, n_draws=n_draws, seed=0)
+        for coverage in COVERAGES
+    }
+    is_met = all(BAR[0] <= row["covered"] <= BAR[1] for row in table.values())
+    text = json.dumps({"data": DATA, "level": 0.95, "bar": BAR, "meets_bar": is_met, **table}, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
     print(text)

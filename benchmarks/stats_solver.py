@@ -1,8 +1,9 @@
-"""How fast the additive solver and its box are, against scipy's lsqr and lsmr, pyfixest's demean, and Clarabel by cvxpy.
+"""Measure the additive solver and its box constraint against scipy's lsqr and lsmr, pyfixest's demean, and Clarabel by cvxpy.
 
-It knows the bars the project set itself; it refuses to know other machines: what counts are ratios of process CPU time,
-medians within one run, BLAS on one thread. `python benchmarks/stats_solver.py [--smoke | --large] [--out FILE]` prints
-JSON; `--smoke` shrinks everything and judges no bar, `--large` adds the 100 million cells (17 GB of memory, five minutes).
+Only ratios of CPU time count: medians within one run, with BLAS on one thread.
+
+`python benchmarks/stats_solver.py [--smoke | --large] [--out FILE]` prints JSON. `--smoke` uses small sizes and checks no bar,
+`--large` adds 100 million cells (17 GB of memory, five minutes).
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ Floats = NDArray[np.float64]
 Ids = NDArray[np.int32]
 
 
-def seconds(run: Callable[[], object], *, repeats: int) -> float:
-    """Median CPU seconds of one call."""
-    taken = []
+def measure_seconds(run: Callable[[], object], *, repeats: int) -> float:
+    """Return the median CPU seconds of a call."""
+    seconds = []
     for _ in range(repeats):
         start = process_time()
         run()
-        taken.append(process_time() - start)
-    return median(taken)
+        seconds.append(process_time() - start)
+    return median(seconds)
 
 
-def peak_bytes(run: Callable[[], object]) -> int:
-    """Most memory held at once beyond what was held before."""
+def measure_peak_bytes(run: Callable[[], object]) -> int:
+    """Return the peak of newly allocated memory."""
     tracemalloc.start()
     run()
     peak = tracemalloc.get_traced_memory()[1]
@@ -55,16 +56,18 @@ def peak_bytes(run: Callable[[], object]) -> int:
     return peak
 
 
-def bar(value: float, least: float, *, judged: bool) -> dict[str, object]:
-    return {"value": value, "at_least": least, "holds": bool(value >= least) if judged else None}
+def check_minimum(value: float, minimum: float, *, judged: bool) -> dict[str, object]:
+    """Return a figure with its bar, a minimum; `judged` is false in a smoke run."""
+    return {"value": value, "at_least": minimum, "holds": bool(value >= minimum) if judged else None}
 
 
-def cap(value: float, most: float, *, judged: bool) -> dict[str, object]:
-    return {"value": value, "at_most": most, "holds": bool(value <= most) if judged else None}
+def check_maximum(value: float, maximum: float, *, judged: bool) -> dict[str, object]:
+    """Return a figure with its bar, a maximum; `judged` is false in a smoke run."""
+    return {"value": value, "at_most": maximum, "holds": bool(value <= maximum) if judged else None}
 
 
-def additive(agent: Ids, item: Ids, *, n_agents: int, n_items: int) -> Cells:
-    """Cells with scores in (−1, 1): ability − difficulty and noise."""
+def draw_scores(agent: Ids, item: Ids, *, n_agents: int, n_items: int) -> Cells:
+    """Draw scores in (−1, 1) for cells: ability − difficulty plus noise."""
     rng = np.random.default_rng(1)
     theta = rng.normal(0.3, 0.1, n_agents).astype(np.float32)
     b = rng.normal(0, 0.1, n_items).astype(np.float32)
@@ -74,31 +77,32 @@ def additive(agent: Ids, item: Ids, *, n_agents: int, n_items: int) -> Cells:
     return cells_from_arrays(agent, item, score, n_agents=n_agents, n_items=n_items)
 
 
-def random_graph(*, n_agents: int, n_items: int, per_item: int) -> Cells:
-    """Grouped by item, agents drawn at random."""
+def draw_random_cells(*, n_agents: int, n_items: int, per_item: int) -> Cells:
+    """Draw cells grouped by item, with random agents."""
     rng = np.random.default_rng(0)
     agent: Ids = rng.integers(n_agents, size=n_items * per_item, dtype=np.int32)
     item = np.repeat(np.arange(n_items, dtype=np.int32), per_item)
-    return additive(agent, item, n_agents=n_agents, n_items=n_items)
+    return draw_scores(agent, item, n_agents=n_agents, n_items=n_items)
 
 
-def window_graph(*, n_agents: int, n_items: int, per_item: int) -> Cells:
-    """Every item is seen by neighbouring agents only: the graph on which simple iterations crawl."""
+def draw_window_cells(*, n_agents: int, n_items: int, per_item: int) -> Cells:
+    """Draw cells in which each item is observed for neighbouring agents only, for which simple iterations converge slowly."""
     first = np.random.default_rng(0).integers(n_agents - per_item + 1, size=n_items, dtype=np.int32)
     agent: Ids = np.add.outer(first, np.arange(per_item, dtype=np.int32)).ravel()
     item = np.repeat(np.arange(n_items, dtype=np.int32), per_item)
-    return additive(agent, item, n_agents=n_agents, n_items=n_items)
+    return draw_scores(agent, item, n_agents=n_agents, n_items=n_items)
 
 
-def shuffled(cells: Cells) -> Cells:
+def shuffle(cells: Cells) -> Cells:
+    """Return the cells in random order."""
     order = np.random.default_rng(2).permutation(len(cells))
     return cells_from_arrays(
         cells.agent[order], cells.item[order], cells.score[order], n_agents=cells.n_agents, n_items=cells.n_items
     )
 
 
-def design(cells: Cells) -> Any:
-    """+1 in the agent's column, −1 in the item's: what a user of lsqr builds, not counted in its time."""
+def make_design_matrix(cells: Cells) -> Any:
+    """Make the matrix for lsqr, +1 in the agent's column and −1 in the item's; its time is not counted."""
     size = len(cells)
     columns = np.empty((size, 2), dtype=np.int32)
     columns[:, 0], columns[:, 1] = cells.agent, cells.item
@@ -108,191 +112,215 @@ def design(cells: Cells) -> Any:
     return csr_array((values, columns.ravel(), start), shape=(size, cells.n_agents + cells.n_items))
 
 
-def by(peer: Callable[..., Any], cells: Cells, *, repeats: int) -> float:
-    X, y = design(cells), cells.score.astype(np.float64)
-    return seconds(lambda: peer(X, y, atol=TOLERANCE, btol=TOLERANCE), repeats=repeats)
+def measure_peer(peer: Callable[..., Any], cells: Cells, *, repeats: int) -> float:
+    """Return the median CPU seconds of a solver of scipy."""
+    X, y = make_design_matrix(cells), cells.score.astype(np.float64)
+    return measure_seconds(lambda: peer(X, y, atol=TOLERANCE, btol=TOLERANCE), repeats=repeats)
 
 
-def by_pyfixest(cells: Cells, *, repeats: int) -> float | None:
-    """Two-way demeaning to 1e-10; it returns neither abilities nor difficulties."""
+def measure_pyfixest(cells: Cells, *, repeats: int) -> float | None:
+    """Return the CPU seconds of two-way demeaning to 1e-10, which gives neither abilities nor difficulties; None if missing."""
     if find_spec("pyfixest") is None:
         return None
     demean: Any = import_module("pyfixest.estimation").demean
     codes = np.column_stack([cells.agent, cells.item]).astype(np.uint64)
     y, weight = cells.score.astype(np.float64)[:, None], np.ones(len(cells))
-    return seconds(lambda: demean(y, codes, weight, tol=TOLERANCE), repeats=repeats)
+    return measure_seconds(lambda: demean(y, codes, weight, tol=TOLERANCE), repeats=repeats)
 
 
-def relative_gradient(cells: Cells, found: Solution) -> float:
-    per_agent = np.bincount(cells.agent, weights=cells.score, minlength=cells.n_agents)
-    return found.kkt / float(np.abs(per_agent).max())
+def compute_relative_gradient(cells: Cells, solution: Solution) -> float:
+    """Compute the gradient of a solution relative to the largest sum of scores of an agent."""
+    score_sums = np.bincount(cells.agent, weights=cells.score, minlength=cells.n_agents)
+    return solution.kkt / float(np.abs(score_sums).max())
 
 
-def small(*, judged: bool) -> dict[str, object]:
-    """30 × 200 with a third of the cells."""
+def measure_small(*, judged: bool) -> dict[str, object]:
+    """Measure 30 × 200 with a third of the cells."""
     agent, item = np.nonzero(np.random.default_rng(0).random((30, 200)) < 0.334)
-    drawn = additive(agent.astype(np.int32), item.astype(np.int32), n_agents=30, n_items=200)
+    drawn = draw_scores(agent.astype(np.int32), item.astype(np.int32), n_agents=30, n_items=200)
     cells = cells_from_arrays(agent, item, drawn.score.astype(np.float64), n_agents=30, n_items=200)
     rounds, repeats = (9, 61) if judged else (1, 3)
-    whole = partial(solve_additive, cells.agent, cells.item, cells.score, n_agents=30, n_items=200)
-    turns = [
+    solve_with_validation = partial(solve_additive, cells.agent, cells.item, cells.score, n_agents=30, n_items=200)
+    times_by_round = [
         (
-            seconds(lambda: solve_cells(cells), repeats=repeats),
-            seconds(whole, repeats=repeats),
-            by(lsqr, cells, repeats=repeats),
+            measure_seconds(lambda: solve_cells(cells), repeats=repeats),
+            measure_seconds(solve_with_validation, repeats=repeats),
+            measure_peer(lsqr, cells, repeats=repeats),
         )
         for _ in range(rounds)
     ]
-    ours, checked, peer = (median(turn) for turn in zip(*turns, strict=True))
+    solver_seconds, validated_seconds, lsqr_seconds = (
+        median(round_times) for round_times in zip(*times_by_round, strict=True)
+    )
     return {
         "n_cells": len(cells),
-        "ours_seconds": ours,
-        "ours_with_validation_seconds": checked,
-        "lsqr_seconds": peer,
-        "times_lsqr": bar(peer / ours, 12, judged=judged),
-        "times_lsqr_with_validation": peer / checked,
+        "ours_seconds": solver_seconds,
+        "ours_with_validation_seconds": validated_seconds,
+        "lsqr_seconds": lsqr_seconds,
+        "times_lsqr": check_minimum(lsqr_seconds / solver_seconds, 12, judged=judged),
+        "times_lsqr_with_validation": lsqr_seconds / validated_seconds,
     }
 
 
-def large(cells: Cells, *, judged: bool, repeats: int) -> dict[str, object]:
-    """Ten million cells, grouped by item and in random order."""
-    mixed = shuffled(cells)
-    peers = {"lsqr": by(lsqr, cells, repeats=repeats), "lsmr": by(lsmr, cells, repeats=repeats)}
-    peers_mixed = {"lsqr": by(lsqr, mixed, repeats=repeats)}
-    fixest = by_pyfixest(cells, repeats=repeats)
-    grouped = seconds(lambda: solve_cells(cells), repeats=repeats)
-    random = seconds(lambda: solve_cells(mixed), repeats=repeats)
+def measure_ten_million(cells: Cells, *, judged: bool, repeats: int) -> dict[str, object]:
+    """Measure ten million cells, grouped by item and in random order."""
+    shuffled_cells = shuffle(cells)
+    peers = {"lsqr": measure_peer(lsqr, cells, repeats=repeats), "lsmr": measure_peer(lsmr, cells, repeats=repeats)}
+    shuffled_peers = {"lsqr": measure_peer(lsqr, shuffled_cells, repeats=repeats)}
+    pyfixest_seconds = measure_pyfixest(cells, repeats=repeats)
+    grouped_seconds = measure_seconds(lambda: solve_cells(cells), repeats=repeats)
+    shuffled_seconds = measure_seconds(lambda: solve_cells(shuffled_cells), repeats=repeats)
     return {
         "n_cells": len(cells),
-        "peer_seconds": {**peers, "pyfixest_demean": fixest},
-        "lsqr_random_order_seconds": peers_mixed["lsqr"],
-        "grouped_seconds": grouped,
-        "random_order_seconds": random,
-        "times_lsqr_or_lsmr": bar(min(peers.values()) / grouped, 2, judged=judged),
-        "times_pyfixest": None if fixest is None else fixest / grouped,
-        "random_order_times_lsqr": bar(peers_mixed["lsqr"] / random, 2, judged=judged),
-        "extra_bytes_per_cell": max(peak_bytes(partial(solve_cells, each)) for each in (cells, mixed)) / len(cells),
+        "peer_seconds": {**peers, "pyfixest_demean": pyfixest_seconds},
+        "lsqr_random_order_seconds": shuffled_peers["lsqr"],
+        "grouped_seconds": grouped_seconds,
+        "random_order_seconds": shuffled_seconds,
+        "times_lsqr_or_lsmr": check_minimum(min(peers.values()) / grouped_seconds, 2, judged=judged),
+        "times_pyfixest": None if pyfixest_seconds is None else pyfixest_seconds / grouped_seconds,
+        "random_order_times_lsqr": check_minimum(shuffled_peers["lsqr"] / shuffled_seconds, 2, judged=judged),
+        "extra_bytes_per_cell": max(
+            measure_peak_bytes(partial(solve_cells, ordered_cells)) for ordered_cells in (cells, shuffled_cells)
+        )
+        / len(cells),
     }
 
 
-def hardest(cells: Cells, *, judged: bool, repeats: int) -> dict[str, object]:
-    """The sliding window."""
-    found = solve_cells(cells)
-    ours = seconds(lambda: solve_cells(cells), repeats=repeats)
-    peer = by(lsqr, cells, repeats=1)
+def measure_window(cells: Cells, *, judged: bool, repeats: int) -> dict[str, object]:
+    """Measure the sliding window."""
+    solution = solve_cells(cells)
+    solver_seconds = measure_seconds(lambda: solve_cells(cells), repeats=repeats)
+    lsqr_seconds = measure_peer(lsqr, cells, repeats=1)
     return {
         "n_cells": len(cells),
-        "method": found.method,
-        "ours_seconds": ours,
-        "lsqr_seconds": peer,
-        "times_lsqr": bar(peer / ours, 15, judged=judged),
-        "relative_gradient": cap(relative_gradient(cells, found), 1e-10, judged=judged),
+        "method": solution.method,
+        "ours_seconds": solver_seconds,
+        "lsqr_seconds": lsqr_seconds,
+        "times_lsqr": check_minimum(lsqr_seconds / solver_seconds, 15, judged=judged),
+        "relative_gradient": check_maximum(compute_relative_gradient(cells, solution), 1e-10, judged=judged),
     }
 
 
-def largest(cells: Cells, *, repeats: int) -> dict[str, object]:
-    """A hundred million cells."""
-    found = solve_cells(cells)
-    ours = seconds(lambda: solve_cells(cells), repeats=repeats)
-    extra = peak_bytes(lambda: solve_cells(cells)) / 1e9
-    peer = by(lsqr, cells, repeats=1)
+def measure_hundred_million(cells: Cells, *, repeats: int) -> dict[str, object]:
+    """Measure 100 million cells."""
+    solution = solve_cells(cells)
+    solver_seconds = measure_seconds(lambda: solve_cells(cells), repeats=repeats)
+    extra_gigabytes = measure_peak_bytes(lambda: solve_cells(cells)) / 1e9
+    lsqr_seconds = measure_peer(lsqr, cells, repeats=1)
     return {
         "n_cells": len(cells),
-        "ours_seconds": ours,
-        "lsqr_seconds": peer,
-        "relative_gradient": relative_gradient(cells, found),
-        "times_lsqr": bar(peer / ours, 15, judged=True),
-        "extra_gigabytes": cap(extra, 2, judged=True),
+        "ours_seconds": solver_seconds,
+        "lsqr_seconds": lsqr_seconds,
+        "relative_gradient": compute_relative_gradient(cells, solution),
+        "times_lsqr": check_minimum(lsqr_seconds / solver_seconds, 15, judged=True),
+        "extra_gigabytes": check_maximum(extra_gigabytes, 2, judged=True),
     }
 
 
-def boxed(seed: int) -> Cells:
-    """An instance of 3–40 agents and 5–200 items; every other one is saturated."""
+def draw_box_instance(seed: int) -> Cells:
+    """Draw an instance of 3 to 40 agents and 5 to 200 items; those with odd seeds are saturated."""
     rng = np.random.default_rng(seed)
     n_agents, n_items = int(rng.integers(3, 41)), int(rng.integers(5, 201))
-    spread, noise = (0.5, 0.2) if seed % 2 else (0.1, 0.05)
-    theta, b = rng.normal(0.3, spread, n_agents), rng.normal(0, spread, n_items)
-    seen = rng.random((n_agents, n_items)) < rng.choice([0.33, 0.7, 1])
-    seen[0] = seen[:, 0] = True
-    agent, item = np.nonzero(seen)
-    score = np.clip(theta[agent] - b[item] + noise * rng.normal(size=len(agent)), -1, 1)
+    effect_sd, noise_sd = (0.5, 0.2) if seed % 2 else (0.1, 0.05)
+    theta, b = rng.normal(0.3, effect_sd, n_agents), rng.normal(0, effect_sd, n_items)
+    is_observed = rng.random((n_agents, n_items)) < rng.choice([0.33, 0.7, 1])
+    is_observed[0] = is_observed[:, 0] = True
+    agent, item = np.nonzero(is_observed)
+    score = np.clip(theta[agent] - b[item] + noise_sd * rng.normal(size=len(agent)), -1, 1)
     return cells_from_arrays(agent, item, score, n_agents=n_agents, n_items=n_items)
 
 
-def by_clarabel(cells: Cells, *, ridge: float) -> tuple[Floats, Floats]:
+def solve_by_clarabel(cells: Cells, *, ridge: float) -> tuple[Floats, Floats]:
+    """Solve with the box constraint by Clarabel; return abilities and difficulties."""
     cp: Any = import_module("cvxpy")
     theta, b = cp.Variable(cells.n_agents), cp.Variable(cells.n_items)
-    p, q = cp.Variable(), cp.Variable()
+    max_ability, min_ability = cp.Variable(), cp.Variable()
     squares = cp.sum_squares(cells.score - theta[cells.agent] + b[cells.item])
     penalty = ridge * (cp.sum_squares(theta) + cp.sum_squares(b))
-    box = [theta <= p, theta >= q, b >= p - 1, b <= q + 1, cp.sum(b) == 0]
-    exact = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13}
+    constraints = [
+        theta <= max_ability,
+        theta >= min_ability,
+        b >= max_ability - 1,
+        b <= min_ability + 1,
+        cp.sum(b) == 0,
+    ]
+    tolerances = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says so when it stops just short of 1e-13
-        cp.Problem(cp.Minimize(squares + penalty), box).solve(solver=cp.CLARABEL, **exact)
+        warnings.simplefilter("ignore")  # it warns if it stops just short of 1e-13
+        cp.Problem(cp.Minimize(squares + penalty), constraints).solve(solver=cp.CLARABEL, **tolerances)
     return theta.value, b.value
 
 
-def box(*, n_instances: int, judged: bool) -> dict[str, object] | None:
-    """Random instances, half of them saturated."""
+def measure_box(*, n_instances: int, judged: bool) -> dict[str, object] | None:
+    """Measure random instances, half of them saturated; None if cvxpy is not installed."""
     if find_spec("cvxpy") is None:
         return None
-    ridge, ours, theirs, apart, kkt, active = 1e-3, 0.0, 0.0, 0.0, 0.0, 0
+    ridge = 1e-3
+    solver_seconds = 0.0
+    clarabel_seconds = 0.0
+    max_difference = 0.0
+    max_kkt = 0.0
+    n_active = 0
     for seed in range(n_instances):
-        cells = boxed(seed)
+        cells = draw_box_instance(seed)
         start = process_time()
-        found = solve_cells(cells, ridge=ridge, constraint="box")
-        ours += process_time() - start
+        solution = solve_cells(cells, ridge=ridge, constraint="box")
+        solver_seconds += process_time() - start
         start = process_time()
-        theta, b = by_clarabel(cells, ridge=ridge)
-        theirs += process_time() - start
-        apart = max(apart, float(np.abs(found.ability - theta).max()), float(np.abs(found.difficulty - b).max()))
-        kkt, active = max(kkt, found.kkt), active + (found.n_rounds > 1)
+        theta, b = solve_by_clarabel(cells, ridge=ridge)
+        clarabel_seconds += process_time() - start
+        max_difference = max(
+            max_difference, float(np.abs(solution.ability - theta).max()), float(np.abs(solution.difficulty - b).max())
+        )
+        max_kkt = max(max_kkt, solution.kkt)
+        n_active = n_active + (solution.n_rounds > 1)
     return {
         "n_instances": n_instances,
-        "n_active": active,
-        "ours_seconds": ours,
-        "clarabel_seconds": theirs,
-        "largest_difference": cap(apart, 1e-6, judged=judged),
-        "largest_kkt": cap(kkt, 1e-9, judged=judged),
-        "times_clarabel": bar(theirs / ours, 20, judged=judged),
+        "n_active": n_active,
+        "ours_seconds": solver_seconds,
+        "clarabel_seconds": clarabel_seconds,
+        "largest_difference": check_maximum(max_difference, 1e-6, judged=judged),
+        "largest_kkt": check_maximum(max_kkt, 1e-9, judged=judged),
+        "times_clarabel": check_minimum(clarabel_seconds / solver_seconds, 20, judged=judged),
     }
 
 
-def measure(*, smoke: bool, hundred_million: bool) -> dict[str, object]:
+def measure_all(*, smoke: bool, hundred_million: bool) -> dict[str, object]:
+    """Run all measurements."""
     scale, repeats = (100, 1) if smoke else (1, 5)
     judged = not smoke
-    ten_million = random_graph(n_agents=1_000, n_items=100_000 // scale, per_item=100)
+    ten_million = draw_random_cells(n_agents=1_000, n_items=100_000 // scale, per_item=100)
     result: dict[str, object] = {
-        "small": small(judged=judged),
-        "box": box(n_instances=10 if smoke else 500, judged=judged),
-        "window": hardest(
-            window_graph(n_agents=1_000, n_items=100_000 // scale, per_item=10), judged=judged, repeats=repeats
+        "small": measure_small(judged=judged),
+        "box": measure_box(n_instances=10 if smoke else 500, judged=judged),
+        "window": measure_window(
+            draw_window_cells(n_agents=1_000, n_items=100_000 // scale, per_item=10), judged=judged, repeats=repeats
         ),
-        "ten_million": large(ten_million, judged=judged, repeats=repeats),
+        "ten_million": measure_ten_million(ten_million, judged=judged, repeats=repeats),
     }
     if hundred_million:
         del ten_million
-        result["hundred_million"] = largest(
-            random_graph(n_agents=10_000, n_items=1_000_000, per_item=100), repeats=repeats
+        result["hundred_million"] = measure_hundred_million(
+            draw_random_cells(n_agents=10_000, n_items=1_000_000, per_item=100), repeats=repeats
         )
     return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="small sizes, no bar judged")
-    parser.add_argument("--large", action="store_true", help="also the 100 million cells")
+    parser.add_argument("--smoke", action="store_true", help="run small sizes; no bar counts")
+    parser.add_argument("--large", action="store_true", help="also measure 100 million cells")
     parser.add_argument("--out", type=Path, help="write the JSON here as well")
-    options = parser.parse_args()
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # idle threads of BLAS spin, and would count against the peers
-        again = subprocess.run(
+    arguments = parser.parse_args()
+    # Idle BLAS threads spin, which would increase the times of the peers.
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        process = subprocess.run(
             [sys.executable, *sys.argv], env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=False
         )
-        sys.exit(again.returncode)
-    text = json.dumps(measure(smoke=options.smoke, hundred_million=options.large), indent=2)
-    if options.out:
-        options.out.write_text(text + "\n", encoding="utf-8")
+        sys.exit(process.returncode)
+    text = json.dumps(measure_all(smoke=arguments.smoke, hundred_million=arguments.large), indent=2)
+    if arguments.out:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
     sys.stdout.write(text + "\n")
 
 

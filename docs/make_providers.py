@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from youden import cli
-from youden.cli.output import minutes
+from youden.cli.output import format_minutes
 from youden.judging.backend_records import get_backend_record
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.resources import find_resource_folders
@@ -100,7 +100,7 @@ def figures() -> str:
         short, long = (plan(f"words-{n_words}.yaml", "--judge", name)["cost"] for n_words in WORDS)
         lines.append(
             f"| {title} | `{name}` | {short['calls']:,} | {short['tokens_in'] / 1e6:.1f} M "
-            f"| {short['usd']:.2f} | {long['usd']:.2f} | {minutes(short['minutes'])} | {short['pace']} |"
+            f"| {short['usd']:.2f} | {long['usd']:.2f} | {format_minutes(short['minutes'])} | {short['pace']} |"
         )
         commands.append(f"### {title}\n\n```sh\n{how_to(name, usd=short['usd'])}```\n")
     return "\n".join([*lines, "", *commands])

@@ -22,7 +22,7 @@ def shouted_words(target: AttackContext) -> dict[str, list[str]]:
     return {
         "shouted": [
             f"KEYWORDS: {'; '.join(target.rng.permutation(target.rare(j, 20))).upper()}.\n{text}"
-            for j, text in enumerate(target.own)
+            for j, text in enumerate(target.base_responses)
         ]
     }
 

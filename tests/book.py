@@ -87,7 +87,7 @@ def furnish(folder: Path, port: int) -> None:
     for name in ("gpt-4o-mini", "llama3-70b"):
         (folder / "configs" / "judges" / f"{name}.yaml").write_text(
             f"backend: wire\nmodel: {name}\nbase_url: http://127.0.0.1:{port}/v1\napi_key_env: null\n"
-            "price_in: 0.15\nprice_out: 0.6\nbatch_discount: 0.5\ncontext: 128000\nmax_tokens: 8\n",
+            "price_in: 0.15\nprice_out: 0.6\nbatch_discount: 0.5\ncontext_window: 128000\nmax_tokens: 8\n",
             encoding="utf-8",
         )
     (folder / "mine.yaml").write_text("pool: mine.csv\njudge: gpt-4o-mini\nmax_cost: 2.00\n", encoding="utf-8")

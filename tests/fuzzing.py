@@ -54,7 +54,7 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
         url,
         backend="openai" if batched else course.backend,
         decision=course.decision,
-        **({"outage": 0.5} if batched else {}),
+        **({"max_outage": 0.5} if batched else {}),
         price=PRICE,
         **({"batch_discount": 0.5} if batched else {}),
         max_tries=2,
@@ -69,10 +69,10 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
 
 def check_verdicts(result: Verdicts) -> None:
     """Every trial is answered or missing for a reason; answers are finite and in [0, 1]."""
-    answered = result.missing == 0
+    answered = result.missing_reason == 0
     assert len(result) == len(PLAN)
-    assert set(result.missing.tolist()) <= set(range(6))
-    for column in (result.answer, result.hard):
+    assert set(result.missing_reason.tolist()) <= set(range(6))
+    for column in (result.answer, result.hard_answer):
         assert np.isfinite(column[answered]).all()
         assert ((column[answered] >= 0) & (column[answered] <= 1)).all()
         assert np.isnan(column[~answered]).all()
@@ -112,7 +112,7 @@ async def check_course(course: Course) -> int:
 def check_whole(result: Verdicts | None, undisturbed: Verdicts) -> None:
     """The table of an undisturbed run, but for times, costs, names that nothing rests on, and keys, which name the port."""
     assert result is not None
-    for column in ("answer", "hard", "missing"):
+    for column in ("answer", "hard_answer", "missing_reason"):
         np.testing.assert_array_equal(getattr(result, column), getattr(undisturbed, column), err_msg=column)
 
 
@@ -125,7 +125,7 @@ async def undisturbed(course: Course) -> Verdicts:
             async with server_of(well) as server:
                 passed = await judged(server.url, well, Path(folder, "v.db"), retry_failed=False, cap=None)
         assert passed.verdicts is not None, passed.error
-        np.testing.assert_array_equal(passed.verdicts.hard, (PLAN.arm == PAIRED).astype(float))
+        np.testing.assert_array_equal(passed.verdicts.hard_answer, (PLAN.trial_type == PAIRED).astype(float))
         _UNDISTURBED[kind] = passed.verdicts
     return _UNDISTURBED[kind]
 

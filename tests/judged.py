@@ -27,22 +27,22 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 
 def plan_of(pool: Pool, trials: Iterable[tuple[int, int, int, int]]) -> Plan:
-    """trials: (item, first, second, other item), the other item −1 in the paired arm."""
+    """trials: (item, first, second, other item), the other item −1 in the paired trials."""
     item, first, second, other = np.array([*trials], dtype=np.int32).reshape(-1, 4).T.copy()
     return Plan(
         trials=Trials(
             item=item,
             first=first,
             second=second,
-            arm=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
+            trial_type=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
             other_item=other,
             replicate=np.zeros_like(item),
-            slot=np.full_like(item, -1),
+            block=np.full_like(item, -1),
         ),
-        split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, 0),
+        split=Split(pool.present.copy(), np.zeros_like(pool.present), "strict", 0.0, 0),
         design="by hand",
         options={},
-        independent="twin",
+        independent="matched",
         seed=0,
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
@@ -106,9 +106,12 @@ async def ask(
 
 def truth(plan: Plan) -> np.ndarray:
     """What a judge says that is never wrong: 1 where both texts are of one item."""
-    return (plan.arm == PAIRED).astype(float)
+    return (plan.trial_type == PAIRED).astype(float)
 
 
 def missing(verdicts: Verdicts) -> dict[str, int]:
     """How many trials are answered, and how many are missing for each reason."""
-    return {MISSING_REASONS[code]: int((verdicts.missing == code).sum()) for code in set(verdicts.missing.tolist())}
+    return {
+        MISSING_REASONS[code]: int((verdicts.missing_reason == code).sum())
+        for code in set(verdicts.missing_reason.tolist())
+    }

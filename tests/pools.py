@@ -10,7 +10,7 @@ from youden.data.folder.trial_tables import VerdictChunk
 from youden.report.data.answer_blocks import Predictions, TrialSource
 from youden.types import Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.types.pool import Bools, Floats, Positions
-from youden.types.trials import ASKED
+from youden.types.trials import COMPARISON_COLUMNS
 
 
 def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = None, prompt: bool = True) -> Pool:
@@ -34,7 +34,7 @@ def part_of(pool: Pool, agents: slice = slice(None), items: slice = slice(None))
 def starts_with(trials: Trials, other: Trials) -> bool:
     """Whether what `other` asks is how these begin."""
     one, two = trials.columns(), other.columns()
-    names = [name for name in ASKED if name in one]
+    names = [name for name in COMPARISON_COLUMNS if name in one]
     same = all(name in two and np.array_equal(one[name][: len(other)], two[name]) for name in names)
     return len(other) <= len(trials) and same
 
@@ -45,8 +45,8 @@ def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> 
     return Verdicts(
         plan=plan,
         answer=np.where(lost, np.nan, answer),
-        hard=np.where(lost, np.nan, (answer >= 0.5).astype(float)),
-        missing=np.where(lost, 2, 0).astype(np.int8),
+        hard_answer=np.where(lost, np.nan, (answer >= 0.5).astype(float)),
+        missing_reason=np.where(lost, 2, 0).astype(np.int8),
         judge={"name": "test"},
     )
 
@@ -57,7 +57,7 @@ class HeldBlock(VerdictChunk):
     def __init__(self, result: Verdicts) -> None:
         dict.__init__(self, result.plan.trials.columns())
         self.start, self.n_rows = 0, len(result)
-        for name in ("answer", "hard", "missing", "key", "seconds"):
+        for name in ("answer", "hard_answer", "missing_reason", "request_hash", "seconds"):
             if (column := getattr(result, name)) is not None:
                 self[name] = column
 
@@ -68,7 +68,7 @@ class HeldBlock(VerdictChunk):
         return self
 
     def read_request_hashes(self, rows: Positions) -> list[bytes]:
-        found: list[bytes] = self["key"][rows].tolist()
+        found: list[bytes] = self["request_hash"][rows].tolist()
         return found
 
 

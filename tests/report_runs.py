@@ -25,7 +25,7 @@ Answers = Callable[[Plan], Floats]
 def by_ability(plan: Plan) -> Floats:
     """Agent 0 is best: paired answers fall with the sum of the agents' numbers; independent ones are 0."""
     paired = 1 - (plan.first + plan.second) / (2.0 * plan.n_agents)
-    return np.where(plan.arm == PAIRED, np.clip(paired, 0, 1), 0.0)
+    return np.where(plan.trial_type == PAIRED, np.clip(paired, 0, 1), 0.0)
 
 
 def judged(

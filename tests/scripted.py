@@ -61,7 +61,7 @@ class Counted:
     def start(self, total: int, *, what: str) -> None:
         self.total = total
 
-    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
         self.done, self.failed, self.usd = self.done + n, self.failed + failed, self.usd + usd
 
     def throttled(self) -> None:

@@ -68,7 +68,7 @@ def answer_parquet(requests: Path, results: Path, **changes: Any) -> None:
         reply = decide(0, row)
         rows.append(
             {
-                "key": row["key"],
+                "request_hash": row["request_hash"],
                 "text": reply.text,
                 "finish_reason": "stop",
                 "model": said["model"],

@@ -27,7 +27,7 @@ def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: object) -
     ability = np.linspace(0.4, -0.4, pool.n_agents)
     difficulty = np.linspace(-0.1, 0.1, pool.n_items)
     mean = 0.5 + (ability[made.first] + ability[made.second]) / 2 - difficulty[made.item]
-    mean = np.where(made.arm == PAIRED, mean, 0.05)
+    mean = np.where(made.trial_type == PAIRED, mean, 0.05)
     return answer_with(made, np.clip(mean + noise * rng.standard_normal(len(made)), 0, 1))
 
 

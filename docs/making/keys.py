@@ -1,6 +1,6 @@
 """The keys of YAML files and of `fit.json`, and the columns of tables, from the types that read them.
 
-A key is described by the `Key` of its type, by `words.yaml`, or else by its model's docstring: `top, within: options of…`.
+A key is described by the `Key` of its type, by `words.yaml`, or else by its model's docstring: `top, max_regret: options of…`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from youden.data.folder.run_config import RunConfig  # its name is the file's wh
 from youden.data.folder.table_columns import COLUMNS
 from youden.judging.backend_records import PROVIDERS
 from youden.run_keys import Key
-from youden.types.facts import STANDINGS
+from youden.types.facts import ALTERNATIVE_RANKINGS
 
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
@@ -56,7 +56,7 @@ def table(name: str) -> str:
 def facts(name: str) -> str:
     """Tabulate the fields of the dataclass called `name` with the docstrings that follow them in its source."""
     rows = [f"| `{field}` | {cell(text)} |" for field, text in _field_docstrings(_found(name)).items()]
-    return "\n".join(["| key | what |", "| --- | --- |", *rows])
+    return "\n".join(["| key | meaning |", "| --- | --- |", *rows])
 
 
 def _field_docstrings(kind: type) -> dict[str, str]:
@@ -75,14 +75,14 @@ def _field_docstrings(kind: type) -> dict[str, str]:
 
 def columns(file: str) -> str:
     """The columns of a run's file, a row each; those of the rankings beside the plain one are left out."""
-    beside = tuple(f"{name}_" for name in STANDINGS)
+    beside = tuple(f"{name}_" for name in ALTERNATIVE_RANKINGS)
     rows = [
         f"| `{column.name}` | {cell(f'{column.description}{words}')} |"
         for column in COLUMNS[file]
         for words in [": " + ", ".join(f"`{word}`" for word in column.words) if column.words else ""]
         if not column.name.startswith(beside)
     ]
-    return "\n".join(["| column | what |", "| --- | --- |", *rows])
+    return "\n".join(["| column | meaning |", "| --- | --- |", *rows])
 
 
 def said(docstring: str, names: list[str]) -> dict[str, str]:
@@ -92,7 +92,7 @@ def said(docstring: str, names: list[str]) -> dict[str, str]:
     start = re.compile(rf"(?:(?<=[.;] )|(?<=\n)|^)`?({several})(?::| is| are| says) ", re.MULTILINE)
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", docstring)
     found = list(start.finditer(text))
-    ends = [*(mark.start() for mark in found), len(text)][1:]
+    ends = [*(mark.start() for mark in found), len(text)] * bool(found)
     words = {}
     for mark, end in zip(found, ends, strict=True):
         rest = text[mark.end() : end].split("\n\n")[0].strip()
@@ -134,6 +134,6 @@ def _bounds(metadata: list[Any]) -> str:
 
 def _default(field: Any) -> str:
     if field.is_required():
-        return "" if field is RunConfig.model_fields["name"] else "needed"
+        return "" if field is RunConfig.model_fields["name"] else "required"
     value = field.get_default(call_default_factory=True)
     return "" if value in (None, PydanticUndefined, "", (), [], {}) else f"`{value}`"

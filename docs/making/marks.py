@@ -17,4 +17,4 @@ def _code(part: str) -> str:
 
 
 def _text(part: str) -> str:
-    return re.sub(r"([|*_\[\]\\`])", lambda one: f"&#{ord(one[0])};", html.escape(part, quote=False))
+    return re.sub(r"([|*_\[\]\\`$])", lambda character: f"&#{ord(character[0])};", html.escape(part, quote=False))

@@ -21,7 +21,7 @@ from youden.types.columns import TableColumn, columns_of
 from youden.types.facts import CHANCE, RankingRow, RunFacts
 from youden.types.label_facts import QualityFacts, Validation
 from youden.types.pool import Json
-from youden.types.results import WhatMoves
+from youden.types.results import VarianceFacts
 
 SAID: Final[dict[str, type]] = {
     "plan.parquet": PlanMetadata,
@@ -49,7 +49,7 @@ def build_schemas() -> dict[str, str]:
         "ranking.json": _ranking(),
         "labels.json": _of(Validation),
         "quality.json": _of(QualityFacts),
-        "moves.json": _of(WhatMoves),
+        "variance_components.json": _of(VarianceFacts),
         GATES_FILE: _of(GateLedger),
         **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
         **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
@@ -69,9 +69,11 @@ def _of(kind: type) -> dict[str, Any]:
 def _ranking() -> dict[str, Json]:
     """Each agent has the columns of `ranking.csv` and a chance, each of its standings the columns that standings have."""
     schema, row = _of(RankingFile), columns_of(RankingRow)
-    standing = _object([column for column in row if column.standing])
-    chance = _property(TableColumn("chance", "share", CHANCE, null=True))
-    agent = _object(row, more={"standings": {"type": "object", "additionalProperties": standing}, "chance": chance})
+    alternative = _object([column for column in row if column.alternative])
+    chance = _property(TableColumn("p_best", "share", CHANCE, null=True))
+    agent = _object(
+        row, more={"alternative_rankings": {"type": "object", "additionalProperties": alternative}, "p_best": chance}
+    )
     schema["properties"]["agents"] = {"type": "array", "items": agent}
     return schema
 

@@ -6,7 +6,7 @@ The public interface is:
 - the command line, and the files it reads and writes
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
 - for plugins: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
-  `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and
+  `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.item_sources` and
   `youden.attacks`; and the types in `__all__` of `youden.types`, which their contracts use
 
 Any other module may change in any release.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from youden.errors import ConfigError, InputError
 
 BASE_BYTES, MAX_RATIO = 1_000_000_000, 20
-VARIABLE = "YOUDEN_MOST_UNPACKED"
+VARIABLE = "YOUDEN_MAX_UNPACKED_GB"
 """Environment variable that replaces the limit, in GB."""
 CHUNK_BYTES = 2**25
 """Approximate number of bytes of rows that are decompressed together; a chunk has at least one row."""
@@ -44,7 +44,7 @@ class UnpackLimit:
     Raises
     ------
     ConfigError
-        [unpacked-most]: if the variable is not a number.
+        [unpacked-limit]: if the variable is not a number.
     """
 
     def __init__(self, path: Path, *, environment: Mapping[str, str] = os.environ) -> None:
@@ -59,14 +59,14 @@ class UnpackLimit:
         Raises
         ------
         InputError
-            [unpacked]: if the limit is exceeded.
+            [unpacked-too-large]: if the limit is exceeded.
         """
         self.remaining -= n_bytes
         if self.remaining < 0:
             raise InputError(
                 f"{self._path} has {self._size:,} bytes and unpacks to more than {self._limit / 1e9:.3g} GB. If the file "
                 f"is trustworthy, set the environment variable {VARIABLE} to a larger number of GB.",
-                slug="unpacked",
+                slug="unpacked-too-large",
             )
 
     def _parse_limit(self, text: str) -> int:
@@ -76,7 +76,7 @@ class UnpackLimit:
         except (ValueError, OverflowError):
             raise ConfigError(
                 f"{VARIABLE} is not a number: got {text!r}. Set it to the GB that one file may unpack to, such as 8.",
-                slug="unpacked-most",
+                slug="unpacked-limit",
             ) from None
 
 
@@ -122,7 +122,7 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     Raises
     ------
     InputError
-        [unpacked]: if the rows are far larger than the file.
+        [unpacked-too-large]: if the rows are far larger than the file.
     """
     limit = UnpackLimit(path)
     for batch in batches:
@@ -153,7 +153,7 @@ def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
     Raises
     ------
     InputError
-        [unpacked]: if the limit is exceeded.
+        [unpacked-too-large]: if the limit is exceeded.
     zlib.error
         If the stream is damaged.
     """

@@ -10,7 +10,7 @@
     │   └── StatisticsError      rank, fit, youden.stats: the data do not support the estimate
     ├── JudgeError               judge: the judge cannot be used at all                 exit code 2
     ├── ReplayMissError          judge: a replay or cassette lacks the answer           exit code 2
-    └── ShortRunError            judge: the run ended early; the same call resumes it   exit code 1
+    └── IncompleteRunError       judge: the run ended early; the same call resumes it   exit code 1
         ├── BudgetError          the cost cap was reached
         └── TooManyMissingError  more answers are missing than max_missing allows
 
@@ -92,15 +92,15 @@ class ReplayMissError(YoudenError):
     """A replay or cassette holds no answer to a request."""
 
 
-class ShortRunError(YoudenError):
+class IncompleteRunError(YoudenError):
     """The run ended before all trials of its plan were judged; the same command or call resumes it."""
 
     exit_code: ClassVar[int] = 1
 
 
-class BudgetError(ShortRunError):
+class BudgetError(IncompleteRunError):
     """The cap on cost was reached."""
 
 
-class TooManyMissingError(ShortRunError):
+class TooManyMissingError(IncompleteRunError):
     """More answers are missing than allowed."""

@@ -151,14 +151,14 @@ class ProgressBar:
             output = _render_cell(self._tally, self._format_line(self._tally))
             self._cell = display(output, raw=True, display_id=True)
 
-    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
-        """Count `n` more trials; `failed` of them have no answer for the reason `why`, `cached` are from the store."""
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
+        """Count `n` more trials; `failed` of them have no answer for the given reason, `cached` are from the store."""
         if self._tally is not None:
             self._tally.done += n
             self._tally.cached += cached
             self._tally.usd += usd
             if failed:
-                self._tally.failed[why] += failed
+                self._tally.failed[reason] += failed
             self._update_if_due()
 
     def throttled(self) -> None:
@@ -167,7 +167,7 @@ class ProgressBar:
             self._tally.throttled += 1
             self._update_if_due()
 
-    def beside(self, n_workers: int, *, answered: int) -> None:
+    def show_workers(self, n_workers: int, *, answered: int) -> None:
         """Set the number of other workers on the same run, and of the answers that they got in this invocation."""
         if self._tally is not None:
             self._tally.workers, self._tally.answered_by_workers = n_workers, answered

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def locate_exception(error: BaseException) -> str:
-    """Return the file and line that raised an exception, as `file.py, line 3`."""
+    """Return the file and line that raised an exception, for example "file.py, line 3"."""
     frames = extract_tb(error.__traceback__)
     return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "place unknown"
 
@@ -115,4 +115,5 @@ class Registry(Generic[T]):
     def _unknown_name_error(self, name: str) -> ConfigError:
         close = get_close_matches(name, list(self), n=1)
         hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(self)}."
-        return ConfigError(f"There is no {self.kind} called '{name}'. {hint}", slug=f"unknown-{self.kind}")
+        kind = self.kind.replace(" ", "-")
+        return ConfigError(f"There is no {self.kind} called '{name}'. {hint}", slug=f"unknown-{kind}")

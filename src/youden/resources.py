@@ -135,7 +135,7 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, pa
     Raises
     ------
     ConfigError
-        [shadowed]: if the environment variable CI is set and `path` is False, because nobody reads reports in continuous
+        [shadowed]: if the environment variable CI is set and `path` is False, because reports are not read in continuous
         integration.
     """
     if original is None or _have_same_content(file, original):

@@ -19,7 +19,7 @@ from youden.errors import PlanError
 Target = Literal["items-like-these", "these-items", "items-and-judges"]
 """What intervals describe: items like these (a superpopulation), exactly these items with all their comparisons judged, or items
 and judges like these."""
-SplitRule = Literal["shared", "own"]
+SplitRule = Literal["strict", "paper"]
 
 MAX_MISSING = 0.01
 """Default maximum fraction of trials without an answer; a run stops above it."""
@@ -102,7 +102,7 @@ _MAX_AMOUNT = {"": 1e15, "%": 100, "/agent": 1e15}
 _BUDGET = re.compile(r" *(?P<amount>[0-9]{1,16}(\.[0-9]{1,20})?) *(?P<unit>%|/ *agent|) *")
 
 
-INDEPENDENT = re.compile(r"(?P<twin>twin)|pooled(:(?P<n>[0-9]{1,9}))?")
+INDEPENDENT = re.compile(r"(?P<matched>matched)|pooled(:(?P<n>[0-9]{1,9}))?")
 """Allowed values of `independent`."""
 
 
@@ -142,93 +142,96 @@ class RunKeys:
     """Keys of a run's config with their defaults."""
 
     name: Annotated[str, Key("Name of the run and of its folder in `runs/`. Default: the name of the file.")]
-    pool: Annotated[Text, Key("Path of the pool. `datasets/NAME` may be one that is shipped.")]
+    pool: Annotated[Text, Key("Path of the pool. `datasets/NAME` may be a pool of the package.")]
     judge: Annotated[
         Text | JsonObject,
         Key(
-            "Judge: a name, a path that ends in .yaml, or a model such as gpt-4o; in a config also its keys.", "", _PLAN
+            "Judge: a name, the path of a .yaml file, or a model such as gpt-4o; in a config also its keys.", "", _PLAN
         ),
     ] = "lexical"
-    design: Annotated[Text, Key("Which calls are planned; the page on designs lists them.")] = "cyclic"
+    design: Annotated[Text, Key("Design, which selects the calls to plan; the page on designs lists all designs.")] = (
+        "cyclic"
+    )
     calls: Annotated[
         FromOne | str | None,
         Key(
             "Budget: a number of calls (4000), a percentage of the dense calls (5%), or the mean number of paired trials per "
-            "agent (450/agent). As an option, it replaces the config's budget.",
+            "agent (450/agent). The option replaces the budget of the config.",
             BUDGETS,
             _PLAN,
-            default="the config's, else the design's",
+            default="that of the config, else of the design",
         ),
     ] = None
-    width: Annotated[
+    half_width: Annotated[
         HalfWidth | None,
         Key(
-            "Half-width W: judge in rounds until nine in ten agents have a 95 % interval of ± W or narrower; `calls` "
-            "is then the maximum.",
+            "Judge in rounds until the half-width of the 95 % interval is at most X for 90 % of the agents; `calls` is then the "
+            "maximum.",
             "a half-width between 0 and 1, such as 0.05",
             _PLAN,
-            "W",
+            "X",
         ),
     ] = None
     top: Annotated[
         FromOne | None,
         Key(
-            "Number of best agents to select, in rounds on fewer and fewer contenders; `calls` is then the maximum.",
+            "Number of best agents to select, in rounds with fewer and fewer contenders; `calls` is then the maximum.",
             "the number of best agents to select as a whole number, such as 3",
         ),
     ] = None
-    within: Annotated[
+    max_regret: Annotated[
         Annotated[float, Gt(0), Lt(2)] | None,
         Key(
-            "Maximum regret, in units of ability: select the `top` best agents, and stop once none is farther from the "
-            "best than this, with 95 % confidence over all analyses.",
+            "Maximum regret, in units of ability: select the `top` best agents, and stop when the regret bound of the selection "
+            "is at most this, with 95 % confidence over all analyses.",
             "the maximum distance of the selected agent from the best, between 0 and 2, such as 0.02",
         ),
     ] = None
     options: Annotated[
         JsonObject,
-        Key("Options of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …); it refuses others."),
+        Key(
+            "Options of the design, such as `alpha`, `beta`, `c`, `d_core`, `partners` and `pairs`; others are an error."
+        ),
     ] = {}  # noqa: RUF012 - pydantic copies it
     independent: Annotated[
         str | None,
         Key(
-            "Which comparisons of different items are planned: `twin` (one for each paired one), `pooled` (a few for all) or "
-            "`pooled:N`. Default: the design's own.",
-            "twin, pooled or pooled:N, with a whole number N",
+            "Independent trials to plan: `matched` (one per paired trial), `pooled` (a default number in all) or `pooled:N`. "
+            "Default: that of the design.",
+            "matched, pooled or pooled:N, with a whole number N",
         ),
     ] = None
     holdout: Annotated[
         Annotated[float, Ge(0), Lt(1)] | None,
         Key(
-            "Fraction of cells (an agent's response to an item) that no training score may use. Default: 0 under `cyclic`.",
+            "Fraction of cells (one agent on one item) to hold out from training. Default: that of the design, 0 for `cyclic`.",
             "a fraction of the cells below 1, such as 0.2",
         ),
     ] = None
-    rule: Annotated[
+    holdout_rule: Annotated[
         SplitRule,
         Key(
-            "What a held-out cell keeps out of training: `shared` every comparison that touches it, `own` (the paper's) only "
-            "those scored for it."
+            "Trials to exclude from training: `strict`, all that include a held-out cell; `paper`, only those that score it."
         ),
-    ] = "shared"
+    ] = "strict"
     target: Annotated[
         Target,
         Key(
-            "What intervals describe: more items like these, these items alone, or, for a jury, more items and more judges like "
-            "these. The run keeps it.",
+            "Population of the intervals: more items like these, only these items, or, for a jury, more items and judges like "
+            "these. Saved in the run.",
             "",
             _PLAN,
-            default="the run's, else items-like-these",
+            default="that of the run, else items-like-these",
         ),
     ] = "items-like-these"
     seed: Annotated[
         FromZero,
-        Key("Seed of every draw.", "a whole number from 0 on", _PLAN, default="the config's, else 0"),
+        Key("Seed for all random draws.", "a whole number from 0 on", _PLAN, default="that of the config, else 0"),
     ] = 0
     robust: Annotated[
         bool,
         Key(
-            "Rank by the robust ranking, in which agents that agree far beyond their abilities count as one. The run keeps it.",
+            "Rank by the robust ranking, in which agents that agree far beyond their abilities count as one. Saved in the run.",
             "true or false",
             "run",
         ),
@@ -236,26 +239,27 @@ class RunKeys:
     trusted: Annotated[
         list[Text],
         Key(
-            "Score every agent by its trials with these agents alone, so that a ring of others cannot lift itself. If no agent "
-            "cheats, it costs up to .09 of the rank correlation. The run keeps it.",
+            "Score all agents by their trials with these agents only, so that a ring of other agents cannot raise its ranks. If "
+            "no agent cheats, this reduces the rank correlation by up to .09. Saved in the run.",
             "a list of agents, such as [a, b]",
             "run",
             "AGENTS",
         ),
     ] = []  # noqa: RUF012 - pydantic copies it
-    suspected: Annotated[
+    follow_up_fraction: Annotated[
         Share,
         Key(
-            "Fraction of the plan's calls that are added for pairs that agree suspiciously often, before they are flagged.",
+            "Additional calls for pairs of agents that agree suspiciously often, as a fraction of the calls of the plan.",
             "a fraction of the calls from 0 to 1, such as 0.05",
         ),
     ] = 0.0
     families: Annotated[
         dict[str, Text],
         Key(
-            "Family of each agent, in an option as a CSV, JSONL or Parquet file with the columns agent and family. Adds a "
-            "ranking in which an agent's own family does not score it and all other families have equal weight. The run keeps "
-            "it. Without it, `meta.family` of the pool's agents is used.",
+            "Family of each agent; as an option, a CSV, JSONL or Parquet file with the columns agent and family. Adds a ranking "
+            "in which agents of the same family do not score each other and all other families have equal weight. Saved in "
+            "the "
+            "run. Without it, `meta.family` of the agents of the pool is used.",
             "agents and their families, such as {a: gpt, b: llama}; set a table by --families FILE",
             "run",
             "FILE",
@@ -263,11 +267,11 @@ class RunKeys:
     ] = {}  # noqa: RUF012 - pydantic copies it
     clones: Annotated[
         list[list[Text]],
-        Key("Agents that their texts show to be one; `youden run` writes them into the run's folder."),
+        Key("Groups of agents with nearly identical texts; `youden run` writes them to the folder of the run."),
     ] = []  # noqa: RUF012 - pydantic copies it
-    trials_of: Annotated[
+    trials_from: Annotated[
         Text | None,
-        Key("Folder of a run, a balanced part of whose trials this run judges (`calls` of them), drawn by `seed`."),
+        Key("Folder of a run of whose trials this run judges a balanced sample of `calls` trials, drawn with `seed`."),
     ] = None
     store: Annotated[
         Text | None,
@@ -275,14 +279,14 @@ class RunKeys:
             "Store of the answers: a path, or postgresql://USER@HOST/DATABASE for several hosts.",
             "",
             _PLAN,
-            "PLACE",
-            "the config's, else the one that the run's folder names, else YOUDEN_STORE, else the project's .youden/answers.db",
+            "PATH|URL",
+            "that of the config, else that of the folder of the run, else YOUDEN_STORE, else .youden/answers.db of the project",
         ),
     ] = None
     max_cost: Annotated[
         Usd | None,
         Key(
-            "Maximum cost in USD of one command; the same command, run again, may cost as much once more.",
+            "Maximum cost in USD of one command; running the same command again may cost the same amount again.",
             "USD from 0 on, such as 2.00",
             _PLAN,
             "USD",
@@ -291,11 +295,11 @@ class RunKeys:
     max_missing: Annotated[
         Share,
         Key(
-            "Fraction of trials without an answer above which a run fails: from 200 trials on as soon as it is exceeded, else at "
+            "Maximum fraction of trials without an answer; if it is exceeded, the run stops, from 200 trials on at once, else at "
             "the end.",
             "a fraction of the answers from 0 to 1, such as 0.01",
             _JUDGE,
-            "SHARE",
+            "FRACTION",
             f"{MAX_MISSING}",
         ),
     ] = MAX_MISSING
@@ -353,5 +357,10 @@ REPLACED_KEYS = {
     "n_independent": "independent: pooled:{}",
     "width_share": None,
     "holdout_partners": None,
+    "width": "half_width: {}",
+    "within": "max_regret: {}",
+    "suspected": "follow_up_fraction: {}",
+    "trials_of": "trials_from: {}",
+    "rule": "holdout_rule: strict, or holdout_rule: paper",
 }
 """Replacement for each key of earlier versions, or None; {} is the value of that key."""

@@ -34,7 +34,7 @@ RUN_FILES = {
     "ranking.csv",
     "ranking.json",
     "items.csv",
-    "moves.json",
+    "variance_components.json",
     "fit.json",
     "signature.json",
     "report.html",
@@ -45,16 +45,25 @@ RANKING_COLUMNS = [
     "ability",
     "low",
     "high",
+    "simultaneous_rank_low",
+    "simultaneous_rank_high",
+    "n_trials",
+    "std_error",
     "rank_low",
     "rank_high",
-    "n_trials",
-    "error",
-    "place_low",
-    "place_high",
     "target",
     *(
         f"robust_{name}"
-        for name in ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
+        for name in (
+            "ability",
+            "low",
+            "high",
+            "simultaneous_rank_low",
+            "simultaneous_rank_high",
+            "std_error",
+            "rank_low",
+            "rank_high",
+        )
     ),
 ]
 
@@ -78,7 +87,7 @@ def test_demo_ranks_the_bundled_pool_and_says_what_its_judge_cannot_see(youden: 
         "against strategic (3)",
     ):
         assert expected in ended.out
-    assert re.search(r"cannot see: 'fact-flipper'.* at place \d", ended.out)
+    assert re.search(r"Limitation of this judge: 'fact-flipper' .* has rank \d", ended.out)
     assert "gpt-4o-mini" in ended.out
     assert "similarity baseline" in ended.err
     assert "'truncation' copies its prompts" in ended.err
@@ -151,7 +160,7 @@ def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_p
             tmp_path / "mine.yaml", pool="mine.csv", design="dense", **({} if holdout is None else {"holdout": holdout})
         )
         said = youden("plan", "mine.yaml", "--out", f"runs/{holdout}").err
-        assert ("20% of the cells held out as 'dense' does, `holdout: 0` ranks by all" in said) == (holdout is None)
+        assert ("design 'dense' holds out 20% of the cells by default" in said) == (holdout is None)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -209,7 +218,7 @@ def test_another_plan_and_another_judge_are_not_written_over_answers(
     before = (mine / "runs/mine/config.yaml").read_bytes()
     ended = youden(words[0], "mine.yaml", *words[1:])
     assert ended.code == 2
-    assert ended.err.rstrip().endswith("[run-other]")
+    assert ended.err.rstrip().endswith("[run-mismatch]")
     assert (mine / "runs/mine/config.yaml").read_bytes() == before
 
 
@@ -229,7 +238,7 @@ def test_a_tiny_pool_costs_no_more_than_a_dense_plan_and_asks_nothing_twice(youd
     write_pool(tmp_path / "tiny.csv", n_agents=3, n_items=8)
     write_config(tmp_path / "tiny.yaml", pool="tiny.csv")
     ended = youden("run", "tiny.yaml", "--json")
-    calls = json.loads(ended.out)["facts"]["calls"]
+    calls = json.loads(ended.out)["fit"]["calls"]
     assert calls["n_paired"] + calls["n_independent"] <= calls["n_dense_calls"]
     assert RunFolder(tmp_path / "runs/tiny").read_plan().replicate.max() == 0
 
@@ -271,7 +280,7 @@ def test_with_gaps_agents_are_compared_item_by_item(youden: Youden, tmp_path: Pa
                 writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in words)])
     write_config(tmp_path / "gaps.yaml", pool="gaps.csv", calls="60%")
     said = json.loads(youden("run", "gaps.yaml", "--json").out)
-    assert said["facts"]["ranking"] == "additive fit of trials"
+    assert said["fit"]["ranking"] == "additive fit of trials"
     ability = {row["agent"]: row["ability"] for row in said["ranking"]}
     assert abs(ability["lucky"] - ability["brave"]) < 0.15
 
@@ -288,7 +297,7 @@ def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path
     ended = youden("run", "apart.yaml", "--json")
     said = json.loads(ended.out)
     assert "Compare agents only within a component" in ended.err
-    assert all(row["rank_high"] - row["rank_low"] >= 3 for row in said["ranking"])
+    assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in said["ranking"])
 
 
 def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything_was_asked(
@@ -301,13 +310,13 @@ def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything
         ended = youden(*command, "--json")
         assert ended.code == 0, ended.err
         found: dict[str, Any] = json.loads(ended.out)
-        assert all(row["high"] > row["low"] and row["error"] > 0 for row in found["ranking"])
+        assert all(row["high"] > row["low"] and row["std_error"] > 0 for row in found["ranking"])
         return found
 
     kind = said("run", "mine.yaml")
     these = said("fit", "runs/mine", "--target", "these-items")
-    assert (kind["facts"]["target"], these["facts"]["target"]) == ("items-like-these", "these-items")
-    assert max(row["error"] for row in these["ranking"]) < 0.2 * min(row["error"] for row in kind["ranking"])
+    assert (kind["fit"]["target"], these["fit"]["target"]) == ("items-like-these", "these-items")
+    assert max(row["std_error"] for row in these["ranking"]) < 0.2 * min(row["std_error"] for row in kind["ranking"])
     assert said("fit", "runs/mine") == these
     assert "|target:these-items|" in these["signature"]
     assert RunFolder(tmp_path / "runs/mine").read_config().target == "these-items"
@@ -319,12 +328,12 @@ def test_imports_write_over_neither_a_judged_run_nor_another_pool(
     opus = peer_prediction / "eval_results" / "opus_translation_results"
     ended = youden("import", "peer-prediction", str(opus), "--out", "runs/mine")
     assert ended.code == 2
-    assert ended.err.rstrip().endswith("[import-other]")
+    assert ended.err.rstrip().endswith("[out-not-empty]")
     assert youden("import", "peer-prediction", str(opus), "--out", "opus").code == 0
     assert youden("import", "peer-prediction", str(opus), "--out", "opus").code == 0
     ended = youden("run", "mine.yaml", "--out", "opus")
     assert ended.code == 2
-    assert ended.err.rstrip().endswith("[run-other]")
+    assert ended.err.rstrip().endswith("[run-mismatch]")
 
 
 @pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", "/proc/nowhere"])
@@ -371,7 +380,7 @@ NAN = np.nan
         pytest.param(np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4]]), "same two items", id="no items in common"),
         pytest.param(SIX[None, :], "single agent", id="a single agent"),
         pytest.param(SIX[:, None], "single item", id="a single item"),
-        pytest.param(np.full((3, 4), NAN), "seen", id="only missing cells"),
+        pytest.param(np.full((3, 4), NAN), "all cells are missing", id="only missing cells"),
     ],
 )
 def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
@@ -388,12 +397,12 @@ def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
 
 def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Youden, tmp_path: Path) -> None:
     write_scores(tmp_path / "equal", np.full((4, 5), 0.3))
-    said = json.loads(youden("study", "links", "equal", "--json", "--draws", "20").out)
+    said = json.loads(youden("study", "links", "equal", "--json", "--n-resamples", "20").out)
     for row in said["links"].values():
         assert row["median"] == row["p95"] == row["sd"] == 0
         assert row["median_scaled"] is None
         assert row["r2"] is None
-    assert "nan" not in youden("study", "links", "equal", "--draws", "20").out.lower()
+    assert "nan" not in youden("study", "links", "equal", "--n-resamples", "20").out.lower()
 
 
 @pytest.mark.slow
@@ -403,7 +412,9 @@ def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path)
     write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
     for name, thin in (("thin", True), ("thick", False)):
         assert youden("run", f"{name}.yaml").code == 0
-        words = " ".join(json.loads(youden("study", "links", f"runs/{name}", "--json", "--draws", "0").out)["words"])
+        words = " ".join(
+            json.loads(youden("study", "links", f"runs/{name}", "--json", "--n-resamples", "0").out)["summary"]
+        )
         assert ("depend on which partners were drawn" in words) == thin
         assert ("explains" in words) != thin
 
@@ -411,7 +422,7 @@ def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path)
 def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Youden, tmp_path: Path) -> None:
     value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
     write_scores(tmp_path / "gaps", value)
-    said = json.loads(youden("study", "links", "gaps", "--json", "--draws", "20").out)
+    said = json.loads(youden("study", "links", "gaps", "--json", "--n-resamples", "20").out)
     assert said["links"]["identity"]["n_rectangles"] == 2
     assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
 
@@ -421,7 +432,7 @@ def test_the_papers_first_table_from_the_real_data(youden: Youden, peer_predicti
     figures = [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]
     source = str(peer_prediction / "eval_results" / "peer_review_results_100")
     assert youden("import", "peer-prediction", source, "--out", "X").code == 0
-    said = json.loads(youden("study", "links", "X", "--json", "--draws", "0").out)
+    said = json.loads(youden("study", "links", "X", "--json", "--n-resamples", "0").out)
     assert said["scores"] == "row"
     for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):
         row = said["links"][link]
@@ -441,7 +452,7 @@ def test_an_imported_run_has_rates_both_kinds_of_scores_and_no_false_positive_ra
     assert {"rates.parquet", "scores.csv", "scores_row.csv", "ranking.csv", "fit.json"} <= files
     facts = RunFolder(tmp_path / "X").read_facts()
     assert facts.fpr is None
-    assert any("decomposition of D" in warning.says for warning in facts.warnings)
+    assert any("decomposition of D" in warning.message for warning in facts.warnings)
     assert youden("report", "X").code == 0
 
 
@@ -456,7 +467,7 @@ def test_samsum_is_judged_lexically_from_agents_file_to_ranking(
     assert ended.code == 0, ended.err
     said = json.loads(ended.out)
     assert len(said["ranking"]) == 30
-    assert said["facts"]["calls"]["n_paired"] + 100 == 30 * ((6960 - 100) // 30) + 100
+    assert said["fit"]["calls"]["n_paired"] + 100 == 30 * ((6960 - 100) // 30) + 100
     assert all(agent["length_place"] is not None for agent in said["ranking"])
 
 
@@ -485,7 +496,7 @@ def test_an_interrupt_ends_with_130_and_says_how_to_go_on(youden: Youden, monkey
     monkeypatch.setattr("youden.pipeline.judged_run.judge_run", interrupt)
     ended = youden("demo")
     assert ended.code == 130
-    assert "resumes" in ended.err
+    assert "To resume, run: youden demo" in ended.err
 
 
 def test_hostile_names_reach_neither_the_terminal_nor_the_page_as_anything_but_text(
@@ -521,15 +532,15 @@ def test_agents_whose_texts_are_one_count_once_in_the_robust_ranking(youden: You
     config.write_text(f"name: copied\npool: {pool}\nout: {tmp_path / 'r'}\n", encoding="utf-8")
     assert youden("run", str(config)).code == 0
     facts = RunFolder(tmp_path / "r").read_facts()
-    assert facts.standings["robust"].groups == ((agent, "its-copy"),)
+    assert facts.alternative_rankings["robust"].groups == ((agent, "its-copy"),)
     assert youden("fit", str(tmp_path / "r")).code == 0
-    assert RunFolder(tmp_path / "r").read_facts().standings["robust"].groups == ((agent, "its-copy"),)
+    assert RunFolder(tmp_path / "r").read_facts().alternative_rankings["robust"].groups == ((agent, "its-copy"),)
 
 
 @pytest.mark.parametrize("words", [[], ["run"], ["fit"]])
 def test_help_says_what_ability_is_and_what_it_is_not(youden: Youden, words: list[str]) -> None:
     said = " ".join(youden(*words, "--help").out.split())
-    assert "how well others' responses let the judge recognise the same source" in said
+    assert "Ability measures how reliably the judge recognises" in said
     assert "relative to this pool, this judge and these items" in said
-    assert "obscure or bureaucratic styles stand high, terse references low" in said
-    assert "is no proof of correctness" in said
+    assert "obscure or bureaucratic styles rank high, terse references low" in said
+    assert "does not prove correctness" in said

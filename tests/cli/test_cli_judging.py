@@ -79,7 +79,7 @@ def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there
     usd = json.loads(full.out)["cost"]["usd"]
     assert f"cost ${usd / 2:,.2f}" in half.err
     assert "batch batch_0: completed, 110 of 110 done" in half.err
-    assert f"${110 * 101 * 100 / 2e6:.4f} spent in all passes" in half.err
+    assert f"${110 * 101 * 100 / 2e6:.4f} spent in all invocations" in half.err
     assert youden("run", "batch.yaml").code == 0
     assert len(batch_server.bodies) == 110
 
@@ -162,14 +162,14 @@ def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> 
     ended = youden("run", "jury.yaml", "--json")
     assert ended.code == 0, ended.err
     assert server.n_requests == 3 * 110
-    assert json.loads(ended.out)["facts"]["calls"]["models"] == ["a", "b", "c"]
+    assert json.loads(ended.out)["fit"]["calls"]["models"] == ["a", "b", "c"]
     assert youden("run", "jury.yaml").code == 0
     assert server.n_requests == 3 * 110
     write_small_run(here, "jury", judge=jury | {"vote": "mean"})
     other = youden("run", "jury.yaml")
     assert other.code == 2
     assert "`youden rejudge runs/jury --judge JUDGE --calls N/agent`" in other.err
-    assert other.err.rstrip().endswith("[run-other]")
+    assert other.err.rstrip().endswith("[run-mismatch]")
 
 
 def test_agents_that_no_attainable_number_of_items_separates_are_reported_as_possibly_equal(

@@ -140,7 +140,7 @@ def test_a_command_that_asks_does_not_hand_the_password_to_a_server_that_only_a_
         (received.parents[1] / "r.yaml").write_text(yaml.safe_dump(config | {"store": changed}), encoding="utf-8")
         assert youden("run", "r.yaml").refuses("store-password"), changed
     assert listener.connections == []
-    assert "[store-away]" in youden("run", "r.yaml", "--store", listener.store).err
+    assert "[store-unreachable]" in youden("run", "r.yaml", "--store", listener.store).err
     assert listener.connections
 
 

@@ -19,7 +19,7 @@ from commands import Youden, write_pool
 from report_runs import judged
 from youden import cli
 from youden.cli.results import CHARTS
-from youden.cli.study import QUESTIONS
+from youden.cli.study import STUDIES
 from youden.data.folder.run_config import load_run_config
 from youden.extras import EXTRAS
 from youden.report.charts.figures import draw_figures
@@ -66,14 +66,14 @@ def test_a_mistyped_command_gets_a_suggestion(youden: Youden, words: list[str], 
 
 
 def test_a_command_that_is_like_no_other_gets_the_list(youden: Youden) -> None:
-    assert f"There are: {', '.join(QUESTIONS)}." in " ".join(youden("study", "zzzz").err.split())
+    assert f"Available commands: {', '.join(STUDIES)}." in " ".join(youden("study", "zzzz").err.split())
 
 
-def test_every_share_is_called_so() -> None:
+def test_every_fraction_is_called_so() -> None:
     for name, command in commands():
         for option in command.params:
-            if isinstance(option.type, click.FloatRange) and option.type.max == 1 and option.name != "width":
-                assert option.metavar == "SHARE", f"{name} {option.opts}"
+            if isinstance(option.type, click.FloatRange) and option.type.max == 1 and option.name != "half_width":
+                assert option.metavar == "FRACTION", f"{name} {option.opts}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -109,7 +109,7 @@ def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden,
     assert youden("run", "mine.yaml").code == 0
     again = youden("init", "mine.csv")
     assert again.code == 0
-    assert "mine.yaml is there already and stays; mine.csv: nothing new" in again.out
+    assert "mine.yaml exists and is unchanged; mine.csv: nothing new" in again.out
     assert (tmp_path / "mine.yaml").read_text(encoding="utf-8") == text
     write_pool(tmp_path / "other.csv")
     for words in (("mine.csv", "--judge", "lexical"), ("other.csv", "--out", "mine.yaml")):

@@ -91,7 +91,7 @@ def test_a_useless_judge_leads_to_no_recommendation_and_an_undecided_gate(
     )
     assert "Recommended" not in gate.err
     said = json.loads(youden(*GATE, "--json").out)
-    assert (said["verdict"], said["agents"][0]["low"], said["agents"][0]["look"]) == ("undecided", None, 1)
+    assert (said["outcome"], said["agents"][0]["low"], said["agents"][0]["analysis"]) == ("undecided", None, 1)
     assert said["agents"][0]["reason"].startswith("this judge does not separate these agents")
     assert said["recommendation"]["form"] == "none"
     written = youden(*GATE, "--markdown", "-", "--junit", "gate.xml")
@@ -108,8 +108,8 @@ def test_a_judge_with_signal_decides_the_gate_against_garbage(youden: Youden, he
     ended = youden("run", "r.yaml", "--json").said
     assert ended["recommendation"]["form"] in ("recommended", "candidates")
     assert ended["recommendation"]["text"].split(": ")[1].startswith("prod")
-    assert ended["recommendation"] == ended["facts"]["recommendation"]
-    assert ended["facts"]["signal"]["j_low"] > 0
+    assert ended["recommendation"] == ended["fit"]["recommendation"]
+    assert ended["fit"]["signal"]["j_low"] > 0
     gate = youden(*GATE)
     assert (gate.code, "worse: garbage" in gate.err) == (1, True)
 
@@ -155,10 +155,10 @@ def test_an_extended_run_is_not_searched_on_by_a_judge_without_signal(
     more = youden("extend", "calls", "runs/r", "60", "--focus", "cand").well()
     assert more.out.startswith("No recommendation: ")
     asked = server.n_requests
-    for words in (("--top", "1", "--calls", "80"), ("--within", "0.05")):
+    for words in (("--top", "1", "--calls", "80"), ("--max-regret", "0.05")):
         ended = youden("extend", "best", "runs/r", *words)
         assert (ended.code, server.n_requests) == (0, asked)
-        assert ended.err.startswith("nothing is asked: this judge does not separate these agents")
+        assert ended.err.startswith("no request is sent: this judge does not separate these agents")
 
 
 def test_compare_states_what_each_run_recommends(youden: Youden, here: Path, server: WireServer) -> None:

@@ -33,7 +33,7 @@ class RecordedProgress:
 
     def start(self, total: int, *, what: str) -> None: ...
 
-    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
         self.n_done += n
         self.threads.add(threading.current_thread().name)
         self.contexts.add(REQUEST_ID.get())
@@ -153,7 +153,7 @@ def test_a_data_frame_with_a_column_per_agent_is_the_same_pool() -> None:
         pool = youden.read_pool(wide)
         assert pool.texts.tolist() == long.texts.tolist()
         assert [item.id for item in pool.items] == [item.id for item in long.items]
-    with pytest.raises(PoolError, match=r"row 13: the text is 7"):
+    with pytest.raises(PoolError, match=r"row 13: the text is not a string: got 7"):
         youden.read_pool(with_prompts.assign(accuracy=7))
 
 

@@ -58,7 +58,7 @@ def test_the_last_line_of_a_run_that_ends_well_says_so(youden: Youden, here: Pat
     ended = youden(*words, "--max-cost", "1000").well()
     last = ended.err.rstrip().splitlines()[-1]
     assert BOOKED in last
-    assert "booked at their worst case, $" in last
+    assert "booked at their maximum cost, $" in last
 
 
 def test_an_extension_and_a_second_judge_say_so(youden: Youden, here: Path, server: WireServer) -> None:

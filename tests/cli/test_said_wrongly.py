@@ -14,14 +14,14 @@ from commands import Youden, write_pool
 @pytest.mark.parametrize(
     ("key", "remedy"),
     [
-        ("width: 2", "Set a half-width between 0 and 1"),
-        ("width: wide", "such as 0.05"),
+        ("half_width: 2", "Set a half-width between 0 and 1"),
+        ("half_width: wide", "such as 0.05"),
         ("trials: 15", "unknown key 'trials'. Set `calls: 15/agent` instead"),
         ("top: 0", "number of best agents to select as a whole number"),
         ("robust: maybe", "true or false"),
         ("trusted: a0", "a list of agents"),
         ("families: families.csv", "--families FILE"),
-        ("suspected: 2", "a fraction of the calls"),
+        ("follow_up_fraction: 2", "a fraction of the calls"),
         ("max_cost: cheap", "USD from 0 on"),
         ("robust: true\ntrusted: [a0]", "set only one of them"),
         ("calls: 100000000/agent", "got calls: 100000000/agent, but 6 items"),
@@ -40,44 +40,47 @@ def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_pat
 
 def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("# nothing yet\n", encoding="utf-8")
-    assert "c.yaml is empty. Write one `key: value` a line" in youden("plan", "c.yaml").err
+    assert "c.yaml is empty. Write one `key: value` per line" in youden("plan", "c.yaml").err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "c.yaml", "--grace", "nan"], "'nan' is no number"),
-        (["run", "c.yaml", "--max-cost", "inf"], "'inf' is no number"),
-        (["plan", "c.yaml", "--width", "wide"], "'wide' is no number. Give one such as 0.05."),
-        (["plan", "c.yaml", "--width", "1"], "0<x<1"),
-        (["extend", "width", "run", "nan"], "'nan' is no number"),
+        (["run", "c.yaml", "--grace", "nan"], "'nan' is not a finite number"),
+        (["run", "c.yaml", "--max-cost", "inf"], "'inf' is not a finite number"),
+        (["plan", "c.yaml", "--half-width", "wide"], "'wide' is not a number. Set a number such as 0.05."),
+        (["plan", "c.yaml", "--half-width", "1"], "0<x<1"),
+        (["extend", "half-width", "run", "nan"], "'nan' is not a finite number"),
         (["gate", "run", "--agent", "a", "--baseline", "b", "--target", "all"], "'these-items'"),
-        (["run", "c.yaml", "--robust", "--trusted", "a0,a1"], "--robust and --trusted"),
-        (["run", "c.yaml", "--trusted", ","], "names nothing"),
+        (["run", "c.yaml", "--robust", "--trusted", "a0,a1"], "Got both --robust and --trusted"),
+        (["run", "c.yaml", "--trusted", ","], "contains no name"),
         (["run", "c.yaml", "--families", "none.csv"], "none.csv"),
-        (["import", "table", "p.csv", "--out", "q", "--column", "text"], "'text' is no NOUN=NAME. Give, for example,"),
-        (["generate", "agents.yaml", "--out", "q", "--model-map", "=b"], "'=b' is no MODEL=JUDGE"),
-        (["rejudge", "run", "--judge", "lexical", "--family", "a"], "'a' is no JUDGE=NAME"),
+        (
+            ["import", "table", "p.csv", "--out", "q", "--column", "text"],
+            "'text' is not of the form FIELD=COLUMN. Set, for",
+        ),
+        (["generate", "agents.yaml", "--out", "q", "--model-map", "=b"], "'=b' is not of the form MODEL=JUDGE"),
+        (["rejudge", "run", "--judge", "lexical", "--family", "a"], "'a' is not of the form JUDGE=NAME"),
         (["import", "tabel", "p.csv", "--out", "q"], "'tabel' is not one of"),
         (
             ["study", "budget", "run", "--calls", "5%,0"],
             "Invalid value for '--calls': got '0'. Set a number of calls (4000)",
         ),
         (["study", "budget", "run", "--percent", "5"], "No such option: --percent. Set --calls 5%."),
-        (["study", "budget", "run", "--width", "many"], "'many' is no list of numbers"),
+        (["study", "budget", "run", "--half-width", "many"], "'many' is not a list of numbers"),
         (["run", "c.yaml", "--trials", "450"], "No such option: --trials. Set --calls 450/agent."),
         (["rejudge", "run", "--judge", "lexical", "--calls", "nan"], "got 'nan'. Set a number of calls (4000)"),
         (["rejudge", "run", "--judge", "lexical"], "Set --calls, as in --calls 50/agent."),
-        (["study", "baselines", "run", "--above", ","], "Invalid value for '--above': ',' names nothing"),
-        (["report", "run", "--chart", "curl"], "--chart is drawn as png or svg, not as html. Add --format png."),
-        (["export", "p.csv", "q.csv", "--public"], "--public is of a push. Add --push OWNER/NAME"),
+        (["study", "baselines", "run", "--top-groups", ","], "Invalid value for '--top-groups': ',' contains no name"),
+        (["report", "run", "--chart", "curl"], "--chart requires the format png or svg: got html. Set --format png."),
+        (["export", "p.csv", "q.csv", "--public"], "--public requires --push. Add --push OWNER/NAME"),
         (["import", "table", "p.csv", "--out", "judged"], "judged already holds a run. Set --out to another folder"),
         (
             ["generate", "list.yaml", "items.jsonl", "--out", "q"],
             "list.yaml: the file: has no keys; write `key: value`",
         ),
         (["generate", "none.yaml", "items.jsonl", "--out", "q"], "it cannot be read (No such file or directory)"),
-        (["store", "x"], "There are: batches, copy."),
+        (["store", "x"], "Available commands: batches, copy."),
         (["fit", "run", "--engine", "blocks"], "No such option"),
         (["init", "c.yaml"], "[pool-kind]"),
         (
@@ -117,7 +120,7 @@ def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youd
     assert refused.code == 2
     found = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
     assert found, refused.err
-    assert "[run-other]" in refused.err
+    assert "[run-mismatch]" in refused.err
     assert found[1].startswith("extend ")
     grown = youden(*found[1].split())
     assert grown.code == 0, grown.err
@@ -137,7 +140,7 @@ def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_be
     place = tmp_path / "runs" / "mine" / "config.yaml"
     place.write_text(f"{place.read_text(encoding='utf-8')}top: 1\n", encoding="utf-8")
     refused = youden("run", "runs/mine/config.yaml")
-    assert (refused.code, "[run-other]" in refused.err) == (2, True)
+    assert (refused.code, "[run-mismatch]" in refused.err) == (2, True)
     assert re.search(
         r"`youden extend best runs/mine --.*` to continue with a search\. So far: (Candidates|No recommendation): .* "
         r"To search from the start",

@@ -38,7 +38,7 @@ def run_folder(youden: Youden, tmp_path: Path) -> Path:
 def test_deep_nesting_in_any_file_of_a_run_is_an_error_that_names_it(
     youden: Youden, run_folder: Path, depth: int
 ) -> None:
-    for name in ("pool.json", "fit.json", "moves.json", "signature.json"):
+    for name in ("pool.json", "fit.json", "variance_components.json", "signature.json"):
         file = run_folder / name
         whole = file.read_bytes()
         for text in (deep_json(depth), f'{{"version": 1, "name": {deep_json(depth)}}}'):
@@ -61,8 +61,8 @@ def test_deep_nesting_in_a_file_that_a_command_is_given_is_an_error_that_names_i
     (tmp_path / "prompt.md").write_text(f"---\nlabels: {deep}\n---\n{{{{first}}}} {{{{second}}}}\n", encoding="utf-8")
     (tmp_path / "by.yaml").write_text(f"{JUDGE}prompt: prompt.md\n", encoding="utf-8")
     (tmp_path / "agents.yaml").write_text(f"agents: {deep}\n", encoding="utf-8")
-    (tmp_path / "ledger.json").write_text(f'{{"looks": {deep}}}', encoding="utf-8")
-    (tmp_path / "cassette.jsonl").write_text(f'{{"cassette": 1, "judges": {deep}}}\n', encoding="utf-8")
+    (tmp_path / "ledger.json").write_text(f'{{"analyses": {deep}}}', encoding="utf-8")
+    (tmp_path / "cassette.jsonl").write_text(f'{{"cassette": 2, "judges": {deep}}}\n', encoding="utf-8")
     (tmp_path / "answers.jsonl").write_text(f"{deep}\n", encoding="utf-8")
     (tmp_path / "rows.jsonl").write_text(f'{{"agent": "a", "item": "b", "text": {deep}}}\n', encoding="utf-8")
     commands = {
@@ -172,7 +172,7 @@ def test_a_number_that_is_not_finite_is_named_by_its_key(
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("key", ["price_in", "price_out", "timeout", "temperature", "outage", "batch_discount"])
+@pytest.mark.parametrize("key", ["price_in", "price_out", "timeout", "temperature", "max_outage", "batch_discount"])
 def test_a_judge_file_names_a_number_that_is_not_finite(youden: Youden, tmp_path: Path, number: str, key: str) -> None:
     (tmp_path / "ok.yaml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "j.yaml").write_text(f"backend: openai\nmodel: m\n{key}: {number}\n", encoding="utf-8")
@@ -189,10 +189,10 @@ def test_a_judge_that_is_neither_a_name_nor_keys_is_named(youden: Youden, tmp_pa
 @pytest.mark.parametrize("command", [*cli.COMMANDS, "study aa", "no-such-command", ""])
 def test_only_commands_that_ask_a_judge_are_said_to_resume(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setattr(sys, "argv", ["youden", *command.split(), "some.yaml"])
-    words = cli._last_words(signal.SIGTERM)
+    words = cli._format_stop_message(signal.SIGTERM)
     assert words.startswith("Stopped (SIGTERM).")
     resumes = command in ("demo", "run", "judge", "generate", "calibrate", "stress", "extend", "rejudge")
-    assert ("What was answered is kept; the same command resumes: youden" in words) == resumes
+    assert ("Received answers are stored. To resume, run: youden" in words) == resumes
 
 
 def test_a_viewer_that_is_stopped_promises_nothing(run_folder: Path) -> None:

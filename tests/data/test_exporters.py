@@ -49,14 +49,14 @@ def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
 def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, field_notes: Path, mine: Path) -> None:
     assert youden("export", "demo", "all.duckdb").code == 0
     with duckdb.connect(str(mine / "all.duckdb"), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM trials WHERE arm = 'paired'").fetchone() > (0,)
+        assert connection.execute("SELECT count(*) FROM trials WHERE trial_type = 'paired'").fetchone() > (0,)
         assert connection.execute("SELECT count(*) FROM ranking").fetchone() == (12,)
         (n_trials,) = connection.execute("SELECT count(*) FROM trials").fetchone() or (0,)
     ended = youden("export", "demo", "all.csv")
     assert ended.out.split() == ["all-ranking.csv", "all-items.csv", "all-trials.csv"]
     assert len(pd.read_csv(mine / "all-trials.csv")) == n_trials
     assert youden("export", "demo", "all.parquet").code == 0
-    assert set(pd.read_parquet(mine / "all-trials.parquet")["arm"]) == {"paired", "independent"}
+    assert set(pd.read_parquet(mine / "all-trials.parquet")["trial_type"]) == {"paired", "independent"}
     assert youden("export", str(field_notes), "pool.jsonl").code == 0
     assert len(pd.read_json(mine / "pool.jsonl", lines=True)) == 384
 

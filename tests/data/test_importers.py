@@ -55,13 +55,13 @@ def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
     """Every response is in the pool, n of each cell, and a dense plan shows each of them."""
     assert (pool.n_repeats == n).all()
     assert pool.n_responses == len(texts)
-    assert {str(text) for text in pool.every.ravel()} == texts
+    assert {str(text) for text in pool.all_texts.ravel()} == texts
     copies = [Agent(f"copy {k}") for k in range(max(0, 3 - pool.n_agents))]
     if copies:
-        pool = pool.with_agents(copies, [np.repeat(block[:1], len(copies), axis=0) for block in pool.blocks])
+        pool = pool.with_agents(copies, [np.repeat(block[:1], len(copies), axis=0) for block in pool.texts_by_repeat])
     plan = make_plan(pool, design="dense", holdout=0.0)
-    (one, two), paired = plan.text_rows, plan.arm == 0
-    shown = pool.every[np.append(one[paired], two[paired]), np.tile(plan.item[paired], 2)]
+    (one, two), paired = plan.text_rows, plan.trial_type == 0
+    shown = pool.all_texts[np.append(one[paired], two[paired]), np.tile(plan.item[paired], 2)]
     assert {str(text) for text in shown} == texts
 
 
@@ -72,7 +72,7 @@ def test_a_real_log_of_three_epochs_gives_every_response(inspect_logs: Path, you
     pool = read_pool(tmp_path / "pool")
     refuse_lost_repeats(pool, said, n=3)
     one = [agent.id for agent in pool.agents].index("mockllm/one")  # logs of one second lie in any order
-    assert [block[one, 1] for block in pool.blocks] == ["one, answer 1.", "one, answer 4.", "one, answer 7."]
+    assert [block[one, 1] for block in pool.texts_by_repeat] == ["one, answer 1.", "one, answer 4.", "one, answer 7."]
 
 
 @pytest.mark.slow
@@ -314,10 +314,10 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
     assert read_pool(tmp_path / "pool").texts.tolist() == [["said"]]
     write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
     other = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
-    assert "[import-other]" in other.err
+    assert "[out-not-empty]" in other.err
     for foreign in ("two.jsonl", "."):
         ended = youden("import", "table", "two.jsonl", "--out", foreign, "--column", "item=key", "--column", "text=out")
-        assert "[import-other]" in ended.err
+        assert "[out-not-empty]" in ended.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.jsonl", "pool", "two.jsonl"]
     assert youden("import", "inspekt", "x", "--out", "y").code == 2
     assert youden("import", "table", "one.jsonl", "--out", "pool", "--column", "item").code == 2

@@ -78,7 +78,7 @@ def test_cells_merged_over_rows_have_the_topmost_value_and_make_no_rows(tmp_path
 
 def test_what_a_small_excel_file_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = workbook(tmp_path / "t.xlsx")
-    monkeypatch.setenv("YOUDEN_MOST_UNPACKED", "0.000001")
+    monkeypatch.setenv("YOUDEN_MAX_UNPACKED_GB", "0.000001")
     with pytest.raises(InputError, match="unpacked"):
         rows_of(file)
 

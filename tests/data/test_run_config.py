@@ -27,7 +27,7 @@ def refused(path: Path, *parts: str) -> None:
 def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_run_config(write(tmp_path / "try.yaml", "pool: pool.csv\n"))
     assert config == RunConfig(name="try", pool=str(tmp_path / "pool.csv"))
-    assert (config.judge, config.design, config.rule, config.seed) == ("lexical", "cyclic", "shared", 0)
+    assert (config.judge, config.design, config.holdout_rule, config.seed) == ("lexical", "cyclic", "strict", 0)
     assert (config.calls, config.independent, config.holdout, config.max_cost, config.options) == (
         None,
         None,
@@ -49,7 +49,7 @@ design: dense
 calls: 5%
 independent: pooled:0
 holdout: .2
-rule: own
+holdout_rule: paper
 seed: 3
 store: sqlite:///shared.db
 max_cost: 1.5
@@ -130,7 +130,7 @@ FAULTS = {
     "trials": ("pool: p\ntrials: 450\n", ["unknown key 'trials'", "Set `calls: 450/agent`"]),
     "n_independent": ("pool: p\nn_independent: 9\n", ["unknown key", "Set `independent: pooled:9`"]),
     "width_share": ("pool: p\nwidth_share: .5\n", ["unknown key 'width_share'. Remove it."]),
-    "no such rule": ("pool: p\nrule: mine\n", ["'rule' is 'mine'", "'shared' or 'own'"]),
+    "no such rule": ("pool: p\nholdout_rule: mine\n", ["'holdout_rule' is 'mine'", "'strict' or 'paper'"]),
     "key twice": ("pool: p\nseed: 1\nseed: 2\n", ["'seed' occurs twice", "line 3"]),
     "no YAML": ("pool: [\n", ["not YAML", "line 2"]),
     "a list": ("- pool\n", ["['pool']", "key: value"]),

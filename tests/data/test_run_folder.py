@@ -125,7 +125,7 @@ def test_a_pool_summary_reads_back_with_its_notes(folder: RunFolder) -> None:
 def test_facts_and_signature_read_back(folder: RunFolder) -> None:
     link = LinkFacts(0.1, 0.2, 0.3, None, 0.5, None, 7)
     facts = RunFacts(
-        version=1,
+        version=2,
         ranking="mean of trials",
         interval="t",
         level=0.95,
@@ -137,13 +137,13 @@ def test_facts_and_signature_read_back(folder: RunFolder) -> None:
         r2=None,
         fpr=0.1 + 0.2,
         calls=CallFacts(1, 2, 3, 4, {"refused": 1}, models=("m",)),
-        holdout=HoldoutFacts(3, "own", 0.1, None, 0.3),
+        holdout=HoldoutFacts(3, "paper", 0.1, None, 0.3),
         links={"row": {"identity": link}, "symmetric": {}},
         links_missing={"symmetric": "no rectangles"},
         warnings=(Finding("w", "It is so.", agents=("a",), facts={"n": 1, "of": ["x"], "share": 0.5, "none": None}),),
         target="these-items",
-        best=None,
-        told_apart=2,
+        unique_best=None,
+        n_significant_pairs=2,
     )
     folder.write_facts(facts)
     assert folder.read_facts() == facts
@@ -184,7 +184,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "signature.json": folder.read_signature,
         "labels.json": folder.read_labels,
         "quality.json": folder.read_quality,
-        "moves.json": folder.read_moves,
+        "variance_components.json": folder.read_variance_components,
         "generation.json": lambda: read_generation(folder.path),
     }
     folder.file(name).unlink(missing_ok=True)
@@ -207,8 +207,8 @@ def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
         ("[]", "not a JSON object"),
         ("{}", "version"),
         ('{"version": "1"}', "version '1' of this file"),
-        ('{"version": 1}', "text"),
-        ('{"version": 2}', r"another version of youden: got version 2 .*reads only version 1.*run-version"),
+        ('{"version": 2}', "text"),
+        ('{"version": 1}', r"another version of youden: got version 1 .*reads only version 2.*run-version"),
     ],
 )
 def test_damaged_json_is_refused_with_the_place(folder: RunFolder, text: str, part: str) -> None:

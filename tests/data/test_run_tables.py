@@ -29,23 +29,23 @@ def plans(draw: st.DrawFn) -> Plan:
     agents, items = draw(ids), draw(ids)
     n = draw(st.integers(0, 6))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
-    arm = rng.integers(0, 2, n).astype(np.int8)
+    trial_type = rng.integers(0, 2, n).astype(np.int8)
     train = rng.random((len(agents), len(items))) < 0.6
     return Plan(
         trials=Trials(
             item=rng.integers(0, len(items), n).astype(np.int32),
             first=rng.integers(0, len(agents), n).astype(np.int32),
             second=rng.integers(0, len(agents), n).astype(np.int32),
-            arm=arm,
-            other_item=np.where(arm == 1, rng.integers(0, len(items), n), -1).astype(np.int32),
+            trial_type=trial_type,
+            other_item=np.where(trial_type == 1, rng.integers(0, len(items), n), -1).astype(np.int32),
             replicate=rng.integers(0, 3, n).astype(np.int32),
-            slot=rng.integers(-1, 5, n).astype(np.int32),
+            block=rng.integers(-1, 5, n).astype(np.int32),
             role=rng.integers(0, len(ROLES), n).astype(np.int8),
             step=rng.integers(0, 3, n).astype(np.int32),
             weight_first=rng.random(n),
             weight_second=1 / rng.integers(1, 9, n),
         ),
-        split=Split(train, ~train & (rng.random(train.shape) < 0.7), "own", 0.1 + 0.2, 3),
+        split=Split(train, ~train & (rng.random(train.shape) < 0.7), "paper", 0.1 + 0.2, 3),
         design="cyclic",
         options={"calls": "2.5%", "deep": {"list": [1, "two"]}},
         independent="pooled",
@@ -68,8 +68,8 @@ def verdicts(draw: st.DrawFn) -> Verdicts:
     result = Verdicts(
         plan=plan,
         answer=answer,
-        hard=np.where(missing == 0, (answer > 0.5).astype(float), np.nan),
-        missing=missing,
+        hard_answer=np.where(missing == 0, (answer > 0.5).astype(float), np.nan),
+        missing_reason=missing,
         judge={"name": "j", "parameters": {"seed": None}},
         warnings=(Finding("w", "read this", facts={"n": 1}),),
     )
@@ -77,12 +77,12 @@ def verdicts(draw: st.DrawFn) -> Verdicts:
         return result
     return replace(
         result,
-        key=np.array(["0123456789abcdef" * 4] * n, dtype="S64"),
+        request_hash=np.array(["0123456789abcdef" * 4] * n, dtype="S64"),
         tokens_in=rng.integers(0, 99, n).astype(np.int32),
         tokens_out=rng.integers(0, 99, n).astype(np.int32),
         usd=rng.random(n),
         seconds=rng.random(n),
-        served=rng.integers(-1, 2, n).astype(np.int32),
+        response_model=rng.integers(-1, 2, n).astype(np.int32),
         models=("m-1", "m, 2"),
     )
 
@@ -137,12 +137,12 @@ def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFold
     for n, row in enumerate(rows):
         assert row["item"] == plan.item_ids[plan.item[n]]
         assert row["first"] == plan.agent_ids[plan.first[n]]
-        assert row["arm"] == ("paired", "independent")[plan.arm[n]]
-        assert (row["other_item"] is None) == (row["arm"] == "paired")
-        assert row["missing"] == (None if judged.answered[n] else "refused")
+        assert row["trial_type"] == ("paired", "independent")[plan.trial_type[n]]
+        assert (row["other_item"] is None) == (row["trial_type"] == "paired")
+        assert row["missing_reason"] == (None if judged.answered[n] else "refused")
         assert row["answer"] == (judged.answer[n] if judged.answered[n] else None)
-        assert (row["hard"] is None) == (row["missing"] is not None)
-        assert row["key"] is row["usd"] is row["served"] is None
+        assert (row["hard_answer"] is None) == (row["missing_reason"] is not None)
+        assert row["request_hash"] is row["usd"] is row["response_model"] is None
     assert pa.types.is_dictionary(table.schema.field("item").type)
     assert pq.ParquetFile(folder.file("verdicts.parquet")).metadata.row_group(0).column(0).compression == "ZSTD"
 
@@ -159,7 +159,7 @@ def test_rates_of_nothing_read_back(folder: RunFolder) -> None:
         none,
         none,
         none,
-        "twin",
+        "matched",
         ("a", "b"),
         ("x",),
         Split.without_holdout((2, 1)),
@@ -192,7 +192,7 @@ def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged: V
     rewrite(path, good.set_column(3, "tpr", pa.array(["x"] * len(good))))
     refused("tpr", "double")
     rewrite(path, good, independent="mine")
-    refused("independent", "'twin' or 'pooled'")
+    refused("independent", "'matched' or 'pooled'")
     pq.write_table(good.replace_schema_metadata(None), path)
     refused("metadata")
     path.write_bytes(b"PAR1")
@@ -224,6 +224,6 @@ def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdict
 def test_tables_of_another_version_are_refused(folder: RunFolder, judged: Verdicts) -> None:
     rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=3, unheard_of=True)
     with pytest.raises(
-        RunFolderError, match=r"another version of youden: got version 3 .*reads only version 1.*run-version"
+        RunFolderError, match=r"another version of youden: got version 3 .*reads only version 2.*run-version"
     ):
         folder.read_plan()

@@ -91,7 +91,7 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
     )
     assert youden("run", "c.yaml", "--labels", "labels.csv").code == 0
     assert youden("quality", "run", "--labels", "few.csv").code == 0
-    ledger = GateLedger(looks=[]).with_analysis("a0", "a1", answers="0" * 64)
+    ledger = GateLedger(analyses=[]).with_analysis("a0", "a1", answers="0" * 64)
     write_ledger(tmp_path / "run" / GATES_FILE, ledger)
     there = [name for name in SCHEMAS if (tmp_path / "run" / name).exists()]
     assert set(SCHEMAS) - set(there) <= {"holdout.csv", "pairs.parquet"}
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(mine: Path) -> None:
         assert not validator("ranking.csv").is_valid(wrong)
     verdicts = content(run / "verdicts.parquet")
     row = verdicts["rows"][0]
-    for wrong_row in ({**row, "answer": 1.5}, {**row, "arm": "other"}, {**row, "item": None}):
+    for wrong_row in ({**row, "answer": 1.5}, {**row, "trial_type": "other"}, {**row, "item": None}):
         assert not validator("verdicts.parquet").is_valid({**verdicts, "rows": [wrong_row]})
     said = content(run / "ranking.json")
     for other in ({**said, "ranked_by": "mood"}, {**said, "agents": [{"agent": "a"}]}, {**said, "more": 1}):
@@ -121,10 +121,10 @@ def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(mine: Path) 
     )
     for one, line in zip(said["agents"], lines, strict=True):
         assert {name: one[name] for name in line if name in one} == {name: line[name] for name in line if name in one}
-    for name in ("level", "target", "interval", "ranking", "best"):
+    for name in ("level", "target", "interval", "ranking", "unique_best"):
         assert said[name] == facts[name]
-    assert {one["agent"]: one["chance"] for one in said["agents"]} == facts["choice"]["chances"]
-    assert sum(facts["choice"]["chances"].values()) == pytest.approx(1)
+    assert {one["agent"]: one["p_best"] for one in said["agents"]} == facts["choice"]["p_best"]
+    assert sum(facts["choice"]["p_best"].values()) == pytest.approx(1)
     assert said["signature"] == signature["text"]
 
 

@@ -120,7 +120,7 @@ def test_a_file_that_finds_no_room_is_a_clear_error(tmp_path: Path) -> None:
             read_pool(tmp_path / "p")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert caught.value.slug == "pool-room"
+    assert caught.value.slug == "disk-full"
 
 
 def test_a_run_over_texts_in_a_file_writes_what_one_in_memory_writes(

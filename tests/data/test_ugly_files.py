@@ -314,8 +314,8 @@ def test_a_spreadsheet_that_has_grown_gives_its_new_rows_to_the_pool_before_the_
     _sheet(tmp_path, AGENTS[:4], 15, **{f"{AGENTS[1]} 3": "Said anew."})
     again = youden("init", "sheet.csv").well()
     assert "pools/sheet: 1 new agent and 3 new items" in again.out
-    assert "1 answer changed, and they were taken: 'v2 steps' to 'q004'" in again.out
-    assert "no longer in the file, and kept: v5 polite" in again.out
+    assert "1 changed response, updated in the pool: 'v2 steps' to 'q004'" in again.out
+    assert "missing in the new file, and kept: v5 polite" in again.out
     assert again.out.endswith("next: youden run sheet.yaml\n")
     pool = brought(tmp_path, "sheet.yaml")
     assert [one.id for one in pool.agents] == [*(one.id for one in before.agents), AGENTS[0]]
@@ -336,7 +336,7 @@ def test_what_came_to_the_spreadsheet_of_a_judged_run_joins_it_by_the_commands_t
     _sheet(tmp_path, AGENTS[:5], 14, **{f"{AGENTS[1]} 3": "Said anew."})
     for kind, place in (("agents", "pools/sheet-2"), ("items", "pools/sheet-2"), ("", "")):
         again = youden("init", "sheet.csv").well()
-        assert "1 answer changed, and the run keeps those that were judged: 'v2 steps' to 'q004'" in again.out
+        assert "1 changed response, not updated because the run was judged: 'v2 steps' to 'q004'" in again.out
         command = f"youden extend {kind} runs/sheet {place}" if kind else "youden report runs/sheet"
         assert f"next: {command}" in again.out
         assert ("calls, $0.00)" in again.out) == bool(kind)
@@ -361,7 +361,7 @@ def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(
     begun = youden("init", "answers.csv")
     taken = youden("import", "table", "answers.csv", "--out", "pools/taken")
     assert begun.code == taken.code == 0, taken.err
-    assert "took 241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'" in taken.err
+    assert "read 241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'" in taken.err
     assert read_pool(tmp_path / "pools/taken").digest == brought(tmp_path, "answers.yaml").digest
 
 

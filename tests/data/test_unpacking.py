@@ -97,7 +97,7 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_with_flat_memory(what: str,
     bound = {} if what != "table" else {VARIABLE: "0.3"}  # texts that are imported are held until they are joined
     code, gb, said = peak(*words, cwd=tmp_path, **bound)
     assert (code, f"{VARIABLE} in the environment" in said, "Traceback" in said) == (2, True, False), said
-    assert "[unpacked]" in said
+    assert "[unpacked-too-large]" in said
     assert gb < FLAT + float(bound.get(VARIABLE, 0)), said
     assert not (tmp_path / "made").exists()
 
@@ -110,7 +110,7 @@ def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
     monkeypatch.setenv(VARIABLE, "0.005")
     with pytest.raises(InputError, match=r"unpacks to more than 0\.005 GB"):
         read_pool(file)
-    assert "[unpacked]" in youden("import", "inspect", str(log), "--out", "made").err
+    assert "[unpacked-too-large]" in youden("import", "inspect", str(log), "--out", "made").err
     monkeypatch.setenv(VARIABLE, "0.02")
     pool = read_pool(file)
     assert (pool.texts.shape, {len(text) for row in pool.texts for text in row}) == ((10, 10), {100_000})

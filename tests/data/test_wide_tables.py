@@ -65,7 +65,7 @@ BESIDE: dict[str, Sequence[Json]] = {
     "better": ["model_a", "model_b"] * 3,
     "score": [0.5] * 6,
     "passed": [True, False] * 3,
-    "difficulty": ["easy", "hard"] * 3,
+    "difficulty": ["easy", "hard_answer"] * 3,
 }
 
 

@@ -109,6 +109,17 @@ def test_every_message_of_the_source_stands_on_its_page_once() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_every_message_of_the_page_states_its_remedy_and_is_text() -> None:
+    page = made_page("errors.md")
+    assert "See the function" not in page
+    rows = re.findall(r"^\| (?:<span[^>]*></span>)?`([^`]+)` \| (.*) \|$", page, re.MULTILINE)
+    sentences = {
+        slug: [re.split(r"(?<=[.!?:;›)>])\s+(?=[A-Z`‹<])", text) for text in cell.split("<br>")] for slug, cell in rows
+    }
+    assert [slug for slug, texts in sentences.items() if all(len(text) < 2 for text in texts)] == []
+    assert [slug for slug, cell in rows if "$" in cell] == []  # MkDocs draws what is between two $ as a formula
+
+
 def test_every_room_whose_messages_a_page_lists_is_there() -> None:
     page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
     for room in " ".join(re.findall(r"<!-- made: messages ([^*]*?) -->", page)).split():

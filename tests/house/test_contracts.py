@@ -29,8 +29,8 @@ def test_a_design_draws_pairs_of_eligible_cells_and_repeats_itself_by_seed(name:
         make(n_paired=None if name == "dense" else 120).draw(eligible, np.random.default_rng(5)).trials for _ in "ab"
     )
     assert make.name == name
-    assert 0 <= make.holdout < 1
-    assert isinstance(make.judges_holdout, bool)
+    assert 0 <= make.default_holdout < 1
+    assert isinstance(make.plans_holdout, bool)
     assert make.default_trials_per_agent is None or make.default_trials_per_agent > 0
     assert (one.first != one.second).all()
     assert eligible[one.first, one.item].all()
@@ -62,7 +62,7 @@ def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: st
     assert len(result) == len(plan)
     assert result.answered.all()
     assert ((result.answer >= 0) & (result.answer <= 1)).all()
-    assert set(np.unique(result.hard)) <= {0.0, 1.0}
+    assert set(np.unique(result.hard_answer)) <= {0.0, 1.0}
 
 
 def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
@@ -87,4 +87,4 @@ def test_an_attack_plants_agents_with_one_text_an_item_and_repeats_itself_by_see
     assert one.digest == again.digest
     assert all(isinstance(text, str) for text in one.texts[6:].ravel())
     assert len({agent.id for agent in one.agents}) == one.n_agents
-    assert 0 < len(attack.what) < 100
+    assert 0 < len(attack.description) < 100

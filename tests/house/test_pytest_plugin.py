@@ -51,7 +51,7 @@ def test_it(tmp_path, youden_cassette):
     pool = youden.read_pool("{pool}")
     plan = youden.make_plan(pool, calls={calls}, independent="pooled:10")
     result = youden.judge(plan, judge=JUDGE, store=tmp_path / "v.db", max_cost=1.0, max_missing=0.1)
-    print("cost", f"{{result.total_usd:.6f}}", "missing", (result.missing > 0).sum())
+    print("cost", f"{{result.total_usd:.6f}}", "missing", (result.missing_reason > 0).sum())
     print("played", youden_cassette.n_played, "recorded", youden_cassette.n_recorded)
 """
 

@@ -44,7 +44,7 @@ def test_the_python_example_runs(
         (tmp_path / "mine.csv").write_text(table, encoding="utf-8")
         exec(example, {})  # noqa: S102
     out = capsys.readouterr().out
-    assert "place_low" in out
+    assert "rank_low" in out
     assert "better" in out
     assert "newcomer" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -74,7 +74,11 @@ def test_the_example_of_a_test_passes_on_its_cassette(
             key,
             canonical_request(request, address=questions.address),
             Completion(
-                "YES" if plan.arm[row] == PAIRED and "template" not in agents_of(plan, row) else "NO", "stop", "m", 9, 1
+                "YES" if plan.trial_type[row] == PAIRED and "template" not in agents_of(plan, row) else "NO",
+                "stop",
+                "m",
+                9,
+                1,
             ),
         )
         for row, key, request in questions.iter_requests(plan)
@@ -114,12 +118,12 @@ def test_the_figure_and_tables_of_published_models_are_current(shared: Path, mon
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import labels_pages
 
-    works = labels_pages.alpaca_rows(shared / "alpaca-eval")
+    works = labels_pages.run_alpaca_eval(shared / "alpaca-eval")
     again = "Make them again: python benchmarks/labels.py --write"
-    assert spec_digest(labels_pages.figure(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
-    drawn = labels_pages.quality_picture(shared / "alpaca-eval").decode()
+    assert spec_digest(labels_pages.make_figure_spec(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
+    drawn = labels_pages.draw_quality(shared / "alpaca-eval").decode()
     assert drawn.splitlines()[-1] in labels_pages.QUALITY.read_text(encoding="utf-8"), again
-    fails = labels_pages.fails_table(labels_pages.mt_bench_rows(shared / "mt-bench"))
-    for path, table in ((labels_pages.WORKS, labels_pages.works_table(works)), (labels_pages.FAILS, fails)):
+    fails = labels_pages.format_fails_table(labels_pages.run_mt_bench(shared / "mt-bench"))
+    for path, table in ((labels_pages.WORKS, labels_pages.format_works_table(works)), (labels_pages.FAILS, fails)):
         page = path.read_text(encoding="utf-8")
-        assert labels_pages.current(page, table) == page, again
+        assert labels_pages.replace_table(page, table) == page, again

@@ -111,10 +111,10 @@ def test_known_wording_ends_the_run_whatever_form_the_error_has(status: int, mes
         {"message": message},
     ):
         error = make_status_error(400, json.dumps(body), {})
-        assert (error.kind, error.status) == ("stop", status), body
+        assert (error.kind, error.status) == ("fatal", status), body
     inside = find_reply_error({"error": {"code": 400, "message": message}})
     assert inside is not None
-    assert (inside.kind, inside.status) == ("stop", status)
+    assert (inside.kind, inside.status) == ("fatal", status)
 
 
 @pytest.mark.parametrize("message", ABOUT_A_REQUEST)
@@ -136,7 +136,7 @@ def test_other_wording_stays_the_requests_own_failure(message: str) -> None:
 def test_a_code_counts_wherever_it_is(error: dict[str, Any], status: int) -> None:
     for body in ({"error": error}, [{"error": error}], {"error": [error]}):
         found = make_status_error(400, json.dumps(body), {})
-        assert (found.kind, found.status in (status, 400)) == ("stop", True), body
+        assert (found.kind, found.status in (status, 400)) == ("fatal", True), body
 
 
 def test_a_rate_limit_that_speaks_of_quota_is_tried_again() -> None:
@@ -145,7 +145,7 @@ def test_a_rate_limit_that_speaks_of_quota_is_tried_again() -> None:
     error = make_status_error(
         429, json.dumps({"error": {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}}), {}
     )
-    assert error.kind == "retry"
+    assert error.kind == "transient"
 
 
 @pytest.mark.parametrize(("body", "slug"), BODIES)
@@ -193,7 +193,7 @@ async def test_a_hostile_text_that_a_server_repeats_does_not_end_the_run(tmp_pat
             plan, pool, server.url, tmp_path / "v.db", asking=JudgingOptions(max_missing=1.0), backend=backend
         )
     one, two = plan.text_rows
-    second_item = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    second_item = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     n = int((((plan.item == 5) & (one == 0)) | ((second_item == 5) & (two == 0))).sum())
     assert missing(found) == {"answered": len(plan) - n, "failed": n}
 

@@ -123,14 +123,14 @@ async def test_a_refusal_without_a_text_or_usage_is_kept_as_it_is(plain: str) ->
     ("status", "code", "kind"),
     [
         (400, "context_length_exceeded", "rejected"),
-        (401, "invalid_api_key", "stop"),
-        (403, None, "stop"),
-        (404, "model_not_found", "stop"),
+        (401, "invalid_api_key", "fatal"),
+        (403, None, "fatal"),
+        (404, "model_not_found", "fatal"),
         (422, None, "rejected"),
-        (429, "rate_limit_exceeded", "retry"),
-        (429, "insufficient_quota", "stop"),
-        (500, None, "retry"),
-        (503, None, "retry"),
+        (429, "rate_limit_exceeded", "transient"),
+        (429, "insufficient_quota", "fatal"),
+        (500, None, "transient"),
+        (503, None, "transient"),
     ],
 )
 async def test_an_http_error_has_its_fate_and_is_sent_once(
@@ -145,7 +145,7 @@ async def test_an_http_error_has_its_fate_and_is_sent_once(
 
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
-    [(402, None, "stop"), (400, "model_not_found", "stop"), (408, None, "retry"), (409, None, "retry")],
+    [(402, None, "fatal"), (400, "model_not_found", "fatal"), (408, None, "transient"), (409, None, "transient")],
 )
 async def test_so_has_a_rarer_one(plain: str, status: int, code: str | None, kind: str) -> None:
     got, server = await ask(plain, Reply(status=status, error={"message": "no", "code": code}))
@@ -179,7 +179,7 @@ BODIES = ("", "null", "[]", "{", '{"choices": [{}]}', '{"choices": [{"message": 
 @pytest.mark.parametrize("body", [*BODIES, '{"choices": [{"message": {"content": 5}}]}'])
 async def test_a_reply_that_is_no_completion_is_worth_another_try(plain: str, body: str) -> None:
     got, _ = await ask(plain, Sent(body.encode()))
-    assert got.kind == "retry"
+    assert got.kind == "transient"
 
 
 ODDITIES: dict[str, Callable[[bytes], bytes]] = {
@@ -220,13 +220,13 @@ async def test_a_content_of_parts_is_joined(backend: str) -> None:
 @pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html"])
 async def test_every_broken_reply_is_worth_another_try_which_is_not_made_here(backend: str, fault: Fault) -> None:
     got, server = await ask(backend, Reply(fault=fault))
-    assert (got.kind, got.status, server.n_requests) == ("retry", None, 1)
+    assert (got.kind, got.status, server.n_requests) == ("transient", None, 1)
 
 
 async def test_so_is_one_that_does_not_come_within_the_sdks_own_time() -> None:
     """The other backends leave it to the engine to look at the clock."""
     got, server = await ask("openai", Reply(fault="stall"), seconds=0.2)
-    assert (got.kind, got.status) == ("retry", None)
+    assert (got.kind, got.status) == ("transient", None)
     assert server.n_requests <= 1
 
 
@@ -248,7 +248,7 @@ async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
     with pytest.raises(CallError) as caught:
         await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
     await judge.aclose()
-    assert caught.value.kind == "retry"
+    assert caught.value.kind == "transient"
 
 
 async def test_one_plan_through_every_backend_gives_equal_verdicts_then_replayed_without_a_server(
@@ -261,9 +261,9 @@ async def test_one_plan_through_every_backend_gives_equal_verdicts_then_replayed
             results.append(await judged.ask(PLAN, POOL, configs[backend], tmp_path / f"{backend}.db"))
     assert server.n_requests == len(INSTALLED) * len(PLAN)
     for backend, result in zip(INSTALLED, results, strict=True):
-        config = load_judge_config({"backend": "replay", "of": configs[backend].public()})
+        config = load_judge_config({"backend": "replay", "replay_of": configs[backend].public()})
         again = await judged.ask(PLAN, POOL, config, tmp_path / f"{backend}.db")
-        for column in ("answer", "hard", "missing"):
+        for column in ("answer", "hard_answer", "missing_reason"):
             for other in (results[0], again):
                 np.testing.assert_array_equal(getattr(result, column), getattr(other, column))
         assert result.judge == again.judge
@@ -291,4 +291,4 @@ def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.
 def test_litellm_finds_its_providers_address_and_key_by_itself() -> None:
     connection = load_judge_config("llama3-70b").connection({"AWS_SECRET_ACCESS_KEY": KEY})
     assert (connection.address, connection.api_key) == ("", None)
-    assert CallError(f"bad key {KEY}", kind="stop").reason == "bad key ***"
+    assert CallError(f"bad key {KEY}", kind="fatal").reason == "bad key ***"

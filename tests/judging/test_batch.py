@@ -25,7 +25,7 @@ from postgres import place_of
 from scripted import Clock
 from wire_server import Reply, same_item, well_behaved
 from youden import judge_async
-from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
+from youden.errors import BudgetError, ConfigError, IncompleteRunError, JudgeError, TooManyMissingError
 from youden.judging.backend_records import BACKENDS
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
@@ -179,7 +179,7 @@ async def test_results_that_do_not_say_what_they_used_are_booked_at_the_most_the
     async with BatchServer(behave) as server:
         verdicts = await ask(server, store, changes={"price": 1}, max_cost=1.0)
     (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
-    assert said.says.startswith("5 answers of 'm' reported no credible token usage")
+    assert said.message.startswith("5 answers of 'm' reported no credible token usage")
     assert verdicts.total_usd > 235 * 101 / 1e6
 
 
@@ -200,7 +200,7 @@ async def test_lines_for_which_a_batch_is_refused_are_rejected_and_the_rest_sent
 
 async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(store: Store) -> None:
     async with BatchServer(fates=["cancelled"]) as server:
-        with pytest.raises(ShortRunError, match="120 of its requests have no answer") as caught:
+        with pytest.raises(IncompleteRunError, match="120 of its requests have no answer") as caught:
             await ask(server, store)
         assert (caught.value.slug, caught.value.exit_code) == ("batch-cancelled", 1)
         assert len(store) == 120
@@ -280,8 +280,8 @@ async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
     store: Store, faults: dict[Step, list[Fault | None]], slug: str
 ) -> None:
     async with BatchServer(faults=deepcopy(faults)) as server:
-        with pytest.raises((JudgeError, ShortRunError)) as caught:
-            await ask(server, store, changes={"max_tries": 3, "outage": 0})
+        with pytest.raises((JudgeError, IncompleteRunError)) as caught:
+            await ask(server, store, changes={"max_tries": 3, "max_outage": 0})
         assert caught.value.slug == slug
         assert KEY not in str(caught.value)
         server.faults = {}
@@ -489,7 +489,7 @@ def test_result_lines_are_read_in_all_their_forms() -> None:
     came = dict(iter_results(text))
     assert isinstance(came["a"], Completion)
     kinds = {key: one.kind for key, one in came.items() if isinstance(one, CallError)}
-    assert kinds == {"b": "retry", "c": "retry", "d": "rejected", "e": "stop"}
+    assert kinds == {"b": "transient", "c": "transient", "d": "rejected", "e": "fatal"}
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHES if name in BACKENDS])

@@ -19,7 +19,7 @@ from pools import make_pool
 from scripted import Counted
 from stops import until
 from wire_server import Reply, WireServer, well_behaved
-from youden.errors import ShortRunError
+from youden.errors import IncompleteRunError
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.offline.batch_leases import BatchLeases
@@ -61,7 +61,7 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
     async with BatchServer(looks_needed=10**9) as server, WireServer(slowly) as calls:
         batch = asyncio.create_task(in_batches(server.url, place, HALF))
         await until(lambda: bool(server.batches))
-        with pytest.raises(ShortRunError, match="120 answers are pending"):
+        with pytest.raises(IncompleteRunError, match="120 answers are pending"):
             await call_by_call(server.url, place, HALF, calls=calls)
         server.looks_needed = 1
         assert (await batch).answered.all()
@@ -70,7 +70,7 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
         by_calls = asyncio.create_task(call_by_call(server.url, place, calls=calls))
         await until(lambda: calls.n_requests > 0)
         assert (await in_batches(server.url, place)).answered.all()
-        with contextlib.suppress(ShortRunError):
+        with contextlib.suppress(IncompleteRunError):
             await by_calls
         assert (await call_by_call(server.url, place, calls=calls)).answered.all()
         assert len(server.bodies) + calls.n_requests == len(PLAN)
@@ -89,7 +89,7 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
             sending.kill()
             assert await sending.wait() == -9
             told = Counted(calls=lambda: calls.n_requests)
-            with pytest.raises(ShortRunError, match=r"120 answers are pending.*\[batch-awaited\]") as caught:
+            with pytest.raises(IncompleteRunError, match=r"120 answers are pending.*\[batch-awaited\]") as caught:
                 await call_by_call(server.url, place, calls=calls, told=told)
             assert told.said == [(0, str(caught.value))]
             assert f"`youden store batches {store.name}`" in str(caught.value)
@@ -112,7 +112,7 @@ async def test_what_a_run_that_ended_left_in_a_batch_is_asked_by_calls_once_it_i
         with pytest.raises(asyncio.CancelledError):
             await in_batches(server.url, place, HALF, sleep=is_told_to_stop)
         for _ in range(2):
-            with pytest.raises(ShortRunError, match="120 answers are pending"):
+            with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await call_by_call(server.url, place, HALF, calls=calls)
         assert calls.n_requests == 0
         assert youden("store", "batches", place, "--forget", "batch_0").code == 0
@@ -130,6 +130,6 @@ async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a
             await asyncio.sleep(0.3)
             assert not waits.done()
             BatchLeases(store, address=questions.address, model=questions.model).note(0.0, keys)
-            with pytest.raises(ShortRunError, match="120 answers are pending"):
+            with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await waits
         assert calls.n_requests == 0

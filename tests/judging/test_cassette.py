@@ -84,7 +84,7 @@ def test_the_file_is_sorted_the_same_again_and_holds_no_secret(youden: Youden, r
         assert youden("cassette", "export", "runs/mine", "--out", name).code == 0
     text = (tmp_path / "one.jsonl").read_text(encoding="utf-8")
     assert text == (tmp_path / "two.jsonl").read_text(encoding="utf-8")
-    keys = [json.loads(line)["key"] for line in text.splitlines()[1:]]
+    keys = [json.loads(line)["request_hash"] for line in text.splitlines()[1:]]
     assert keys == sorted(set(keys))
     assert KEY not in text
     assert "seconds" not in text
@@ -102,7 +102,7 @@ def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(youden: Youde
     (tmp_path / "c.jsonl").write_text("".join(lines[:-2]), encoding="utf-8")
     ended = youden("cassette", "verify", "c.jsonl", "runs/mine", "--json")
     assert ended.code == 1
-    assert sorted(json.loads(ended.out)["missing"]) == [json.loads(line)["key"] for line in lines[-2:]]
+    assert sorted(json.loads(ended.out)["missing"]) == [json.loads(line)["request_hash"] for line in lines[-2:]]
 
 
 def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_a_pool_that_changed_since_is_refused(youden: Youden, run: Path, tmp_pat
 
 
 def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> None:
-    entries = {one.key: one for one in map(an_entry, range(5))}
+    entries = {one.request_hash: one for one in map(an_entry, range(5))}
     failed = replace(an_entry(6), outcome=Failure("rejected", 400, "too long"))
-    cassette = Cassette((JUDGE.public(),), entries | {failed.key: failed})
+    cassette = Cassette((JUDGE.public(),), entries | {failed.request_hash: failed})
     write_cassette(tmp_path / "c.jsonl", cassette)
     assert read_cassette(tmp_path / "c.jsonl") == cassette
     assert (cassette.n_answers, cassette.n_redacted) == (5, 0)
@@ -137,7 +137,7 @@ def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> N
         (lambda line: line.replace("says something", "said nothing", 1), "but that of the request is"),
         (lambda line: line.replace('"temperature":0.0', '"temperature":1.0'), "but that of the request is"),
         (lambda line: line[:-20] + "\n", "Invalid JSON"),
-        (lambda line: line.replace('"key":"', '"key":"0', 1), "'key': String should match"),
+        (lambda line: line.replace('"request_hash":"', '"request_hash":"0', 1), "'request_hash': String should match"),
         (lambda line: line.replace('"answer"', '"reply"'), "unknown key 'reply'"),
         (lambda line: line.replace('"text"', '"txt"'), "'answer.text' is missing"),
         (lambda line: line.replace('"content"', '"words"', 1), "request.messages.0"),
@@ -147,20 +147,20 @@ def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> N
 )
 def test_damage_is_told_with_its_line(tmp_path: Path, damage, says: str) -> None:
     path = tmp_path / "c.jsonl"
-    write_cassette(path, Cassette((), {one.key: one for one in (an_entry(0), an_entry(1))}))
+    write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join([lines[0], damage(lines[1]), lines[2]]), encoding="utf-8")
     cassette, (problem, *_) = check_cassette(path)
     assert says in problem
     assert problem.startswith(("line 2", "line 3"))
-    assert lines[2].split('"key":"')[1][:64] in cassette.entries
+    assert lines[2].split('"request_hash":"')[1][:64] in cassette.entries
     with pytest.raises(InputError, match=r"line [23]"):
         read_cassette(path)
 
 
 def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
-    write_cassette(path, Cassette((), {one.key: one for one in (an_entry(0), an_entry(1))}))
+    write_cassette(path, Cassette((), {one.request_hash: one for one in (an_entry(0), an_entry(1))}))
     head, line, last = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(BOM_UTF8 + head + line.replace(b'"text":"', b'"text":"\\uD83D', 1) + last)
     text, _ = (one.outcome.text for one in read_cassette(path).entries.values() if isinstance(one.outcome, Completion))
@@ -173,7 +173,7 @@ def test_a_cassette_with_a_byte_order_mark_and_a_lone_surrogate_is_read(tmp_path
         ("", "cassette-head"),
         ("{}\n", "cassette-head"),
         ("\x00", "cassette-head"),
-        ('{"cassette":9,"judges":[]}', "cassette-newer"),
+        ('{"cassette":9,"judges":[]}', "cassette-version"),
     ],
 )
 def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) -> None:
@@ -213,10 +213,10 @@ def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
 
 def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:
     said, known, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
-    write_cassette(tmp_path / "c.jsonl", Cassette((), {said.key: said, new.key: new}))
+    write_cassette(tmp_path / "c.jsonl", Cassette((), {said.request_hash: said, new.request_hash: new}))
     with open_store(tmp_path / "v.db") as store:
-        store.add(known.key, known.outcome)
+        store.add(known.request_hash, known.outcome)
     done = import_cassette(tmp_path / "c.jsonl", tmp_path / "v.db")
     assert (done.n_added, done.n_kept) == (1, 1)
     with open_store(tmp_path / "v.db") as store:
-        assert store.answers([known.key])[known.key].text == "YES"
+        assert store.answers([known.request_hash])[known.request_hash].text == "YES"

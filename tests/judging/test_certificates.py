@@ -55,7 +55,7 @@ async def test_a_private_certificate_is_trusted_if_ssl_cert_file_names_it(
     stranger = make_calling_judge(backend, Connection("test", address, 10.0))
     with pytest.raises(CallError, match="certificate verify failed") as caught:
         await stranger.answer(REQUEST)
-    assert (caught.value.kind, caught.value.free) == ("retry", True)
+    assert (caught.value.kind, caught.value.unbilled) == ("transient", True)
     await stranger.aclose()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     judge = make_calling_judge(backend, Connection("test", address, 10.0))

@@ -30,7 +30,7 @@ def statuses(diagnosis: Diagnosis) -> dict[str, str]:
 
 
 def said(diagnosis: Diagnosis, step: str) -> str:
-    return next(finding.says for finding in diagnosis.findings if finding.slug == step)
+    return next(finding.message for finding in diagnosis.findings if finding.slug == step)
 
 
 def test_a_healthy_judge_takes_one_call(server: WireServer) -> None:

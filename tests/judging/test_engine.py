@@ -54,14 +54,14 @@ async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Stor
     async with WireServer() as server:
         verdicts = await ask(server, store, progress=progress, changes={"price_in": 1, "price_out": 2})
     np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
-    np.testing.assert_array_equal(verdicts.hard, truth(PLAN))
+    np.testing.assert_array_equal(verdicts.hard_answer, truth(PLAN))
     assert server.n_requests == len(PLAN) == progress.total == progress.done
     assert server.most_open <= 8
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 102 / 1e6) == pytest.approx(progress.usd)
     assert (verdicts.models, progress.failed, progress.stopped) == (("m",), 0, True)
     said = r"(agent \d+ says something of item \d+)"
     sent = [re.search(f"<first-.*?{said}.*<second-.*?{said}", str(body["messages"][1])) for body in server.bodies]
-    other = np.where(PLAN.arm == PAIRED, PLAN.item, PLAN.other_item)
+    other = np.where(PLAN.trial_type == PAIRED, PLAN.item, PLAN.other_item)
     wanted = zip(POOL.texts[PLAN.first, PLAN.item], POOL.texts[PLAN.second, other], strict=True)
     assert sorted(match.groups() for match in sent if match) == sorted(wanted)
     again = await ask(server, store)
@@ -119,7 +119,7 @@ async def test_odd_answers_are_missing_with_their_reason_and_asked_again_only_on
         counts = {"answered": len(PLAN) - 4, "unparsed": 1, "refused": 1, "truncated": 1, "failed": 1}
         assert missing(verdicts) == counts
         assert np.isnan(verdicts.answer).sum() == 4
-        assert "1 refused" in verdicts.warnings[0].says
+        assert "1 refused" in verdicts.warnings[0].message
         again = await ask(server, store, max_missing=0.1)
         assert (missing(again), server.n_requests) == (counts, len(PLAN))
         mended = await ask(server, store, max_missing=0.1, retry_failed=True)
@@ -211,7 +211,7 @@ async def test_the_cap_is_never_passed_and_the_same_call_resumes(store: Store, s
 
     def script(request: Request) -> Completion:
         if dice.random() < 0.1:
-            raise CallError("busy", kind="retry", status=503)
+            raise CallError("busy", kind="transient", status=503)
         tokens_in, tokens_out = dice.randint(20, 250), dice.randint(1, 8)
         billed.append((tokens_in * 3 + tokens_out * 10) / 1e6)
         return Completion(say(request), "stop", "m", tokens_in, tokens_out)
@@ -238,10 +238,10 @@ async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(store: Sto
         tokens_in, tokens_out = dice.randint(20, 250), dice.randint(1, 8)
         billed.append((tokens_in * 3 + tokens_out * 10) / 1e6)
         if dice.random() < 2 / 3:
-            raise CallError("gateway timeout", kind="retry", status=status)
+            raise CallError("gateway timeout", kind="transient", status=status)
         return Completion(say(request), "stop", "m", tokens_in, tokens_out)
 
-    changes, cap = {"price_in": 3, "price_out": 10, "max_tries": 50, "outage": 0}, 0.02
+    changes, cap = {"price_in": 3, "price_out": 10, "max_tries": 50, "max_outage": 0}, 0.02
     with pytest.raises(BudgetError):
         await ask(Scripted(script), store, changes=changes, max_cost=cap)
     assert 0.1 * cap < sum(billed) <= cap
@@ -250,7 +250,7 @@ async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(store: Sto
 async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_they_can_cost(store: Store) -> None:
     def script(request: Request) -> Completion:
         if judge.n_calls <= 3:
-            raise CallError("gateway timeout", kind="retry", status=504)
+            raise CallError("gateway timeout", kind="transient", status=504)
         return Completion(say(request), "stop", "m", 100, 1)
 
     judge = Scripted(script)

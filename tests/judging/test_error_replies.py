@@ -97,4 +97,4 @@ def test_twenty_thousand_headers_and_error_bodies_break_nothing() -> None:
 def test_each_odd_reply_is_a_failure_with_its_status() -> None:
     for body, after in product(ERROR_BODIES.values(), RETRY_AFTER):
         error = make_status_error(500, body, {"Retry-After": after, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"})
-        assert (error.kind, error.status) == ("retry", 500), (body, after)
+        assert (error.kind, error.status) == ("transient", 500), (body, after)

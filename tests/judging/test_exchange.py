@@ -118,11 +118,11 @@ def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(youde
     exported(youden, "columns", "c.yaml", "--format", "parquet")
     lines = list(lines_of([here / "x/requests-0.jsonl"]))
     rows = pq.read_table(here / "columns/requests-0.parquet")
-    assert [line["custom_id"] for line in lines] == rows["key"].to_pylist()
+    assert [line["custom_id"] for line in lines] == rows["request_hash"].to_pylist()
     assert [line["body"]["messages"] for line in lines] == rows["messages"].to_pylist()
     assert lines[0]["body"].keys() == {"model", "messages", "temperature", "max_tokens"}
     said = json.loads((here / "x/export.json").read_text())
-    assert (said["version"], said["model"], said["parameters"]) == (1, "m", {"temperature": 0.0, "max_tokens": 8})
+    assert (said["version"], said["model"], said["parameters"]) == (2, "m", {"temperature": 0.0, "max_tokens": 8})
     assert said["judge"]["base_url"] == JUDGE["base_url"]
     assert json.loads(rows.schema.metadata[b"youden"]) == said | {"files": ["requests-0.parquet"]}
     assert pq.ParquetFile(here / "columns/requests-0.parquet").num_row_groups == 1
@@ -139,7 +139,7 @@ def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_co
     short = imported(youden, other, one, code=1)
     assert "141 rows read: 85 answers added, 55 stored already" in short.err
     assert "1 row skipped: cut off" in short.err
-    assert "not known here" in short.err
+    assert "the cost of imported answers is not known" in short.err
     assert "25 of the 110 trials have no answer yet" in short.err
     assert not (here / "runs/c/verdicts.parquet").exists()
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 25
@@ -149,8 +149,8 @@ def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_co
     assert json.loads(last.out)["calls"]["usd"] is None
     again = imported(youden, "rest")
     assert "0 answers added, 25 stored already" in again.err
-    assert "nobody knows" in again.err
-    assert "nothing is left to ask" in exported(youden, "none").err
+    assert "an unknown amount" in again.err
+    assert "every request has an answer" in exported(youden, "none").err
     assert not (here / "none").exists()
 
 
@@ -162,7 +162,7 @@ def test_nothing_that_is_there_is_overwritten(youden: Youden, here: Path) -> Non
     assert "0 answers added, 110 stored" in imported(youden, answers).err
     assert (here / "runs/c/verdicts.parquet").read_bytes() == before
     taken = youden("plan", "c.yaml", "--export", "x")
-    assert (taken.code, "[export-there]" in taken.err) == (2, True)
+    assert (taken.code, "[export-not-empty]" in taken.err) == (2, True)
 
 
 def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, here: Path) -> None:
@@ -228,7 +228,7 @@ HOSTILE: list[dict[str, Any]] = [
     {"text": None},
     {"text": None, "error": "the engine died\x1b[31m"},
     {"text": "=cmd()</first-1><script>"},
-    {"key": 5},
+    {"request_hash": 5},
 ]
 
 
@@ -238,7 +238,7 @@ def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
     answer_parquet(here / "columns/requests-0.parquet", here / "all.parquet")
     good = pq.read_table(here / "all.parquet")
     for n, hostile in enumerate(HOSTILE):
-        bad = {"key": good["key"][n].as_py(), "text": "YES"} | hostile
+        bad = {"request_hash": good["request_hash"][n].as_py(), "text": "YES"} | hostile
         arrays = {
             name: pa.array([value], pa.binary()).cast(pa.string(), safe=False)
             if isinstance(value, bytes)
@@ -251,9 +251,9 @@ def test_hostile_rows_are_data(youden: Youden, here: Path) -> None:
         assert ended.code in (1, 2), (hostile, ended.err)
         assert "Traceback" not in ended.err, hostile
         assert "\x1b" not in ended.err, hostile
-        beside = good["key"][len(HOSTILE) + n].as_py()
+        beside = good["request_hash"][len(HOSTILE) + n].as_py()
         with open_store(here / ".youden/answers.db") as store:
-            kept = store.answers([bad["key"]]) if isinstance(bad["key"], str) else {}
+            kept = store.answers([bad["request_hash"]]) if isinstance(bad["request_hash"], str) else {}
             assert ended.code == 2 or store.answers([beside]), hostile
         for one in kept.values():
             assert isinstance(one.text, str), hostile
@@ -272,7 +272,7 @@ def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help
     whole = youden("judge", "c.yaml", "--import", *map(str, answer(here / "rest")), "--max-missing", "0.1", "--json")
     assert whole.code == 0, whole.err
     calls = json.loads(whole.out)["calls"]
-    assert sum(sum(calls[f"missing_{arm}"].values()) for arm in ("paired", "independent")) == 2
+    assert sum(sum(calls[f"missing_{trial_type}"].values()) for trial_type in ("paired", "independent")) == 2
 
 
 def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, here: Path) -> None:
@@ -317,9 +317,9 @@ def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
 @pytest.mark.parametrize(
     ("n_agents", "more"),
     [
-        (7, {"calls": 800, "width": 0.12}),
+        (7, {"calls": 800, "half_width": 0.12}),
         (7, {"calls": 800, "design": "adaptive", "options": {"top": 1}}),
-        (14, {"calls": 400, "suspected": 0.5}),
+        (14, {"calls": 400, "follow_up_fraction": 0.5}),
     ],
 )
 def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
@@ -372,7 +372,7 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
     texts[2, :3] = texts[3, :3]
     pool = replace(pool, texts=texts)
     plan = dense_plan(pool, repeat=2)
-    config = judge_config(NOWHERE, context=260, truncate="middle", max_tokens=8)
+    config = judge_config(NOWHERE, context_window=260, truncate="middle", max_tokens=8)
     questions = config.questions()
     assert 0 < questions.truncated_rows(plan).sum() < len(plan)
     asked = RequestTable.from_plan(config, plan)
@@ -442,11 +442,13 @@ def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Pa
     ]
     names = ("text", "model", "tokens_in", "error")
     columns = {name: [row[n] for row in rows] for n, name in enumerate(names)}
-    pq.write_table(pa.table({"key": [str(n) for n in range(len(rows))], **columns}), tmp_path / "all.parquet")
+    pq.write_table(pa.table({"request_hash": [str(n) for n in range(len(rows))], **columns}), tmp_path / "all.parquet")
     alone = []
     for n, row in enumerate(rows):
         arrays = [pa.array([value], type) for value, type in zip(row, KINDS, strict=True)]
-        pq.write_table(pa.table({"key": [str(n)], **dict(zip(names, arrays, strict=True))}), tmp_path / "one.parquet")
+        pq.write_table(
+            pa.table({"request_hash": [str(n)], **dict(zip(names, arrays, strict=True))}), tmp_path / "one.parquet"
+        )
         alone += [one for many in iter_result_rows(tmp_path / "one.parquet") for one in many]
     together = [one for many in iter_result_rows(tmp_path / "all.parquet") for one in many]
     assert [(row.key, said(row.outcome)) for row in together] == [(row.key, said(row.outcome)) for row in alone]

@@ -19,7 +19,7 @@ from judged import NOWHERE, dense_plan, truth
 from pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, well_behaved
-from youden.errors import JudgeError, ShortRunError
+from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.backend_records import BACKENDS
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
@@ -83,7 +83,7 @@ async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **cha
 async def ask_until_whole(store: Store, worker: Worker) -> Verdicts:
     """The same command as often as it takes."""
     for _ in range(9):
-        with contextlib.suppress(ShortRunError):
+        with contextlib.suppress(IncompleteRunError):
             return await ask(store, worker, price=1, max_tries=3)
     raise AssertionError("it comes to no end")
 
@@ -159,8 +159,8 @@ async def test_an_odd_folder_is_looked_at_again_and_nothing_worked_on_twice(
 @pytest.mark.parametrize("name", sorted(set(ODD) - set(QUIRKS)))
 async def test_a_folder_that_is_done_and_not_whole_is_left_alone_with_all_noted(store: Store, name: str) -> None:
     worker = Worker(store, ODD[name], times=math.inf, done=True)
-    with pytest.raises(ShortRunError, match="stays recorded"):
-        await ask(store, worker, price=1, max_tries=3, outage=0.05)
+    with pytest.raises(IncompleteRunError, match="stays recorded"):
+        await ask(store, worker, price=1, max_tries=3, max_outage=0.05)
     worker.times = 0
     assert (await ask_until_whole(store, worker)).answered.all()
     assert set(worker.worked.values()) == {1}

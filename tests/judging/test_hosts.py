@@ -87,17 +87,17 @@ def test_a_folder_without_the_password_finds_its_store_by_youden_store(
     assert youden("judge", "runs/r/config.yaml").code == 0
     assert server.n_requests == 110
     monkeypatch.delenv("YOUDEN_STORE")
-    assert "store-away" in youden("judge", "runs/r/config.yaml").err
+    assert "store-unreachable" in youden("judge", "runs/r/config.yaml").err
 
 
 def test_what_cannot_work_is_said_before_a_call(
     youden: Youden, here: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new()
-    assert slug_of(url.replace(str(postgres.port), "9")) == "store-away"
-    assert slug_of(url.replace(Cluster.PASSWORD, "wrong")) == "store-away"
+    assert slug_of(url.replace(str(postgres.port), "9")) == "store-unreachable"
+    assert slug_of(url.replace(Cluster.PASSWORD, "wrong")) == "store-unreachable"
     assert slug_of(url + "?nonsense=1") == "store-url"
-    assert slug_of(postgres.url("nowhere")) == "store-away"
+    assert slug_of(postgres.url("nowhere")) == "store-unreachable"
     with postgres.admin() as admin:
         admin.execute(f"CREATE ROLE reader LOGIN PASSWORD '{Cluster.PASSWORD}'".encode())
     reader = url.replace("youden:", "reader:")
@@ -111,9 +111,9 @@ def test_what_cannot_work_is_said_before_a_call(
     for version in (0, 99):
         with psycopg.connect(url) as owner:
             owner.execute(f"UPDATE youden.version SET version = {version}".encode())
-        assert slug_of(url) == "store-form"
+        assert slug_of(url) == "store-version"
     ended = youden("judge", "r.yaml", "--store", url)
-    assert ("[store-form]" in ended.err, server.n_requests) == (True, 0)
+    assert ("[store-version]" in ended.err, server.n_requests) == (True, 0)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for name in [name for name in sys.modules if name.startswith("youden.judging.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)

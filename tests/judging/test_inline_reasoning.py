@@ -73,7 +73,7 @@ async def test_reasoning_that_does_not_end_is_missing_with_its_reason(tmp_path: 
     async with WireServer(does_not_end) as server:
         found = await ask(PLAN, POOL, server.url, tmp_path / "v.db", asking=ANY)
     assert missing(found) == {"unfinished_reasoning": len(PLAN)}
-    assert f"{len(PLAN)} unfinished_reasoning" in "".join(one.says for one in found.warnings)
+    assert f"{len(PLAN)} unfinished_reasoning" in "".join(one.message for one in found.warnings)
 
 
 def test_imported_answers_are_read_without_it_and_a_run_counts_the_reason(youden: Youden, tmp_path: Path) -> None:
@@ -131,9 +131,11 @@ def test_doctor_names_the_option_that_ends_it() -> None:
     with running(WireServer(lambda *_: Reply("<think>NO?</think>\n\nYES"))) as server:
         found = {one.slug: one for one in examined(server).findings}["parse"]
         assert found.severity == "warning"
-        assert all(part in found.says for part in ("'YES' reads as 1", "--reasoning-parser", "think: false"))
+        assert all(part in found.message for part in ("'YES' reads as 1", "--reasoning-parser", "think: false"))
         server.behave = does_not_end
         diagnosis = examined(server)
         found = {one.slug: one for one in diagnosis.findings}["parse"]
         assert (found.severity, diagnosis.is_usable) == ("failed", False)
-        assert all(part in found.says for part in ("does not end", "--reasoning-parser", "think: false", "max_tokens"))
+        assert all(
+            part in found.message for part in ("does not end", "--reasoning-parser", "think: false", "max_tokens")
+        )

@@ -36,7 +36,9 @@ def test_a_judge_without_calls_needs_no_file_and_takes_parameters_of_its_own() -
     assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).parameters == {"seed": 3}
     with pytest.raises(ConfigError, match="makes no calls"):
         load_judge_config({"backend": "replay", "model": "m"})
-    assert load_judge_config({"backend": "replay", "of": "gpt-4o-mini"}).of == load_judge_config("gpt-4o-mini")
+    assert load_judge_config({"backend": "replay", "replay_of": "gpt-4o-mini"}).replay_of == load_judge_config(
+        "gpt-4o-mini"
+    )
 
 
 @pytest.mark.parametrize("folder", ["judges", "configs/judges"])
@@ -49,7 +51,7 @@ def test_a_users_own_judge_is_found_first(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_path_is_taken_and_its_prompt_is_found_beside_it(tmp_path: Path) -> None:
     (tmp_path / "p.md").write_text(
-        '---\nlabels: {"A": 1, "B": 0}\nyes_from: 1\nparser: label/1\n---\n{{first}}{{second}}', encoding="utf-8"
+        '---\nlabels: {"A": 1, "B": 0}\nyes_threshold: 1\nparser: label/1\n---\n{{first}}{{second}}', encoding="utf-8"
     )
     (tmp_path / "mine.yaml").write_text("backend: openai\nmodel: m\nprompt: p.md\n", encoding="utf-8")
     config = load_judge_config(tmp_path / "mine.yaml")
@@ -151,7 +153,7 @@ def test_a_connection_hides_its_key_and_a_server_of_ones_own_needs_none() -> Non
     connection = load_judge_config(API).connection(ENVIRONMENT)
     assert connection.api_key == KEY
     assert KEY not in repr(connection)
-    assert CallError(f"wrong key {KEY}", kind="stop").reason == "wrong key ***"
+    assert CallError(f"wrong key {KEY}", kind="fatal").reason == "wrong key ***"
 
 
 def test_only_what_changes_an_answer_is_part_of_the_signature() -> None:

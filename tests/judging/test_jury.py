@@ -54,7 +54,7 @@ def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[flo
     np.testing.assert_allclose(mean.answer, np.full(N, np.mean(full) if len(full) == 3 else np.nan))
     for result in (majority, mean):
         np.testing.assert_array_equal(result.answered, ~np.isnan(result.answer))
-        np.testing.assert_array_equal(np.isnan(result.hard), np.isnan(result.answer))
+        np.testing.assert_array_equal(np.isnan(result.hard_answer), np.isnan(result.answer))
 
 
 async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_pat
         with open_store(tmp_path / "v.db") as store:
             result = await ask(PLAN, POOL, config, store, asking=terms)
             again = await ask(PLAN, POOL, config, store, asking=terms)
-            alone = load_judge_config({"backend": "replay", "of": config.judges[2].public()})
+            alone = load_judge_config({"backend": "replay", "replay_of": config.judges[2].public()})
             always = await ask(PLAN, POOL, alone, store)
         assert server.n_requests == 3 * N
         config = load_judge_config(jury(server.url, "a", "always", vote="mean"))
@@ -83,8 +83,8 @@ async def test_an_undecided_vote_is_missing_for_the_first_reason(store: Store) -
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "always", "mute"))
         result = await ask(PLAN, POOL, config, store, asking=JudgingOptions(1.0, max_missing=1.0))
-    independent = PLAN.arm == 1
-    assert set(result.missing[independent]) == {MISSING_REASONS.index("unparsed")}
+    independent = PLAN.trial_type == 1
+    assert set(result.missing_reason[independent]) == {MISSING_REASONS.index("unparsed")}
     assert result.answered[~independent].all()
 
 
@@ -151,13 +151,13 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     )
     ran = youden("run", "r.yaml", "--json")
     assert ran.code == 0, ran.err
-    facts = json.loads(ran.out)["facts"]
+    facts = json.loads(ran.out)["fit"]
     (said,) = (one for one in facts["warnings"] if one["slug"] == "votes")
     folder, plan = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run").read_plan()
     result = folder.read_verdicts(plan)
     assert result.votes is not None
     assert result.votes.shape == (3, len(plan))
-    told = result.votes[:, plan.arm == 0]
+    told = result.votes[:, plan.trial_type == 0]
     of = np.corrcoef(told)[np.triu_indices(3, 1)].mean()
     assert said["facts"]["votes"] == pytest.approx(3 / (1 + 2 * max(of, 0)))
     assert f"worth {said['facts']['votes']:.1f} independent votes" in (tmp_path / "run/report.html").read_text("utf-8")
@@ -169,14 +169,16 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     over = {row.agent: row for row in folder.read_ranking()}
     assert folder.terms.target == folder.read_facts().target == "items-and-judges"
     mean = {
-        agent: told.mean(axis=0)[(plan.first[plan.arm == 0] == k) | (plan.second[plan.arm == 0] == k)].mean()
+        agent: told.mean(axis=0)[
+            (plan.first[plan.trial_type == 0] == k) | (plan.second[plan.trial_type == 0] == k)
+        ].mean()
         for k, agent in enumerate(plan.agent_ids)
     }
     gaps = {agent: (over[agent].ability or 0) - value for agent, value in mean.items()}
     assert np.ptp(list(gaps.values())) < 1e-9, "an ability is the mean over judges, less one rate"
     if vote == "mean":
         assert all(over[agent].ability == pytest.approx(row.ability) for agent, row in plain.items())
-        added = [(over[agent].error or 0) - (row.error or 0) for agent, row in plain.items()]
+        added = [(over[agent].std_error or 0) - (row.std_error or 0) for agent, row in plain.items()]
         assert min(added) >= -1e-12
         assert max(added) > 0, "what judges differ in is in the error"
     assert youden("report", "run").code == 0

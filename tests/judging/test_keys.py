@@ -31,7 +31,7 @@ def plan_of(pool: Pool, **more: object) -> Plan:
 
 @settings(max_examples=10, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=30, max_size=30), decision=st.sampled_from(["text", "json"]))
-@pytest.mark.parametrize("limits", [{}, {"context": 420, "truncate": "middle"}, {"context": 300}])
+@pytest.mark.parametrize("limits", [{}, {"context_window": 420, "truncate": "middle"}, {"context_window": 300}])
 def test_keys_are_those_of_the_requests_byte_for_byte(
     texts: list[str], decision: str, limits: dict[str, object]
 ) -> None:
@@ -47,7 +47,7 @@ def test_a_repeated_trial_has_a_key_of_its_own_and_the_fence_may_stand_anywhere(
     pool = make_pool(4, 5)
     plan = plan_of(pool)
     again = replace(plan, trials=replace(plan.trials, replicate=np.arange(len(plan), dtype=np.int32) % 3))
-    head = '---\nlabels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1\nsystem: decide\n---\n'
+    head = '---\nlabels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nparser: label/1\nsystem: decide\n---\n'
     prompt = parse_prompt(head + "{{fence}} {{second}} and {{fence}}{{first}}: {{fence}}", name="p", location="here")
     questions = replace(load_judge_config(JUDGE).questions(), prompt=prompt)
     found = [tuple(one) for one in iter_keys(questions, again)]

@@ -109,7 +109,7 @@ def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     verdicts = Lexical(seed).answer_many(plan)
     answers, hards = slow_answers(texts, plan, seed=seed)
     np.testing.assert_allclose(verdicts.answer, answers, atol=1e-12)
-    np.testing.assert_array_equal(verdicts.hard, hards)
+    np.testing.assert_array_equal(verdicts.hard_answer, hards)
 
 
 def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap(
@@ -165,15 +165,15 @@ def test_chinese_responses_are_told_apart() -> None:
     ]
     pool = pool_of([[f"这是{p}的故事" for p in passages], [f"关于{p}我们知道" for p in passages]])
     verdicts = Lexical().answer_many(plan_of(pool, all_trials(2, 9)))
-    assert (verdicts.hard == (verdicts.plan.arm == PAIRED)).all()
+    assert (verdicts.hard_answer == (verdicts.plan.trial_type == PAIRED)).all()
 
 
 def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
     pool = pool_of(small_texts(0))
     warning, unchecked = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
     for phrase in ("similarity baseline", "contradiction", "paraphrase", "favours long texts"):
-        assert phrase in warning.says
-    assert "no prompts" in unchecked.says
+        assert phrase in warning.message
+    assert "no prompts" in unchecked.message
 
 
 def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
@@ -182,8 +182,8 @@ def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
     pool = pool_of(texts, prompts)
     _, warning = Lexical().answer_many(plan_of(pool, all_trials(3, 10))).warnings
     assert (warning.slug, warning.agents, warning.facts) == ("copying", ("a1",), {"share": 1.0})
-    assert "100%" in warning.says
-    assert "higher" in warning.says
+    assert "100%" in warning.message
+    assert "higher" in warning.message
 
 
 def test_missing_cells_are_no_obstacle_where_the_plan_avoids_them() -> None:

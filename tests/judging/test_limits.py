@@ -82,14 +82,14 @@ async def test_no_more_are_in_flight_than_the_limit_while_it_falls_and_rises() -
         await asyncio.wait_for(calls.acquire(), 0.01)
 
 
-def error(status: int | None = 500, *, kind: Any = "retry", after: float | None = None) -> CallError:
+def error(status: int | None = 500, *, kind: Any = "transient", after: float | None = None) -> CallError:
     return CallError("x", kind=kind, status=status, retry_after=after)
 
 
 def test_only_transient_errors_are_retried_up_to_max_tries() -> None:
     policy = RetryPolicy(max_tries=3, backoff=0.5)
     assert policy.next_wait(Attempts(), error(kind="rejected")) is None
-    assert policy.next_wait(Attempts(), error(kind="stop")) is None
+    assert policy.next_wait(Attempts(), error(kind="fatal")) is None
     attempts = Attempts()
     assert [policy.next_wait(attempts, error()) is None for _ in range(3)] == [False, False, True]
     assert policy.next_wait(Attempts(), error(after=MAX_THROTTLED_SECONDS + 1)) is None

@@ -19,7 +19,7 @@ import judged
 from batch_server import HICCUPS, QUIRKS, BatchServer
 from judged import dense_plan
 from pools import make_pool
-from youden.errors import JudgeError, ShortRunError
+from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.offline import http_batches
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
@@ -42,8 +42,8 @@ def usd(n: int) -> float:
     return n * (100 + 1) / 1e6
 
 
-async def ask(server: BatchServer, store: Store, *, outage: float = 60.0) -> Verdicts:
-    return await asked(server.url, store, limit=18, outage=outage, max_tries=3)
+async def ask(server: BatchServer, store: Store, *, max_outage: float = 60.0) -> Verdicts:
+    return await asked(server.url, store, limit=18, max_outage=max_outage, max_tries=3)
 
 
 async def asked(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
@@ -59,7 +59,7 @@ async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:
         before = len(server.bodies)
         try:
             return await ask(server, store)
-        except ShortRunError:
+        except IncompleteRunError:
             assert usd(len(server.bodies) - before) <= CAP
     raise AssertionError("it comes to no end")
 
@@ -113,8 +113,8 @@ async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_
     """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
     async with BatchServer(odd=HICCUPS[name]) as server:
         for _ in range(2):
-            with pytest.raises(ShortRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
-                await ask(server, store, outage=0.05)
+            with pytest.raises(IncompleteRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
+                await ask(server, store, max_outage=0.05)
             assert caught.value.exit_code == 1
         n_noted, n_kept = sum(len(one.keys) for one in list_jobs(store.place)), len(store)
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
@@ -158,8 +158,8 @@ async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_
 
 async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_tried_again(store: Store) -> None:
     async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
-        with pytest.raises(ShortRunError, match=r"answered with no JSON.*It was not started"):
-            await ask(server, store, outage=0.05)
+        with pytest.raises(IncompleteRunError, match=r"answered with no JSON.*It was not started"):
+            await ask(server, store, max_outage=0.05)
         assert list_jobs(store.place) == []
         server.odd = {}
         assert (await all_that_is_asked(server, store)).answered.all()
@@ -198,7 +198,7 @@ async def test_kills_among_faults_lose_no_answer_and_pay_for_none_twice(tmp_path
             n_killed += await process.wait() == -9
         server.odd = {}
         for _ in range(9):
-            with contextlib.suppress(ShortRunError):
+            with contextlib.suppress(IncompleteRunError):
                 verdicts = await asked(server.url, place, max_tries=9)
                 break
         assert n_killed >= 2 / 3 * len(faults)

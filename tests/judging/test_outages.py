@@ -15,7 +15,7 @@ from judged import ENVIRONMENT, NOWHERE, dense_plan, judge_config
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
-from youden.errors import JudgeError, ShortRunError
+from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import Attempts, CallError
 from youden.judging.engine import judge_plan
@@ -26,8 +26,8 @@ from youden.types import Request, Verdicts
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
-RESET = CallError("reset", kind="retry")
-REFUSED = CallError("refused", kind="retry", free=True)
+RESET = CallError("reset", kind="transient")
+REFUSED = CallError("refused", kind="transient", unbilled=True)
 
 
 async def ask(url: str, store: Store, **changes: Any) -> Verdicts:
@@ -75,8 +75,8 @@ async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the
 
 async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: Store) -> None:
     async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=503)) as server:
-        with pytest.raises(ShortRunError, match=r"not responded for more than 0\.5 s") as caught:
-            await ask(server.url, store, outage=0.5)
+        with pytest.raises(IncompleteRunError, match=r"not responded for more than 0\.5 s") as caught:
+            await ask(server.url, store, max_outage=0.5)
         assert (caught.value.slug, caught.value.exit_code) == ("outage", 1)
         assert len(store) == 100
         server.behave, before = well_behaved, server.n_requests
@@ -122,7 +122,7 @@ def test_the_circuit_opens_after_three_failures_in_a_row_of_calls_that_had_not_f
     breaker.record_reply(is_answer=False)
     assert not breaker.record_failure(Attempts(), RESET)
     assert not any(breaker.record_failure(Attempts(n_failed=1), RESET) for _ in range(9))
-    assert not breaker.record_failure(Attempts(), CallError("500", kind="retry", status=500))
+    assert not breaker.record_failure(Attempts(), CallError("500", kind="transient", status=500))
     again = Attempts()
     assert not breaker.record_failure(again, RESET)
     again.n_failed += 1

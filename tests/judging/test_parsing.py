@@ -104,30 +104,34 @@ def test_what_settles_on_no_label_is_missing_and_never_a_no(
     decision: Decision, completion: Completion, missing: str
 ) -> None:
     reading = read_answer(completion, SAME, decision=decision)
-    assert (reading.missing, math.isnan(reading.answer), math.isnan(reading.hard)) == (missing, True, True)
+    assert (reading.missing_reason, math.isnan(reading.answer), math.isnan(reading.hard_answer)) == (
+        missing,
+        True,
+        True,
+    )
 
 
 def test_a_label_alone_is_whole_though_it_ended_by_length() -> None:
-    assert read_answer(said("YES", finish="length"), SAME).missing == "answered"
+    assert read_answer(said("YES", finish="length"), SAME).missing_reason == "answered"
 
 
 def test_no_gain_is_not_taken_for_significant_gain() -> None:
     texts = ("NO GAIN", "little  gain", "SIGNIFICANT\nGAIN", "gain")
     np.testing.assert_array_equal([read_answer(said(text), GAIN).answer for text in texts], [0, 0.25, 1, np.nan])
-    assert [read_answer(said(text), GAIN).hard for text in texts[:3]] == [0, 0, 1]
+    assert [read_answer(said(text), GAIN).hard_answer for text in texts[:3]] == [0, 0, 1]
 
 
 def test_log_probabilities_give_p_yes_and_keep_the_hard_decision() -> None:
     reading = read_answer(said("NO", odds={"NO": 0.6, "YES": 0.2, " yes": 0.1, "Not": 0.1}), SAME, decision="logprobs")
-    assert (reading.answer, reading.hard) == (pytest.approx(0.3 / 0.9), 0)
+    assert (reading.answer, reading.hard_answer) == (pytest.approx(0.3 / 0.9), 0)
     sure = read_answer(said("YES", odds={"YES": 1.0}), SAME, decision="logprobs")
-    assert (sure.answer, sure.hard) == (1, 1)
+    assert (sure.answer, sure.hard_answer) == (1, 1)
 
 
 def test_grades_are_weighted_by_the_odds_of_their_labels_first_tokens() -> None:
     odds = {"SIGN": 0.5, "LIT": 0.4, "NO": 0.1}
     reading = read_answer(said("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")
-    assert (reading.answer, reading.hard) == (pytest.approx(0.5 + 0.25 * 0.4), 1)
+    assert (reading.answer, reading.hard_answer) == (pytest.approx(0.5 + 0.25 * 0.4), 1)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +155,7 @@ def test_a_token_speaks_for_the_one_label_it_begins(token: str, labels: tuple[st
 @given(st.text())
 def test_reading_never_fails_and_gives_a_grade_or_nothing(text: str) -> None:
     reading = read_answer(said(text), SAME)
-    assert (reading.missing == "answered") == (reading.answer in (0, 1))
+    assert (reading.missing_reason == "answered") == (reading.answer in (0, 1))
 
 
 WORDS = ["YES", "yes", "Yes.", "**Yes**", "NO", "no", "No,", "perhaps", "not", "yesterday", "\n", "\n\n"]
@@ -225,7 +229,7 @@ def test_inline_reasoning_is_not_read(
     decision: Decision, text: str, odds: dict[str, float] | None, answer: float | None
 ) -> None:
     reading = read_answer(said(text, odds=odds), SAME, decision=decision)
-    assert reading.missing == ("unparsed" if answer is None else "answered")
+    assert reading.missing_reason == ("unparsed" if answer is None else "answered")
     assert reading.answer == (pytest.approx(answer) if answer is not None else pytest.approx(math.nan, nan_ok=True))
 
 
@@ -234,8 +238,8 @@ def test_inline_reasoning_is_not_read(
 def test_unfinished_reasoning_is_a_reason_of_its_own(decision: Decision, finish: str) -> None:
     odds = {"YES": 0.9, "NO": 0.1}
     reading = read_answer(said(UNFINISHED, finish=finish, odds=odds), SAME, decision=decision)
-    assert (reading.missing, math.isnan(reading.hard)) == ("unfinished_reasoning", True)
-    assert read_answer(said(UNFINISHED, finish="content_filter"), SAME, decision=decision).missing == "refused"
+    assert (reading.missing_reason, math.isnan(reading.hard_answer)) == ("unfinished_reasoning", True)
+    assert read_answer(said(UNFINISHED, finish="content_filter"), SAME, decision=decision).missing_reason == "refused"
 
 
 @settings(max_examples=25, deadline=None)
@@ -271,7 +275,7 @@ async def test_each_way_is_asked_for_on_the_wire_and_read_back(tmp_path: Path, b
     async with WireServer(behave) as server:
         result = await ask(PLAN, POOL, server.url, tmp_path / "v.db", backend=backend, decision=decision)
     yes = truth(PLAN)
-    np.testing.assert_array_equal(result.hard, yes)
+    np.testing.assert_array_equal(result.hard_answer, yes)
     np.testing.assert_allclose(result.answer, np.where(yes == 1, 0.9, 0.1) if decision == "logprobs" else yes)
     parser = {"text": "label/2"}.get(decision, f"{decision}/2")
     assert (result.judge["decision"], result.judge["parser"]) == (decision, parser)

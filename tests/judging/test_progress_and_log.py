@@ -51,7 +51,7 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_en
     bar.start(100, what="judging")
     for n in range(50):
         clock.now = n
-        bar.advance(2, usd=0.01, failed=n == 3, why="refused")
+        bar.advance(2, usd=0.01, failed=n == 3, reason="refused")
     bar.throttled()
     bar.stop()
     bar.stop()
@@ -84,7 +84,7 @@ def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
     bar.start(1000, what="judging")
     for n in range(1, 1001):
         clock.now = 60.0 * n / 1000
-        bar.advance(1, usd=0.001, failed=n % 100 == 0, why="refused")
+        bar.advance(1, usd=0.001, failed=n % 100 == 0, reason="refused")
     bar.stop()
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "\r", out.getvalue())
     drawn, _, last = text.rpartition("\r")
@@ -279,7 +279,7 @@ def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
     write_pool(tmp_path / "mine.csv", n_agents=4, n_items=8)
     for number, secret in enumerate((*SECRETS, WORD)):
         said = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
-        judge = wire_judge(NOWHERE, max_tries=1, outage=0)
+        judge = wire_judge(NOWHERE, max_tries=1, max_outage=0)
         address = f"http://me:{said['url']}@127.0.0.1:9/v1"
         place = f"postgresql://me:{said['url']}@127.0.0.1:9/d"
         for name, changes in (
@@ -317,4 +317,4 @@ def test_a_password_that_is_a_word_of_answers_changes_none(said: str) -> None:
 
 def test_an_error_says_no_secret_that_another_connection_of_this_process_keeps() -> None:
     Connection("judge", "http://host/v1", 1.0, api_key="kept-by-another-one")
-    assert CallError(f"{'a' * 290}kept-by-another-one", kind="retry").reason == f"{'a' * 290}***"
+    assert CallError(f"{'a' * 290}kept-by-another-one", kind="transient").reason == f"{'a' * 290}***"

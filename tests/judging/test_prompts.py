@@ -27,7 +27,7 @@ from youden.judging.store.answers import Store
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.types import Request
 
-HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1'
+HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nparser: label/1'
 BODY = "A {{first}} B {{second}} mark {{fence}}"
 
 
@@ -51,7 +51,7 @@ def test_shipped_prompts_have_the_grades_of_the_paper_and_its_data(
 ) -> None:
     prompt = load_prompt(name)
     assert prompt.labels == grades
-    assert {label for label, grade in grades.items() if grade >= prompt.yes_from} == yes
+    assert {label for label, grade in grades.items() if grade >= prompt.yes_threshold} == yes
     assert "{{" not in "".join(message.content for message in prompt.messages("one", "two"))
 
 
@@ -104,7 +104,7 @@ def test_the_digest_follows_the_file() -> None:
         ("- a", BODY, "prompt-front-matter", "test.md"),
         (HEAD.replace('"YES": 1', '"YES": 2'), BODY, "prompt-labels", "[0, 1]"),
         (HEAD.replace('"NO"', '"yes"'), BODY, "prompt-labels", "different"),
-        (HEAD.replace('"NO": 0', '"NO": 1'), BODY, "prompt-labels", "yes_from"),
+        (HEAD.replace('"NO": 0', '"NO": 1'), BODY, "prompt-labels", "yes_threshold"),
     ],
 )
 def test_a_prompt_that_cannot_work_is_refused_by_name(head: str, body: str, slug: str, says: str) -> None:
@@ -116,7 +116,7 @@ def test_a_prompt_that_cannot_work_is_refused_by_name(head: str, body: str, slug
 
 def test_unquoted_yes_in_yaml_is_refused_not_read_as_true() -> None:
     with pytest.raises(ConfigError, match="in quotes"):
-        prompt_of("labels: {yes: 1, no: 0}\nyes_from: 1\nparser: label/1")
+        prompt_of("labels: {yes: 1, no: 0}\nyes_threshold: 1\nparser: label/1")
 
 
 def test_files_that_are_no_prompts_are_refused(tmp_path: Path) -> None:
@@ -169,20 +169,22 @@ async def test_long_texts_are_shortened_counted_and_signed(store: Store, policy:
         asked.append(request)
         return "YES"
 
-    result, again = [await ask(PLAN, POOL, Scripted(script), store, context=500, truncate=policy) for _ in range(2)]
-    other = np.where(PLAN.arm == 1, PLAN.other_item, PLAN.item)
+    result, again = [
+        await ask(PLAN, POOL, Scripted(script), store, context_window=500, truncate=policy) for _ in range(2)
+    ]
+    other = np.where(PLAN.trial_type == 1, PLAN.other_item, PLAN.item)
     n_long = ((PLAN.first == 0) & (PLAN.item == 0) | (PLAN.second == 0) & (other == 0)).sum()
     assert result.answered.all()
-    assert f"{n_long} of {len(PLAN)} trials were judged on shortened texts" in result.warnings[0].says
+    assert f"{n_long} of {len(PLAN)} trials were judged on shortened texts" in result.warnings[0].message
     assert len(asked) == len(PLAN)
     assert max(map(count_characters, asked)) <= 4 * 500
-    assert (result.judge["truncate"], result.judge["context"]) == (policy, 500)
+    assert (result.judge["truncate"], result.judge["context_window"]) == (policy, 500)
     assert again.warnings == result.warnings
 
 
 async def test_by_default_a_text_too_long_is_not_asked_and_counted(store: Store) -> None:
     judge = Scripted(lambda _: "NO")
-    result = await ask(PLAN, POOL, judge, store, context=500, asking=JudgingOptions(max_missing=1))
+    result = await ask(PLAN, POOL, judge, store, context_window=500, asking=JudgingOptions(max_missing=1))
     assert 0 < judge.n_calls < len(PLAN)
     assert missing(result) == {"answered": judge.n_calls, "not_asked": len(PLAN) - judge.n_calls}
     assert "truncate" not in result.judge
@@ -201,9 +203,11 @@ async def test_judges_that_differ_in_little_or_no_gain_agree_in_their_hard_answe
             await ask(plan, pool, server.url, tmp_path / "v.db", model=name, prompt="information-gain")
             for name in ("a", "b")
         ]
-    np.testing.assert_array_equal(a.hard, truth(plan))
+    np.testing.assert_array_equal(a.hard_answer, truth(plan))
     assert set(a.answer.tolist()) == {0.25, 1.0}
-    assert cohen_kappa(a.hard, b.hard) == krippendorff_alpha(np.stack([a.hard, b.hard])) == 1
+    assert (
+        cohen_kappa(a.hard_answer, b.hard_answer) == krippendorff_alpha(np.stack([a.hard_answer, b.hard_answer])) == 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from twists import ODD, Twist, text_of
 from twists import Path as Place
 from wire_server import FORMS, Reply, WireServer, well_behaved
 from youden.data.pools.pool_reader import write_pool
-from youden.errors import ConfigError, ShortRunError, YoudenError
+from youden.errors import ConfigError, IncompleteRunError, YoudenError
 from youden.judging.backend_records import JUDGES, PROVIDERS, get_backend_record, infer_judge_keys
 from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
@@ -95,16 +95,16 @@ async def test_its_answer_and_usage_are_read_and_its_key_goes_into_the_header_al
 async def test_a_refusal_is_no_answer(judge: JudgeConfig) -> None:
     got, *_ = await asked(judge, Reply("", refusal="I cannot."))
     assert isinstance(got, Completion)
-    assert judge.questions().read(got).missing == "refused"
+    assert judge.questions().read(got).missing_reason == "refused"
 
 
 @pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)
 async def test_errors_and_replies_that_are_none_have_their_fates(judge: JudgeConfig) -> None:
     for status, code, kind in (
-        (429, "rate_limit_error", "retry"),
-        (529, "overloaded_error", "retry"),
-        (503, None, "retry"),
-        (401, "authentication_error", "stop"),
+        (429, "rate_limit_error", "transient"),
+        (529, "overloaded_error", "transient"),
+        (503, None, "transient"),
+        (401, "authentication_error", "fatal"),
         (400, "invalid_request_error", "rejected"),
     ):
         error = {"message": f"no, {KEY}", "type": code}
@@ -115,7 +115,7 @@ async def test_errors_and_replies_that_are_none_have_their_fates(judge: JudgeCon
     for fault in ("malformed", "no_choices", "html"):
         got, *_ = await asked(judge, Reply(fault=fault))  # type: ignore[arg-type]
         assert isinstance(got, CallError)
-        assert (got.kind, got.status) == ("retry", None)
+        assert (got.kind, got.status) == ("transient", None)
 
 
 def places(of: object, at: Place = ()) -> Iterator[Place]:
@@ -206,14 +206,14 @@ async def test_a_clouds_answer_its_usage_and_its_refusal_are_read(
     assert server.n_requests == 1
     got, _ = await asked_by_litellm(cloud, Reply("", refusal="no"), monkeypatch, tmp_path)
     assert isinstance(got, Completion), got
-    assert cloud.questions().read(got).missing == "refused"
+    assert cloud.questions().read(got).missing_reason == "refused"
 
 
 @pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
 async def test_a_clouds_errors_have_their_fates(
     cloud: JudgeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for status, kind in ((429, "retry"), (503, "retry"), (403, "stop"), (401, "stop")):
+    for status, kind in ((429, "transient"), (503, "transient"), (403, "fatal"), (401, "fatal")):
         reply = Reply(status=status, error={"message": f"no, {KEY}", "code": status})
         got, server = await asked_by_litellm(cloud, reply, monkeypatch, tmp_path)
         assert isinstance(got, CallError)
@@ -235,7 +235,7 @@ async def test_credentials_that_are_nowhere_end_the_run_at_once(
         with pytest.raises(CallError) as caught:
             await backend.open().answer(judge.questions().request_for_texts("one", "two"))
         await backend.aclose()
-    assert (caught.value.kind, caught.value.status, server.n_requests) == ("stop", 401, 0)
+    assert (caught.value.kind, caught.value.status, server.n_requests) == ("fatal", 401, 0)
 
 
 def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
@@ -322,7 +322,7 @@ def test_the_environment_wins_over_the_file(
     judge = load_judge_config({"backend": "openai", "model": "m", "base_url": server.url, "price": 0})
     (found,) = diagnose(judge, environment=os.environ)
     assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {sent}"}
-    assert found.findings[0].says == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
+    assert found.findings[0].message == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
 
 
 @pytest.mark.parametrize("text", [None, "OPENAI_API_KEY=\n", "not a file of keys"])
@@ -389,7 +389,7 @@ async def test_requests_that_expired_alone_are_sent_again_and_rejected_ones_are_
 
 async def test_a_cancelled_batch_ends_the_run_and_keeps_what_came(store: Store) -> None:
     async with ClaudeBatchServer(fates=["cancelled"]) as server:
-        with pytest.raises(ShortRunError, match="cancelled"):
+        with pytest.raises(IncompleteRunError, match="cancelled"):
             await in_batches(server, store)
         assert (await in_batches(server, store)).answered.all()
         assert len(server.bodies) == len(PLAN)
@@ -412,14 +412,14 @@ async def test_a_batch_whose_reply_got_lost_is_found_again_and_never_begun_twice
 
 async def test_while_a_batch_that_may_be_the_lost_one_still_runs_nothing_is_sent_again(store: Store) -> None:
     async with ClaudeBatchServer(faults=["lost"], looks_needed=6) as server:
-        with pytest.raises(ShortRunError, match=r"still in progress.*\[batch-unreachable\]"):
+        with pytest.raises(IncompleteRunError, match=r"still in progress.*\[batch-unreachable\]"):
             await in_batches(server, store, max_tries=2)
         assert server.n_begun == 1
         for _ in range(4):  # the same command, again and again
             try:
                 result = await in_batches(server, store, max_tries=2)
                 break
-            except ShortRunError:
+            except IncompleteRunError:
                 continue
         assert result.answered.all()
         assert (server.n_begun, len(server.bodies)) == (1, len(PLAN))

@@ -24,7 +24,7 @@ from wire_server import WireServer, well_behaved
 from youden.data.folder.run_config import RayWorkers
 from youden.data.pools.pool_reader import write_pool
 from youden.engines.ray import RayPlacement, run_on_ray
-from youden.errors import ConfigError, JudgeError, ShortRunError
+from youden.errors import ConfigError, IncompleteRunError, JudgeError
 from youden.judging.store.answers import MAX_PENDING_WRITES
 
 on_a_cluster = pytest.mark.slow
@@ -122,7 +122,7 @@ def test_nodes_have_to_have_the_same_version(cluster: Any, monkeypatch: pytest.M
 @on_a_cluster
 def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youden.engines.ray.MAX_RESTARTS", 0)
-    with pytest.raises(ShortRunError, match="All 2 workers were lost") as caught:
+    with pytest.raises(IncompleteRunError, match="All 2 workers were lost") as caught:
         run_on_ray(die, RayPlacement())
     assert (caught.value.slug, caught.value.exit_code) == ("ray-workers", 1)
 
@@ -174,18 +174,18 @@ def test_a_cluster_that_is_not_there_and_a_library_that_is_not(monkeypatch: pyte
 @on_a_cluster
 def test_a_cluster_that_does_not_answer(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
-    with pytest.raises(ConfigError, match=r"Ray cluster at 127\.0\.0\.1:9 cannot be reached.*\[ray-away\]"):
+    with pytest.raises(ConfigError, match=r"Ray cluster at 127\.0\.0\.1:9 cannot be reached.*\[ray-unreachable\]"):
         run_on_ray(die, RayPlacement())
 
 
 @pytest.mark.parametrize("also", [["--mode", "batch"], ["--log", "x.jsonl"]])
 def test_what_does_not_go_with_workers_is_refused(youden: Youden, also: list[str]) -> None:
-    assert "--engine ray goes without" in youden("judge", "r.yaml", "--engine", "ray", *also).err
-    assert "--workers goes with --engine ray" in youden("judge", "r.yaml", "--workers", "2").err
+    assert "--engine ray cannot be combined with" in youden("judge", "r.yaml", "--engine", "ray", *also).err
+    assert "--workers requires --engine ray" in youden("judge", "r.yaml", "--workers", "2").err
 
 
 def test_flags_that_would_do_nothing_are_refused(youden: Youden) -> None:
-    assert "--poll goes with --mode batch" in youden("judge", "r.yaml", "--poll", "5").err
+    assert "--poll requires --mode batch" in youden("judge", "r.yaml", "--poll", "5").err
 
 
 def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_
     try:
         with postgres.admin(store.rpartition("/")[2]) as connection:
             until(lambda: running.poll() is not None or len(workers_that_answered(connection)) == 2, seconds=240)
-            who_asks = connection.execute("SELECT leads, asks FROM youden.members WHERE name <> ''").fetchall()
+            who_asks = connection.execute("SELECT leads, asks FROM youden.workers WHERE name <> ''").fetchall()
             cluster.remove_node(lost, allow_graceful=False)
             n_then = server.n_requests
         out, err = running.communicate(timeout=120)
@@ -282,7 +282,7 @@ def workers_that_answered(connection: Any) -> list[tuple[str, int]]:
 
     try:
         return list(
-            connection.execute("SELECT name, answered FROM youden.members WHERE NOT leads AND answered >= 5").fetchall()
+            connection.execute("SELECT name, answered FROM youden.workers WHERE NOT leads AND answered >= 5").fetchall()
         )
     except Error:
         return []

@@ -59,9 +59,9 @@ def judge() -> Iterator[JudgeConfig]:
 
 
 def twelve(pool: Pool) -> Plan:
-    """The first six trials of either arm."""
+    """The first six trials of either trial type."""
     plan = youden.make_plan(pool, design="dense", holdout=0.0)
-    rows = np.concatenate([np.flatnonzero(plan.arm == arm)[: N // 2] for arm in (0, 1)])
+    rows = np.concatenate([np.flatnonzero(plan.trial_type == trial_type)[: N // 2] for trial_type in (0, 1)])
     return replace(plan, trials=plan.trials.take(rows))
 
 
@@ -88,4 +88,4 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_wi
     replayed = youden.judge(plan, judge="replay", store=tmp_path / "three.db")
     for again in (played, replayed):
         np.testing.assert_array_equal(again.answer, first.answer)
-        np.testing.assert_array_equal(again.missing, first.missing)
+        np.testing.assert_array_equal(again.missing_reason, first.missing_reason)

@@ -42,12 +42,12 @@ async def judged(store: Store) -> tuple[Verdicts, dict[str, Any]]:
 
 
 async def replay(store: Store, plan: Plan = PLAN, pool: Pool = POOL, **of: Any) -> Verdicts:
-    config = load_judge_config({"backend": "replay"} | ({"of": of} if of else {}))
+    config = load_judge_config({"backend": "replay"} | ({"replay_of": of} if of else {}))
     return await judge_plan(plan, config=config, store=store, environment={})
 
 
 def same(left: Verdicts, right: Verdicts) -> None:
-    for column in ("answer", "hard", "missing", "key"):
+    for column in ("answer", "hard_answer", "missing_reason", "request_hash"):
         np.testing.assert_array_equal(getattr(left, column), getattr(right, column), err_msg=column)
     assert served(left) == served(right)
     assert sorted(left.models) == sorted(right.models)
@@ -56,7 +56,7 @@ def same(left: Verdicts, right: Verdicts) -> None:
 
 def served(verdicts: Verdicts) -> list[str | None]:
     """The model that answered each trial, by name: models are numbered in the order in which they first answered."""
-    return [None if number < 0 else verdicts.models[number] for number in verdicts.served]
+    return [None if number < 0 else verdicts.models[number] for number in verdicts.response_model]
 
 
 async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path) -
         for again in (await replay(store), await replay(store, **of)):
             same(first, again)
             assert again.total_usd == 0
-    assert np.bincount(first.missing).tolist() == [len(PLAN) - 4, 1, 1, 1, 1]
+    assert np.bincount(first.missing_reason).tolist() == [len(PLAN) - 4, 1, 1, 1, 1]
 
 
 async def test_a_miss_names_the_key_and_the_trial(store: Store) -> None:
@@ -127,7 +127,7 @@ async def test_one_model_and_one_build_is_no_warning_and_stands_in_the_signature
 
 async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signature(store: Store) -> None:
     result = await answered_by(lambda n: ("m-1", "fp_a" if n <= 10 else "fp_b"), store)
-    assert f"m-1 (fp_a) (10 answers), m-1 (fp_b) ({len(PLAN) - 10} answers)" in result.warnings[0].says
+    assert f"m-1 (fp_a) (10 answers), m-1 (fp_b) ({len(PLAN) - 10} answers)" in result.warnings[0].message
     assert result.judge["served"] == ["m-1 (fp_a)", "m-1 (fp_b)"]
     same(result, await replay(store))
 
@@ -136,6 +136,6 @@ async def test_another_model_than_the_stores_is_a_warning(store: Store) -> None:
     await answered_by(lambda _: ("m-1", None), store)
     other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
     result = await answered_by(lambda _: ("m-2", None), store, plan=other)
-    assert "since the last answers in the store: m-1 then, m-2 now" in result.warnings[0].says
+    assert "since the last answers in the store: m-1 then, m-2 now" in result.warnings[0].message
     assert result.judge["served"] == ["m-2"]
     assert (await answered_by(lambda _: ("m-2", None), store, plan=other)).warnings == ()

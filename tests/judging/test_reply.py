@@ -69,7 +69,7 @@ WHOLE = Completion("YES", "stop", "m", 100, 1, 0.5, "fp", None, (("YES", -0.1),)
 def fails(said: object, words: str) -> None:
     with pytest.raises(CallError, match=words) as caught:
         parse_completion(said, seconds=0.5)
-    assert caught.value.kind == "retry"
+    assert caught.value.kind == "transient"
 
 
 def test_a_whole_reply_is_read() -> None:
@@ -261,23 +261,23 @@ def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "status", "said"),
     [
-        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 402, "(insufficient_quota): Top up."),
-        ({"type": "insufficient_quota", "code": None}, "stop", 402, "(insufficient_quota): no reason given"),
-        ({"code": "odd", "type": "insufficient_quota"}, "stop", 402, "(insufficient_quota)"),
-        ({"code": "invalid_api_key"}, "stop", 401, "(invalid_api_key)"),
-        ({"code": "model_not_found"}, "stop", 404, "(model_not_found)"),
-        ({"code": 402, "message": "credits"}, "stop", 402, "(402): credits"),
-        ({"code": "502"}, "retry", 502, "(502)"),
-        ({"code": 429}, "retry", 429, "(429)"),
-        ({"code": "rate_limit_exceeded"}, "retry", 429, "(rate_limit_exceeded)"),
+        ({"code": "insufficient_quota", "message": "Top up."}, "fatal", 402, "(insufficient_quota): Top up."),
+        ({"type": "insufficient_quota", "code": None}, "fatal", 402, "(insufficient_quota): no reason given"),
+        ({"code": "odd", "type": "insufficient_quota"}, "fatal", 402, "(insufficient_quota)"),
+        ({"code": "invalid_api_key"}, "fatal", 401, "(invalid_api_key)"),
+        ({"code": "model_not_found"}, "fatal", 404, "(model_not_found)"),
+        ({"code": 402, "message": "credits"}, "fatal", 402, "(402): credits"),
+        ({"code": "502"}, "transient", 502, "(502)"),
+        ({"code": 429}, "transient", 429, "(429)"),
+        ({"code": "rate_limit_exceeded"}, "transient", 429, "(rate_limit_exceeded)"),
         ({"code": "context_length_exceeded"}, "rejected", 400, "(context_length_exceeded)"),
-        ({"type": "overloaded_error"}, "retry", 503, "(overloaded_error)"),
-        ({"code": "odd", "message": ["x"]}, "retry", 500, "(odd): no reason given"),
-        ({"code": 7}, "retry", 500, "(7)"),
-        ({"code": "²²²"}, "retry", 500, "(²²²)"),
-        ({"code": ["x"]}, "retry", 500, "(no code)"),
-        ("busy", "retry", 500, "(no code): busy"),
-        (True, "retry", 500, "(no code): no reason given"),
+        ({"type": "overloaded_error"}, "transient", 503, "(overloaded_error)"),
+        ({"code": "odd", "message": ["x"]}, "transient", 500, "(odd): no reason given"),
+        ({"code": 7}, "transient", 500, "(7)"),
+        ({"code": "²²²"}, "transient", 500, "(²²²)"),
+        ({"code": ["x"]}, "transient", 500, "(no code)"),
+        ("busy", "transient", 500, "(no code): busy"),
+        (True, "transient", 500, "(no code): no reason given"),
     ],
 )
 def test_an_error_inside_a_success_is_what_its_code_says(error: object, kind: str, status: int, said: str) -> None:
@@ -335,12 +335,12 @@ def errored(**where: Any) -> Any:
 @pytest.mark.parametrize(
     ("error", "kind", "status"),
     [
-        ({"code": 502, "message": "Upstream provider died"}, "retry", 502),
-        ({"code": 429, "message": "upstream 429"}, "retry", 429),
-        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 402),
-        ({"code": 401, "message": "no"}, "stop", 401),
+        ({"code": 502, "message": "Upstream provider died"}, "transient", 502),
+        ({"code": 429, "message": "upstream 429"}, "transient", 429),
+        ({"code": "insufficient_quota", "message": "Top up."}, "fatal", 402),
+        ({"code": 401, "message": "no"}, "fatal", 401),
         ({"code": 400, "message": "too long"}, "rejected", 400),
-        ("died", "retry", 500),
+        ("died", "transient", 500),
     ],
 )
 def test_an_error_beside_or_inside_choices_is_what_its_code_says(
@@ -365,7 +365,7 @@ def test_an_error_after_tokens_were_generated_is_not_free() -> None:
         )
         found = find_reply_error(said)
         assert found is not None
-        assert found.free is free
+        assert found.unbilled is free
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": 200}])
@@ -381,7 +381,7 @@ def test_an_empty_completion_is_tried_again_however_its_end_is_called(ended: str
     said["choices"][0]["message"]["content"] = ""
     with pytest.raises(CallError) as caught:
         parse_completion(said, seconds=0)
-    assert caught.value.kind == "retry"
+    assert caught.value.kind == "transient"
 
 
 def test_an_empty_completion_that_reports_tokens_or_why_is_kept() -> None:

@@ -26,8 +26,8 @@ from youden.types import Completion, Message, Request, Verdicts
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)
 REQUEST = Request("m", (Message("user", "?"),))
-RESET = CallError("reset", kind="retry")
-REFUSED = CallError("refused", kind="retry", free=True)
+RESET = CallError("reset", kind="transient")
+REFUSED = CallError("refused", kind="transient", unbilled=True)
 
 
 async def ask(store: Store, *servers: WireServer, **changes: Any) -> Verdicts:
@@ -65,7 +65,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
 
     async with asyncio.timeout(300), WireServer(behave) as second:
         first = await WireServer(behave).__aenter__()
-        asking = asyncio.create_task(ask(store, first, second, outage=0.01))
+        asking = asyncio.create_task(ask(store, first, second, max_outage=0.01))
         await dies.wait()
         await first.__aexit__()
         await comes_back.wait()
@@ -74,7 +74,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     assert verdicts.answered.all()
     assert back.n_requests > 5
     assert n_asked <= len(PLAN) + 8
-    assert any(first.url in said.says and "was left out" in said.says for said in verdicts.warnings)
+    assert any(first.url in said.message and "was left out" in said.message for said in verdicts.warnings)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ async def test_a_server_that_hangs_or_turns_every_call_down_is_left_out_and_name
         verdicts = await ask(store, right, wrong, timeout=0.3 if reply.fault == "stall" else 60)
         assert verdicts.answered.all()
         assert wrong.n_requests <= 8
-        (said,) = (said for said in verdicts.warnings if wrong.url in said.says)
-        assert f"also at the end (the last failure: {why}" in said.says
+        (said,) = (said for said in verdicts.warnings if wrong.url in said.message)
+        assert f"also at the end (the last failure: {why}" in said.message
 
 
 async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Store) -> None:
@@ -223,7 +223,7 @@ async def test_three_broken_calls_in_a_row_leave_a_server_out_and_fewer_do_not()
 @pytest.mark.parametrize("status", [400, 429])
 async def test_what_a_server_says_of_a_request_or_its_pace_is_passed_on_and_leaves_nobody_out(status: int) -> None:
     them = Clocked()
-    said = CallError("no", kind="rejected" if status == 400 else "retry", status=status)
+    said = CallError("no", kind="rejected" if status == 400 else "transient", status=status)
     them.answers = {"a": said, "b": said}
     for _ in range(9):
         with pytest.raises(CallError) as caught:
@@ -236,7 +236,7 @@ async def test_what_a_server_says_of_a_request_or_its_pace_is_passed_on_and_leav
 
 async def test_where_none_is_left_each_is_tried_and_the_last_failure_is_raised() -> None:
     them = Clocked()
-    them.answers = {"a": REFUSED, "b": CallError("gone", kind="stop", status=404)}
+    them.answers = {"a": REFUSED, "b": CallError("gone", kind="fatal", status=404)}
     for _ in range(3):
         with pytest.raises(CallError):
             await them.judge.answer(REQUEST)

@@ -59,7 +59,7 @@ def test_what_is_no_database_or_somebody_elses_is_refused_and_left_alone(tmp_pat
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE notes (text)")
     before = [path.read_bytes() for path in (words, other)]
-    assert [slug_of(path) for path in (words, other)] == ["store-corrupt", "store-foreign"]
+    assert [slug_of(path) for path in (words, other)] == ["store-corrupt", "not-a-store"]
     assert [path.read_bytes() for path in (words, other)] == before
 
 
@@ -81,9 +81,9 @@ def test_a_store_of_another_form_is_refused_and_stays_as_it_is(tmp_path: Path, v
         store.add("k" * 64, ANSWER)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("DROP TABLE paid")
+        connection.execute("DROP TABLE costs")
     before = path.read_bytes()
-    assert slug_of(path) == slug_of(path, read_only=True) == "store-form"
+    assert slug_of(path) == slug_of(path, read_only=True) == "store-version"
     assert path.read_bytes() == before
 
 

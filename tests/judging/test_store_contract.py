@@ -44,19 +44,19 @@ def later(place: str) -> Callable[[float], None]:
 
     def pass_by(seconds: float) -> None:
         with open_store(place) as store:
-            store.place._connection.execute(f"UPDATE {schema_of(place)}members SET expires = expires - {seconds}")
+            store.place._connection.execute(f"UPDATE {schema_of(place)}workers SET expires = expires - {seconds}")
 
     return pass_by
 
 
 def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
-    failure = Failure("retry", 500, "broke \ufffd ?")
+    failure = Failure("transient", 500, "broke \ufffd ?")
     with pytest.raises(ConfigError, match="store-missing"):
         open_store(place, read_only=True)
     with open_store(place) as store:
         assert Cluster.PASSWORD not in store.name
         store.add("a", answer())
-        store.add("b", Failure("retry", 500, "broke \0 \ud800"))
+        store.add("b", Failure("transient", 500, "broke \0 \ud800"))
         assert store.get_outcomes(KEYS) == {"a": answer(), "b": failure}
     with open_store(place, read_only=True) as store:
         assert store.answers(KEYS) == {"a": answer()}
@@ -180,7 +180,7 @@ def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set
         first, second = (Leases(store.place, now=clock) for store in (one, two))
         first.acquire(KEYS)
         assert second.acquire(KEYS) == set()
-        two.place._connection.execute(f"UPDATE {schema_of(place)}claims SET expires = expires - {3600 * hours}")
+        two.place._connection.execute(f"UPDATE {schema_of(place)}leases SET expires = expires - {3600 * hours}")
         passes(clock, LEASE_SECONDS * 0.9, renewing=second)
         assert second.acquire(KEYS) == set()
         assert first.maybe_expired
@@ -316,8 +316,8 @@ def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
 def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
     with open_store(place) as store, open_store(tmp_path / "other.db") as other:
         paid = {("p", "a"): Payment(float("nan"), 1, 2, 0.5)}
-        store.place.write(PendingWrites({"a": "{}", "b": "{}"}, {"c": ("c", "retry", None, "x")}, paid))
-        for kept, n in (("answers", 2), ("failures", 1), ("paid", 1)):
+        store.place.write(PendingWrites({"a": "{}", "b": "{}"}, {"c": ("c", "transient", None, "x")}, paid))
+        for kept, n in (("answers", 2), ("failures", 1), ("costs", 1)):
             rows = store.place.rows(kept, None, n=10)
             assert other.place.put_rows(kept, rows) == n
             assert other.place.put_rows(kept, rows) == 0

@@ -75,7 +75,7 @@ def test_what_the_calibration_paid_for_answers_of_the_run_counts_and_is_told_apa
     assert calls["n_reused"] == 110 - n_new
     assert calls["usd"] == pytest.approx(110 * A_CALL)
     assert calls["usd_calibration"] == pytest.approx((110 - n_new) * A_CALL)
-    by_calibration = f"${(110 - n_new) * A_CALL:.4f} of it by its calibration"
+    by_calibration = f"${(110 - n_new) * A_CALL:.4f} by the calibration"
     assert by_calibration in youden("judge", "paid.yaml", "--max-cost", "1").err
 
 

@@ -59,7 +59,7 @@ async def test_use_that_cannot_be_is_booked_at_the_most_it_can_cost_and_said(tok
     assert [
         warning
         for warning in result.warnings
-        if warning.says.startswith("5 answers of 'm' reported no credible token usage")
+        if warning.message.startswith("5 answers of 'm' reported no credible token usage")
     ]
     honest = await judged(lambda _n, _key, body: sent(reply_to(body)), tmp_path / "w.db")
     assert not [warning for warning in honest.warnings if warning.slug == "bill"]
@@ -137,7 +137,7 @@ async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: i
         with pytest.raises(CallError, match="more than 16 MB") as caught:
             await judge.answer(REQUEST)
         await judge.aclose()
-    assert caught.value.kind == "retry"
+    assert caught.value.kind == "transient"
 
 
 @pytest.mark.parametrize("backend", ASKED)

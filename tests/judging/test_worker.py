@@ -55,7 +55,7 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "v.db")], check=False)
     with closing(sqlite3.connect(tmp_path / "v.db")) as connection:
-        assert connection.execute("SELECT count(*) FROM claims").fetchone() == (2,)
+        assert connection.execute("SELECT count(*) FROM leases").fetchone() == (2,)
     with open_store(tmp_path / "v.db") as store:
         assert store.leases().acquire(KEYS) == set(KEYS)
 

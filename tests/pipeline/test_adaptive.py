@@ -43,10 +43,10 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
     assert len(plan) <= percent / 100 * plan.n_dense_calls
     if "the budget is spent" in plan.notes[-1]:
         assert len(plan) > 0.85 * min(percent / 100, 0.3) * plan.n_dense_calls
-    paired = plan.arm == PAIRED
+    paired = plan.trial_type == PAIRED
     rows = np.stack([plan.item, plan.first, plan.second])[:, paired]
     assert len(np.unique(rows, axis=1).T) == paired.sum()
-    assert (plan.arm == INDEPENDENT).sum() == 16
+    assert (plan.trial_type == INDEPENDENT).sum() == 16
     assert carried(world, seed=seed, calls=f"{percent}%").plan.digest == plan.digest
 
 
@@ -61,8 +61,8 @@ def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the
     sizes = turns.active.sum(axis=1)
     assert (np.diff(sizes) <= 0).all()
     assert sizes[-1] == last
-    for slot in np.unique(plan.slot[plan.slot >= turns.starts[1]]):
-        rows = plan.slot == slot
+    for block in np.unique(plan.block[plan.block >= turns.starts[1]]):
+        rows = plan.block == block
         active = turns.active[plan.trials.step[rows][0]]
         tells_first, tells_second = (
             column[rows] > 0 for column in (plan.trials.weight_first, plan.trials.weight_second)
@@ -77,34 +77,34 @@ def test_contenders_grow_fewer_and_meet_the_same_partner_on_the_same_item_in_the
 
 def test_rounds_share_what_is_left_after_the_pilot(world: RecordedAnswers) -> None:
     plan = carried(world, calls="20%").plan
-    sizes = np.bincount(plan.trials.step[plan.slot >= 0])
+    sizes = np.bincount(plan.trials.step[plan.block >= 0])
     assert sizes[0] / sizes.sum() == pytest.approx(0.25, abs=0.02)
     assert sizes[1:] / sizes.sum() == pytest.approx(np.full(5, 0.15), abs=0.02)
 
 
 @pytest.mark.parametrize(
-    ("options", "slots"),
+    ("options", "blocks"),
     [
         ({"calls": "16%"}, 24),
         ({"calls": "8%"}, 21),
         ({"calls": "16%", "pilot": 0.1}, 8),
         ({"calls": "16%", "pilot": 0.6}, 52),
-        ({"calls": "16%", "pilot": 0.1, "within": 0.1}, 8),
-        ({"calls": "40%", "pilot": 0.4, "within": 0.1}, 88),
+        ({"calls": "16%", "pilot": 0.1, "max_regret": 0.1}, 8),
+        ({"calls": "40%", "pilot": 0.4, "max_regret": 0.1}, 88),
     ],
 )
-def test_a_pilot_has_24_slots_or_half_of_the_budget_or_what_is_written(
-    world: RecordedAnswers, options: dict[str, float], slots: int
+def test_a_pilot_has_24_blocks_or_half_of_the_budget_or_what_is_written(
+    world: RecordedAnswers, options: dict[str, float], blocks: int
 ) -> None:
     plan = carried(world, **options).plan
-    sizes = np.bincount(plan.trials.step[plan.slot >= 0])
-    assert sizes[0] == 8 * slots
-    assert "within" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
+    sizes = np.bincount(plan.trials.step[plan.block >= 0])
+    assert sizes[0] == 8 * blocks
+    assert "max_regret" in options or sizes[1:].max() <= 8 + (sizes.sum() - sizes[0]) / 5
 
 
 def test_a_pair_is_asked_in_one_order_where_that_is_wanted(world: RecordedAnswers) -> None:
     plan = carried(world, calls="30%", pairs="unordered").plan
-    paired = plan.slot >= 0
+    paired = plan.block >= 0
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     rows = np.stack([plan.item, low, high])[:, paired]
     assert len(np.unique(rows, axis=1).T) == paired.sum()
@@ -127,7 +127,8 @@ def test_a_pair_that_agents_prefer_does_not_move_them_when_few_are_asked() -> No
 
 
 def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more() -> None:
-    """Two of the upper half reach the answer of one: pairs of a round answer less than abilities add up to, whatever the slot."""
+    """Two of the upper half reach the answer of one: pairs of a round answer less than abilities add up to, whatever the
+    block."""
     world = dense_world(10, 150)
     strength = np.linspace(0.9, 0.0, 10)
     limited = np.broadcast_to(np.minimum(strength[:, None] + strength, 0.9), world.paired.shape).copy()
@@ -144,13 +145,13 @@ def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more
 
 def test_rules_stop_early_and_say_so(world: RecordedAnswers) -> None:
     whole = carried(world, calls="60%")
-    near = carried(world, calls="60%", within=0.2)
+    near = carried(world, calls="60%", max_regret=0.2)
     assert len(near) < len(whole)
     assert "near enough to the best" in near.plan.notes[-1]
     assert whole.plan.notes[-1].endswith(
         "spent before the selected agent was significantly better than all others, over all interim analyses"
     )
-    short = carried(world, calls="5%", top=4, within=0.01)
+    short = carried(world, calls="5%", top=4, max_regret=0.01)
     assert short.plan.notes[-1].endswith(
         "before the 4 selected agents were known to be within 0.01 of the best, over all interim analyses"
     )
@@ -169,7 +170,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         paired[:, np.arange(8), np.arange(8)] = np.nan
 
         def ask(plan: Plan, paired: np.ndarray = paired) -> Verdicts:
-            answer = np.where(plan.arm == PAIRED, paired[plan.item, plan.first, plan.second], 0.0)
+            answer = np.where(plan.trial_type == PAIRED, paired[plan.item, plan.first, plan.second], 0.0)
             return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "tied"})
 
         plan = make_plan(pool, design="adaptive", calls="20%", independent="pooled:0", seed=seed, options={"top": 3})
@@ -183,7 +184,7 @@ def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
         ({"pilot": 0}, "design-option"),
         ({"rounds": 0}, "design-option"),
         ({"top": 8}, "design-option"),
-        ({"within": -1}, "design-option"),
+        ({"max_regret": -1}, "design-option"),
         ({"active": 0.5}, "design-option"),
         ({"calls": "1%"}, "budget-adaptive"),
     ],
@@ -198,7 +199,7 @@ def test_agents_that_share_no_item_end_the_run() -> None:
     pool = make_pool(8, 20, present=present)
 
     def answered(plan: Plan) -> Verdicts:
-        says_yes = (plan.arm == PAIRED) & ((plan.first * 7 + plan.second + plan.item) % 3 == 0)
+        says_yes = (plan.trial_type == PAIRED) & ((plan.first * 7 + plan.second + plan.item) % 3 == 0)
         return answer_with(plan, says_yes.astype(float))
 
     for seed in range(2):
@@ -248,7 +249,7 @@ def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_mad
         asked.append(replay(plan, recorded=world))
         return asked[-1]
 
-    run_rounds(make_plan(world.pool, design="adaptive", calls="60%", options={"within": 0.05}), ask)
+    run_rounds(make_plan(world.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
     assert len(asked) >= 3
     before = None
     for n, part in enumerate(asked):
@@ -270,7 +271,9 @@ def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it
         says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
         result = run_rounds(
             plan,
-            lambda plan, says=says: answer_with(plan, (plan.arm == PAIRED) & says[plan.item, plan.first, plan.second]),
+            lambda plan, says=says: answer_with(
+                plan, (plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]
+            ),
         )
         asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
         of_all = {}

@@ -27,7 +27,7 @@ def chances(seed: int) -> Floats:
 def voted(plan: Plan, chance: Floats, n_votes: int, *, seed: int, majority: bool = False) -> Verdicts:
     """One judge that wavers, asked so often about each comparison."""
     said = np.random.default_rng(seed).random((n_votes, len(plan))) < chance[plan.item, plan.first, plan.second]
-    votes = np.where(plan.arm == PAIRED, said, 0.0).astype(np.float64)
+    votes = np.where(plan.trial_type == PAIRED, said, 0.0).astype(np.float64)
     mean = votes.mean(axis=0)
     result = answer_with(plan, (mean > 0.5).astype(np.float64) if majority else mean)
     return result if n_votes == 1 else replace(result, votes=votes)

@@ -24,7 +24,7 @@ from youden.protocol.extension import add_agents, add_calls, add_items, draw_anc
 from youden.stats.trials.anchored import effect_scale
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.pool import Floats
-from youden.types.trials import PLACING, PROBE
+from youden.types.trials import ANCHOR, PROBE
 
 K, J = 8, 20
 
@@ -45,12 +45,12 @@ def answers(plan: Plan, *, ability: Floats | None = None, noise: float = 0.3, le
     mean = 0.5 + (ability[plan.first] + ability[plan.second]) / 2 + level
     rng = np.random.default_rng(0)
     table = rng.standard_normal((J + 6, K + 4, K + 4))
-    value = np.where(plan.arm == PAIRED, mean + noise * table[plan.item, plan.first, plan.second], 0.02)
+    value = np.where(plan.trial_type == PAIRED, mean + noise * table[plan.item, plan.first, plan.second], 0.02)
     return answer_with(plan, np.clip(value, 0, 1))
 
 
 def comparisons(plan: Plan) -> list[tuple[int, ...]]:
-    rows = plan.arm == PAIRED
+    rows = plan.trial_type == PAIRED
     return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
 
 
@@ -72,12 +72,12 @@ def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: 
     if pairs == "unordered":
         assert len({(item, *sorted(pair)) for item, *pair in asked}) == len(asked)
     assert (later.first != later.second).all()
-    assert not later.replicate[later.arm == PAIRED].any()
+    assert not later.replicate[later.trial_type == PAIRED].any()
 
 
 def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() -> None:
     plan = add_agents(first_plan(), MORE_AGENTS, calls=3 * 2 * 16 + 38)
-    beside = (plan.arm == PAIRED) & (plan.role == PLACING)
+    beside = (plan.trial_type == PAIRED) & (plan.role == ANCHOR)
     for agent in range(K, K + 3):
         as_first, as_second = beside & (plan.first == agent), beside & (plan.second == agent)
         assert as_first.sum() == as_second.sum() == 16
@@ -85,12 +85,12 @@ def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() ->
         assert met[:K].min() >= 2
         assert met[:K].max() <= 6
         assert met[K:].sum() == 0
-    apart = (plan.arm == INDEPENDENT) & (np.maximum(plan.first, plan.second) >= K)
+    apart = (plan.trial_type == INDEPENDENT) & (np.maximum(plan.first, plan.second) >= K)
     assert apart.sum() == 38
     assert (plan.item[apart] != plan.other_item[apart]).all()
 
 
-def test_further_calls_are_the_very_slots_a_larger_budget_would_have_drawn() -> None:
+def test_further_calls_are_the_very_blocks_a_larger_budget_would_have_drawn() -> None:
     small, large = (
         first_plan(calls=200, independent="pooled:40"),
         first_plan(calls=200 + 5 * K, independent="pooled:40"),
@@ -137,7 +137,9 @@ def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
     trials = TrialsByItem.from_verdicts(result)
     anchors = estimate_anchor_abilities(trials)
     scale = fit_scale(trials, anchors)
-    rows = [t for t in range(len(plan)) if plan.arm[t] == PAIRED and K in (int(plan.first[t]), int(plan.second[t]))]
+    rows = [
+        t for t in range(len(plan)) if plan.trial_type[t] == PAIRED and K in (int(plan.first[t]), int(plan.second[t]))
+    ]
     partner = [int(plan.second[t] if plan.first[t] == K else plan.first[t]) for t in rows]
     residual = [
         result.answer[t] - anchors.fpr - scale.centre - scale.effect[k] - scale.item_effect[plan.item[t]]
@@ -156,7 +158,7 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
         plan = add_agents(first_plan(seed=seed), MORE_AGENTS, calls=3 * 2 * 8 + 38)
         mean = 0.5 + ability[plan.first] + ability[plan.second] + item[plan.item]
         noise = rng.normal(0, 0.2, len(plan))
-        result = answer_with(plan, np.where(plan.arm == PAIRED, mean + noise, 0.0))
+        result = answer_with(plan, np.where(plan.trial_type == PAIRED, mean + noise, 0.0))
         found = ranked(result)
         truth = effect_scale(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
         covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
@@ -171,7 +173,7 @@ def test_new_items_and_calls_move_abilities_but_not_the_level_of_the_scale() -> 
     plan = first_plan()
     later = add_items(plan, part_of(WHOLE, slice(K)))
     hard = answers(later)
-    answer = np.where((later.item >= J) & (later.arm == PAIRED), hard.answer - 0.4, hard.answer)
+    answer = np.where((later.item >= J) & (later.trial_type == PAIRED), hard.answer - 0.4, hard.answer)
     before, after = ranked(answers(plan)), ranked(answer_with(later, answer))
     assert after.ability.mean() == pytest.approx(before.ability.mean(), abs=1e-9)
     assert (after.n_trials > before.n_trials).all()
@@ -204,9 +206,9 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
 
 def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for() -> None:
     plan = add_calls(add_agents(first_plan(), MORE_AGENTS), calls=100, focus=(0, 1))
-    of, paired = plan.trials, plan.arm == PAIRED
+    of, paired = plan.trials, plan.trial_type == PAIRED
     assert set(of.step.tolist()) == {0, 1, 2}
-    assert ((plan.role == PLACING) == (of.step > 0)).all()
+    assert ((plan.role == ANCHOR) == (of.step > 0)).all()
     assert (of.weight_first[(of.step == 0) & (plan.role != PROBE)] == 1).all()
     for step, scored in ((1, range(K, K + 3)), (2, (0, 1))):
         rows = paired & (of.step == step)
@@ -222,14 +224,14 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
         later = add_calls(plan, calls=240)
         rng = np.random.default_rng(seed)
         noise = rng.normal(0, 0.2, len(later))
-        mean = np.where(later.arm == PAIRED, 0.5 + noise, 0.0)
+        mean = np.where(later.trial_type == PAIRED, 0.5 + noise, 0.0)
         new = np.arange(len(later)) >= len(plan)
         with_a3 = (later.first == 3) | (later.second == 3)
-        changed = np.where(new & with_a3 & (later.arm == PAIRED), mean - 0.2, mean)
+        changed = np.where(new & with_a3 & (later.trial_type == PAIRED), mean - 0.2, mean)
         for answer, planted in ((mean, False), (changed, True)):
             result = answer_with(later, answer)
-            facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answered_anew=True)
-            low = [move.agent for move in facts.moves if move.p is not None and move.p < 0.05]
+            facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+            low = [move.agent for move in facts.agent_changes if move.p_holm is not None and move.p_holm < 0.05]
             found += planted and "a3" in low
             false += not planted and bool(low)
     assert found >= 30
@@ -242,19 +244,19 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
     result = answers(later)
     result = answer_with(later, result.answer + lax)
-    facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answered_anew=True)
-    assert facts.level == pytest.approx(0.15, abs=0.06)
+    facts = compute_extension_facts(TrialsByItem.from_verdicts(result), ranked(result), answers_recomputed=True)
+    assert facts.judge_drift == pytest.approx(0.15, abs=0.06)
     assert any("its model may have changed" in line for line in describe_extension(facts))
 
 
 @pytest.mark.parametrize(
     ("grow", "slug"),
     [
-        (lambda: add_agents(first_plan(), MORE_AGENTS, calls=50), "grow-calls"),
-        (lambda: add_calls(first_plan(), calls=7), "grow-calls"),
-        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100), "grow-cells"),
-        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100, focus=(1,)), "grow-all"),
-        (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "grow-adaptive"),
+        (lambda: add_agents(first_plan(), MORE_AGENTS, calls=50), "extend-too-few-calls"),
+        (lambda: add_calls(first_plan(), calls=7), "extend-too-few-calls"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100), "extend-cell-design"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), calls=100, focus=(1,)), "extend-exhausted"),
+        (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "extend-adaptive"),
     ],
 )
 def test_what_cannot_be_added_says_why(grow: Callable[[], Plan], slug: str) -> None:
@@ -265,7 +267,7 @@ def test_what_cannot_be_added_says_why(grow: Callable[[], Plan], slug: str) -> N
 def test_calls_beyond_everything_stop_at_everything() -> None:
     plan = add_calls(first_plan(), calls=100_000)
     assert len(set(comparisons(plan))) == K * (K - 1) * J
-    with pytest.raises(PlanError, match=r"\[grow-all\]"):
+    with pytest.raises(PlanError, match=r"\[extend-exhausted\]"):
         add_calls(plan, calls=100)
 
 
@@ -275,9 +277,9 @@ def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_
     design: str, holdout: float
 ) -> None:
     plan = add_agents(make_plan(OLD, design=design, holdout=holdout, seed=2), MORE_AGENTS, calls=300)
-    with pytest.raises(PlanError, match=r"\[grow-cells\]"):
+    with pytest.raises(PlanError, match=r"\[extend-cell-design\]"):
         add_calls(plan, calls=200)
-    with pytest.raises(PlanError, match=r"\[grow-cells\]"):
+    with pytest.raises(PlanError, match=r"\[extend-cell-design\]"):
         add_items(plan, MORE_ITEMS)
     later = add_calls(plan, calls=40, focus=(K, K + 1))
     asked = comparisons(later)
@@ -286,7 +288,7 @@ def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_
 
 
 def test_the_twins_of_focused_calls_move_nobody_else() -> None:
-    plan = first_plan(independent="twin", calls=520)
+    plan = first_plan(independent="matched", calls=520)
     later = add_calls(plan, calls=80, focus=(2, 3))
     before, after = ranked(answers(plan)), ranked(answers(later))
     others = np.delete(np.arange(K), [2, 3])
@@ -297,7 +299,7 @@ def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> No
     plan = make_plan(OLD, design="nlogn", holdout=0.0, seed=1)
     later = add_calls(plan, calls=40, focus=(0,))
     new = np.arange(len(later)) >= len(plan)
-    of_agent = ((later.first == 0) | (later.second == 0)) & (later.arm == PAIRED)
+    of_agent = ((later.first == 0) | (later.second == 0)) & (later.trial_type == PAIRED)
     lost = of_agent & ~new
     lost[np.flatnonzero(lost)[0]] = False
     result = answer_with(later, answers(later).answer, missing=lost)
@@ -311,11 +313,11 @@ def test_what_one_set_of_items_cannot_take_goes_to_the_next() -> None:
     assert len(later) - len(plan) == 10 * K
 
 
-def searched(within: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:
+def searched(max_regret: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:
     """A run that three agents joined, and on which the best of all was looked for among the first two and the last."""
     plan, focus = add_agents(first_plan(), MORE_AGENTS, calls=80), (0, 1, K + 2)
     for _ in range(rounds):
-        plan = add_calls(plan, calls=calls, focus=focus, top=1, within=within)
+        plan = add_calls(plan, calls=calls, focus=focus, top=1, max_regret=max_regret)
     ability = np.linspace(0.3, -0.3, K + 4)
     ability[K + 2] = 0.32
     result = answers(plan, ability=ability)
@@ -340,8 +342,8 @@ def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep
         start=0,
         together=True,
     )
-    for slot in range(30):
-        rows = trials.slot == slot
+    for block in range(30):
+        rows = trials.block == block
         first = np.isin(trials.first[rows], joined)
         assert sorted(trials.first[rows][first]) == sorted(trials.second[rows][~first]) == list(joined)
         assert len(set(trials.second[rows][first])) == len(set(trials.first[rows][~first])) == 1

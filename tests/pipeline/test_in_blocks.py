@@ -46,25 +46,25 @@ duckdb = pytest.importorskip("duckdb")
 RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "n_missing")
 PLANS = {
     "cyclic": {"design": "cyclic", "calls": "60%", "independent": "pooled:60"},
-    "cyclic twins": {"design": "cyclic", "calls": "60%", "independent": "twin"},
+    "cyclic twins": {"design": "cyclic", "calls": "60%", "independent": "matched"},
     "cyclic own rates": {"design": "cyclic", "calls": "80%", "independent": "pooled:300"},
     "dense": {"design": "dense", "holdout": 0.0},
     "dense pooled": {"design": "dense", "independent": "pooled:50", "holdout": 0.0},
-    "held out": {"design": "dense", "holdout": 0.2, "rule": "shared"},
-    "held out, own": {"design": "dense", "holdout": 0.2, "rule": "own"},
+    "held out": {"design": "dense", "holdout": 0.2, "holdout_rule": "strict"},
+    "held out, own": {"design": "dense", "holdout": 0.2, "holdout_rule": "paper"},
     "held out, pooled": {
         "design": "cyclic",
         "calls": "70%",
         "independent": "pooled:60",
         "holdout": 0.2,
-        "rule": "shared",
+        "holdout_rule": "strict",
     },
     "held out, pooled, own": {
         "design": "cyclic",
         "calls": "70%",
         "independent": "pooled:60",
         "holdout": 0.2,
-        "rule": "own",
+        "holdout_rule": "paper",
     },
     "row": {"design": "row"},
     "nlogn": {"design": "nlogn"},
@@ -78,11 +78,15 @@ def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, repli
     except PlanError:
         reject()
     if replicates:
-        trials = type(plan.trials).concat([plan.trials, plan.trials.take(slice(0, len(plan), 3))]).counted()
+        trials = (
+            type(plan.trials).concat([plan.trials, plan.trials.take(slice(0, len(plan), 3))]).with_replicate_numbers()
+        )
         plan = replace(plan, trials=trials)
     rng = np.random.default_rng(seed)
     level = (
-        0.2 + 0.5 * rng.random(plan.n_agents)[plan.first] * (plan.arm == 0) + 0.2 * rng.random(plan.n_items)[plan.item]
+        0.2
+        + 0.5 * rng.random(plan.n_agents)[plan.first] * (plan.trial_type == 0)
+        + 0.2 * rng.random(plan.n_items)[plan.item]
     )
     answer = rng.beta(4 * level, 4 * (1 - level)) if soft else (rng.random(len(plan)) < level).astype(np.float64)
     return answer_with(plan, answer, missing=rng.random(len(plan)) < missing)
@@ -218,7 +222,7 @@ def test_follow_ups_move_no_table_but_links_and_calls() -> None:
     pool, rng = make_pool(6, 9), np.random.default_rng(0)
     result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
     item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
-    more = Trials.paired(item, first, second).marked(FOLLOW_UP, first=0.0, second=0.0)
+    more = Trials.paired(item, first, second).with_role(FOLLOW_UP, first=0.0, second=0.0)
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
     longer = answer_with(with_added_trials(result.plan, more), answer, missing=missing)
     with TemporaryDirectory() as place:
@@ -240,7 +244,7 @@ def test_calls_are_counted_over_row_groups_as_over_the_whole_with_what_other_run
     seconds, usd = (np.where(rng.random(n) < 0.5, 0.0, rng.random(n)) for _ in range(2))
     keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
     tokens = {name: rng.integers(1, 99, n, dtype=np.int32) for name in ("tokens_in", "tokens_out")}
-    result = replace(result, key=keys, seconds=seconds, usd=usd, usd_tried=0.25, **tokens)
+    result = replace(result, request_hash=keys, seconds=seconds, usd=usd, usd_calibration=0.25, **tokens)
     folder = write_answers(tmp_path / "r", pool, result)
     fit_run(folder)
     counted = folder.read_facts().calls
@@ -359,7 +363,7 @@ def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(
     folder.write_text("ranking.csv", "the old one")
     before = contents(folder.path)
     fill(small_disk, leave=100_000)
-    with pytest.raises(RunFolderError, match=r"Free space on that disk.*\[engine-full\]"):
+    with pytest.raises(RunFolderError, match=r"Free space on that disk.*\[disk-full\]"):
         fit_run(folder)
     assert contents(folder.path) == before
 

@@ -41,11 +41,11 @@ def configure(here: Path, server: WireServer, *, n: int = 110, seed: int = 0, **
 
 
 def kept(here: Path) -> list[Path]:
-    return sorted((here / "runs/c").glob("keys-*.parquet"))
+    return sorted((here / "runs/c").glob("request-hashes-*.parquet"))
 
 
 def in_file(path: Path) -> list[str]:
-    return [key.hex() for key in pq.read_table(path).column("key").to_pylist()]
+    return [key.hex() for key in pq.read_table(path).column("request_hash").to_pylist()]
 
 
 def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, here: Path, server: WireServer) -> None:
@@ -55,7 +55,7 @@ def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, her
     plan = run.read_plan()
     questions = load_judge_config(run.read_config().judge).questions()
     assert in_file(file) == [key for _, key, _ in questions.iter_requests(plan)]
-    assert in_file(file) == [key.decode() for key in np.asarray(run.read_verdicts(plan).key).tolist()]
+    assert in_file(file) == [key.decode() for key in np.asarray(run.read_verdicts(plan).request_hash).tolist()]
     written, asked = file.stat().st_mtime_ns, server.n_requests
     assert youden("judge", "c.yaml").code == 0
     assert (file.stat().st_mtime_ns, server.n_requests) == (written, asked)
@@ -92,7 +92,7 @@ def changed(file: Path) -> None:
 
 
 def foreign(file: Path) -> None:
-    pq.write_table(pa.table({"key": ["a"]}), file)
+    pq.write_table(pa.table({"request_hash": ["a"]}), file)
 
 
 def a_folder(file: Path) -> None:
@@ -124,7 +124,7 @@ def test_no_answer_is_paid_for_under_a_key_that_is_not_its_requests(
     (here / "runs/c/verdicts.parquet").unlink()
     asked = server.n_requests
     ended = youden("judge", "c.yaml")
-    assert ended.err.rstrip().endswith("[keys-other]")
+    assert ended.err.rstrip().endswith("[request-hash-mismatch]")
     assert server.n_requests == asked
 
 

@@ -49,12 +49,14 @@ class Case(NamedTuple):
 
 
 def case_of(pool: str, seed: int, rule: SplitRule) -> Case:
-    plan = youden.make_plan(POOLS[pool], design="dense", independent="twin", holdout=0.3, rule=rule, seed=seed)
+    plan = youden.make_plan(
+        POOLS[pool], design="dense", independent="matched", holdout=0.3, holdout_rule=rule, seed=seed
+    )
     verdicts = answer_with(plan, np.random.default_rng(seed).random(len(plan)))
     return Case(plan, verdicts, verdicts.rates())
 
 
-CASES = st.builds(case_of, st.sampled_from(list(POOLS)), st.integers(0, 50), st.sampled_from(["shared", "own"]))
+CASES = st.builds(case_of, st.sampled_from(list(POOLS)), st.integers(0, 50), st.sampled_from(["strict", "paper"]))
 
 
 def mixtures(one: Case, other: Case) -> list[Callable[[], Any]]:
@@ -105,7 +107,7 @@ def test_numbers_belong_to_the_plan_that_was_judged(case: Case) -> None:
 
 
 def test_rates_need_a_split_of_their_own_size() -> None:
-    rates = case_of("one", 0, "shared").rates
+    rates = case_of("one", 0, "strict").rates
     for wrong in (None, Split.without_holdout((K, J + 1))):
         with pytest.raises(StatisticsError, match=r"\[split-shape\]"):
             replace(rates, split=wrong)
@@ -117,9 +119,9 @@ def test_rates_need_a_split_of_their_own_size() -> None:
 
 
 def test_verdicts_need_a_value_for_each_trial_of_their_plan() -> None:
-    verdicts = case_of("one", 0, "shared").verdicts
+    verdicts = case_of("one", 0, "strict").verdicts
     with pytest.raises(PlanError, match=r"\[verdicts-length\]"):
-        replace(verdicts, hard=verdicts.hard[1:])
+        replace(verdicts, hard_answer=verdicts.hard_answer[1:])
     with pytest.raises(PlanError, match=r"votes.*\[verdicts-length\]"):
         replace(verdicts, votes=np.ones((2, 3)))
 
@@ -170,16 +172,16 @@ def test_a_plan_is_priced_for_whatever_a_plan_is_judged_by(tmp_path: Path) -> No
 
 
 def test_parts_of_one_thing_that_contradict_each_other_are_refused() -> None:
-    case, cells = case_of("one", 0, "shared"), np.ones((K, J), dtype=np.bool_)
+    case, cells = case_of("one", 0, "strict"), np.ones((K, J), dtype=np.bool_)
     plan, verdicts, rates = case
     trials = plan.trials
     every = np.ones((1, K), dtype=np.bool_)
     refused: dict[str, Callable[[], object]] = {
         "plan-shape": lambda: replace(plan, trials=replace(trials, first=trials.first + np.int32(K))),
         "plan-other-pool": lambda: plan.with_pool("pool"),
-        "split-cells": lambda: Split(cells, cells, "shared", 0.2, 0),
+        "split-cells": lambda: Split(cells, cells, "strict", 0.2, 0),
         "holdout-rule": lambda: replace(plan.split, rule="none"),
-        "verdicts-missing": lambda: replace(verdicts, missing=np.ones(len(plan), dtype=np.int8)),
+        "verdicts-missing": lambda: replace(verdicts, missing_reason=np.ones(len(plan), dtype=np.int8)),
         "rates-length": lambda: replace(rates, fpr=rates.fpr[1:]),
         "rates-ids": lambda: replace(rates, first=rates.first + np.int32(K)),
         "score-kind": lambda: rates.training_scores(kind="rows"),

@@ -70,7 +70,7 @@ def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
     folder = RunFolder(here / "runs/default")
     file = folder.file("plan.parquet")
     table = pq.read_table(file)
-    said = json.loads(table.schema.metadata[b"youden"]) | {"version": 2}
+    said = json.loads(table.schema.metadata[b"youden"]) | {"version": 1}
     pq.write_table(table.replace_schema_metadata({"youden": json.dumps(said)}), file)
     before = contents(folder.path)
     assert youden(*words).refuses("run-version")
@@ -87,7 +87,7 @@ def test_a_folder_of_another_version_is_refused_and_stays_as_it_is(
         ("default", "calls", "50%"),
         ("default", "design", "dense"),
         ("default", "holdout", 0.2),
-        ("default", "independent", "twin"),
+        ("default", "independent", "matched"),
         ("extended", "independent", "pooled:19"),
         ("default", "options", {"pairs": "unordered"}),
     ],
@@ -99,7 +99,7 @@ def test_a_config_edited_to_mean_another_plan_is_refused_by_name(
     config = yaml.safe_load(place.read_text())
     place.write_text(yaml.safe_dump(config | {key: value}))
     ended = youden("run", f"runs/{run}/config.yaml")
-    assert ended.refuses("run-other")
+    assert ended.refuses("run-mismatch")
     assert f"{key} was" in " ".join(ended.err.split()), ended.err
 
 
@@ -110,7 +110,7 @@ def test_a_line_taken_out_of_a_config_means_another_plan(youden: Youden, here: P
     del config["independent"]
     write_config(here / "mine.yaml", **config)
     ended = youden("run", "mine.yaml")
-    assert ended.refuses("run-other")
+    assert ended.refuses("run-mismatch")
     assert "independent was pooled:20 and is left out" in " ".join(ended.err.split())
 
 
@@ -140,7 +140,7 @@ def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
     first, copy, other = (RunFolder(here / name).read_plan() for name in ("runs/some", "copy", "other"))
     assert first.digest == copy.digest
     assert len(other) > len(first)
-    drawn = yaml.safe_load((here / "runs/some/config.yaml").read_text())["drawn"]
+    drawn = yaml.safe_load((here / "runs/some/config.yaml").read_text())["resolved"]
     assert drawn.keys() == {"pool", "budget"}
     assert len(first) <= drawn["budget"]
 

@@ -29,14 +29,14 @@ from youden.types.judging import AnswerKind
 PARTS = AgentVariances(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
 
 
-def test_item_squares_are_those_of_counted_slots() -> None:
-    for n_slots in (3, 20, 27, 61):
-        share = np.bincount(np.arange(n_slots) % 20, minlength=20) / n_slots
-        assert item_share_squares(n_slots, 20) == pytest.approx((share**2).sum())
+def test_item_squares_are_those_of_counted_blocks() -> None:
+    for n_blocks in (3, 20, 27, 61):
+        share = np.bincount(np.arange(n_blocks) % 20, minlength=20) / n_blocks
+        assert item_share_squares(n_blocks, 20) == pytest.approx((share**2).sum())
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
-def test_the_slots_for_a_width_are_the_fewest(share: float) -> None:
+def test_the_blocks_for_a_width_are_the_fewest(share: float) -> None:
     n = find_min_blocks(PARTS, 0.04, fraction=share, n_items=150, max_blocks=6 * 150)
     found, before = (half_width_quantile(half_widths(PARTS, blocks, 150), share) for blocks in (n, n - 1))
     assert found <= 0.04 < before
@@ -101,7 +101,7 @@ def test_the_odd_agent_of_a_domain_is_never_narrower_than_its_average_one(kind: 
 
 
 @pytest.mark.parametrize("design", ["dense", "nlogn"])
-def test_rho_measured_on_slots_is_not_promised_of_designs_of_cells(design: str) -> None:
+def test_rho_measured_on_blocks_is_not_promised_of_designs_of_cells(design: str) -> None:
     plan = make_plan(make_pool(8, 12), design=design, calls="40%" if design == "nlogn" else None)
     expected = PrecisionForecast(plan)
     assert expected.rho is None
@@ -138,14 +138,14 @@ def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_l
     assert not PrecisionForecast(make_plan(pool, design="nlogn", calls="40%")).regret
 
 
-@pytest.mark.parametrize(("within", "reached"), [(0.01, False), (0.2, True)])
+@pytest.mark.parametrize(("max_regret", "reached"), [(0.01, False), (0.2, True)])
 def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_not_allow_it(
-    within: float, reached: bool
+    max_regret: float, reached: bool
 ) -> None:
-    plan = make_plan(make_pool(12, 60), design="adaptive", independent="pooled:10", options={"within": within})
+    plan = make_plan(make_pool(12, 60), design="adaptive", independent="pooled:10", options={"max_regret": max_regret})
     expected = PrecisionForecast(plan)
     calls = expected.search_calls
-    assert calls[0] == plan.n_agents * int(plan.slot.max() + 1)
+    assert calls[0] == plan.n_agents * int(plan.block.max() + 1)
     said = " ".join(format_forecast(expected, usd_per_call=0.001))
     assert ("cannot be reached on these items unless one agent is clearly the best" in said) is not reached
     assert (calls[1] is None) is not reached
@@ -155,5 +155,5 @@ def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_n
     else:
         # as many items as are said allow it, by the average domain
         pool = make_pool(4, expected.search_items)
-        more = PrecisionForecast(make_plan(pool, design="adaptive", calls="5%", options={"within": within}))
-        assert more.lowest_bound.mean <= within * 1.01
+        more = PrecisionForecast(make_plan(pool, design="adaptive", calls="5%", options={"max_regret": max_regret}))
+        assert more.lowest_bound.mean <= max_regret * 1.01

@@ -40,7 +40,7 @@ def of_two_groups() -> Verdicts:
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="60%")
     plan = whole.plan
     left, low = plan.first < 4, plan.item < 10
-    across = (plan.arm == PAIRED) & ((left != (plan.second < 4)) | (left != low))
+    across = (plan.trial_type == PAIRED) & ((left != (plan.second < 4)) | (left != low))
     return answer_with(plan, whole.answer, missing=across)
 
 
@@ -53,7 +53,7 @@ def of_a_run_that_grew() -> Verdicts:
 
 RESULTS = {
     "cyclic": lambda: verdicts(make_pool(8, 20), design="cyclic", calls="20%"),
-    "twin": lambda: verdicts(make_pool(8, 20), design="cyclic", calls="20%", independent="twin"),
+    "matched": lambda: verdicts(make_pool(8, 20), design="cyclic", calls="20%", independent="matched"),
     "missing": lambda: some_missing(verdicts(make_pool(8, 20), design="cyclic", calls="20%")),
     "gaps": lambda: verdicts(gappy_pool(), design="cyclic", calls="20%"),
     "holdout": lambda: verdicts(make_pool(8, 20), design="cyclic", calls="20%", holdout=0.2),
@@ -85,13 +85,13 @@ def nearly_always_right(**plan: object) -> Verdicts:
     made = make_plan(make_pool(6, 40), **{"holdout": 0.0, "seed": 2, **plan})
     slips = np.random.default_rng(4).random((6, 40)) < np.array([0, 0, 0.02, 0.02, 0.2, 0.2])[:, None]
     slipped = slips[made.first, made.item] | slips[made.second, made.item]
-    return answer_with(made, ((made.arm == PAIRED) & ~slipped).astype(float))
+    return answer_with(made, ((made.trial_type == PAIRED) & ~slipped).astype(float))
 
 
 AT_THE_TOP = {
     "everything": {"design": "dense"},
     "a fifth held out": {"design": "dense", "holdout": 0.2},
-    "slots": {"design": "cyclic", "calls": "60%"},
+    "blocks": {"design": "cyclic", "calls": "60%"},
     "cells": {"design": "nlogn"},
     "rounds": {"design": "adaptive", "calls": "60%"},
 }
@@ -100,7 +100,7 @@ AT_THE_TOP = {
 @pytest.mark.parametrize("name", AT_THE_TOP)
 def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: str) -> None:
     every = nearly_always_right(design="dense")
-    truth = float(every.answer[every.plan.arm == PAIRED].mean())
+    truth = float(every.answer[every.plan.trial_type == PAIRED].mean())
     result = nearly_always_right(**AT_THE_TOP[name])
     table = youden.rank(result)
     assert table["ability"].between(-1, 1).all()
@@ -110,15 +110,15 @@ def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: st
 def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -> None:
     whole = nearly_always_right(design="dense")
     plan, left = whole.plan, whole.plan.first < 3
-    across = (plan.arm == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
+    across = (plan.trial_type == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
     table = youden.rank(answer_with(plan, whole.answer, missing=across)).set_index("agent")["ability"]
     for agents, rows in (([0, 1, 2], left), ([3, 4, 5], ~left)):
-        asked = rows & (plan.arm == PAIRED) & ~across
+        asked = rows & (plan.trial_type == PAIRED) & ~across
         assert table[[plan.agent_ids[i] for i in agents]].mean() == pytest.approx(whole.answer[asked].mean(), abs=0.02)
     assert table.between(-1, 1).all()
 
 
-@pytest.mark.parametrize("name", ["twin", "missing", "gaps", "holdout", "dense", "cells", "apart"])
+@pytest.mark.parametrize("name", ["matched", "missing", "gaps", "holdout", "dense", "cells", "apart"])
 def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
     result = RESULTS[name]()
     whole = analysed(result)
@@ -129,8 +129,8 @@ def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
 
 def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
     table = youden.rank(of_two_groups())
-    assert any("2 components" in line.says for line in table.attrs["warnings"])
-    assert (table.rank_high >= 5).all()
+    assert any("2 components" in line.message for line in table.attrs["warnings"])
+    assert (table.simultaneous_rank_high >= 5).all()
 
 
 WAYS = {
@@ -148,7 +148,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_a_plan_with_slots_is_ranked_in_its_own_way_and_no_curl_is_measured(name: str) -> None:
+def test_a_plan_with_blocks_is_ranked_in_its_own_way_and_no_curl_is_measured(name: str) -> None:
     result = RESULTS[name]()
     entered: set[str] = set()
 
@@ -187,7 +187,7 @@ def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it()
     plan = make_plan(make_pool(8, 40), design="cyclic", calls="20%", seed=0)
     rng = np.random.default_rng(0)
     easy = 0.25 * rng.standard_normal(40)
-    paired = plan.arm == PAIRED
+    paired = plan.trial_type == PAIRED
     answer = np.where(paired, rng.random(len(plan)) < 0.5 + easy[plan.item], 0.0).astype(float)
     lost = paired & ((plan.first == 0) | (plan.second == 0)) & np.isin(plan.item, np.argsort(easy)[:12])
     of = [answer_with(plan, answer, missing=missing) for missing in (np.zeros_like(lost), lost)]
@@ -195,9 +195,9 @@ def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it()
     assert abs((part - whole)["a0"]) < 0.04
 
 
-def test_a_run_that_was_stopped_after_whole_slots_is_ranked_by_means() -> None:
+def test_a_run_that_was_stopped_after_whole_blocks_is_ranked_by_means() -> None:
     whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
     plan = whole.plan
-    part = answer_with(plan, whole.answer, missing=plan.slot > plan.slot.max() // 2)
+    part = answer_with(plan, whole.answer, missing=plan.block > plan.block.max() // 2)
     found = trial_abilities_from_verdicts(part)
     assert found.ranking == TRIAL_MEAN

@@ -30,7 +30,7 @@ from youden.types.results import Rates
 SIGNAL = JudgeSignalFacts(0.6, 0.02, 0.58, 0.5, 0.63, 0.95, "m", 0.001, 0.05)
 NO_SIGNAL = replace(SIGNAL, j=0.01, j_low=-0.04, j_high=0.05)
 OPEN = ChoiceFacts(("a",), 0.0123, 0.95, tuple("bcdef"), 0.7, 0.9, {"a": 0.6, "b": 0.4}, 0.0042)
-ALONE = replace(OPEN, within=0.0, as_good=())
+ALONE = replace(OPEN, regret_bound=0.0, candidates=())
 RNG = np.random.default_rng
 
 
@@ -50,7 +50,7 @@ def test_agents_that_cannot_be_ruled_out_as_the_best_are_candidates() -> None:
     assert found.text.startswith(
         "Candidates: a, b, c, d, e and 1 more. No other agent is better than a by more than 0.012 (95%). On average it is 0.004"
     )
-    two = recommend(replace(OPEN, agents=("a", "b"), as_good=("c",)), SIGNAL)
+    two = recommend(replace(OPEN, agents=("a", "b"), candidates=("c",)), SIGNAL)
     assert two.text == (
         "Candidates: a, b, c. None of the selected 2 (a, b) is behind the best 2 by more than 0.012 (95%)."
     )
@@ -90,9 +90,9 @@ def test_agents_that_cannot_be_compared_get_no_recommendation() -> None:
 
 PLANS: dict[str, dict[str, object]] = {
     "cyclic": {},
-    "matched": {"independent": "twin", "calls": 900},
+    "matched": {"independent": "matched", "calls": 900},
     "holdout": {"holdout": 0.2},
-    "holdout as in the paper": {"holdout": 0.2, "rule": "own"},
+    "holdout as in the paper": {"holdout": 0.2, "holdout_rule": "paper"},
     "dense": {"design": "dense"},
     "row": {"design": "row", "holdout": 0.0},
     "these items": {"target": "these-items"},
@@ -103,7 +103,7 @@ Says = Callable[[Plan], Floats]
 def real(plan: Plan) -> Floats:
     skill = np.linspace(0.9, 0.3, plan.n_agents)
     yes = RNG(1).random(len(plan)) < (skill[plan.first] + skill[plan.second]) / 2
-    return ((plan.arm == PAIRED) & yes).astype(float)
+    return ((plan.trial_type == PAIRED) & yes).astype(float)
 
 
 JUDGES: dict[str, tuple[Says, bool]] = {
@@ -129,15 +129,15 @@ def test_every_kind_of_plan_states_a_result_with_signal_and_none_without(kind: s
     assert (found.form != "none") == has_signal, found.text
     assert signal.discriminates == has_signal
     if kind != "row":  # whose trials leave out held-out cells
-        assert signal.tpr == pytest.approx(says(plan)[plan.teaches & (plan.arm == PAIRED)].mean())
+        assert signal.tpr == pytest.approx(says(plan)[plan.is_training & (plan.trial_type == PAIRED)].mean())
 
 
 def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
-    plan = make_plan(make_pool(8, 20), design="nlogn", holdout=0.2, independent="twin", seed=3)
+    plan = make_plan(make_pool(8, 20), design="nlogn", holdout=0.2, independent="matched", seed=3)
     held_out = plan.split.holdout
-    other_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
+    other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
     touches = held_out[plan.first, plan.item] | held_out[plan.second, other_item]
-    assert touches[plan.arm != PAIRED].any()
+    assert touches[plan.trial_type != PAIRED].any()
     answer = RNG(0).integers(0, 2, len(plan)).astype(np.float64)
     flipped = np.where(touches, 1 - answer, answer)
     rates, rates_flipped = (
@@ -149,12 +149,12 @@ def test_no_answer_about_a_held_out_cell_enters_youdens_j() -> None:
 @pytest.mark.parametrize("form", ["fit", "rank"])
 def test_a_run_whose_independent_trials_all_failed_recommends_nothing(tmp_path: Path, form: str) -> None:
     if form == "fit":
-        lost: dict[str, object] = {"missing": lambda plan: plan.arm != PAIRED, "design": "cyclic"}
+        lost: dict[str, object] = {"missing": lambda plan: plan.trial_type != PAIRED, "design": "cyclic"}
         facts = judged(tmp_path / "run", pool=make_pool(6, 24), answers=real, **lost).read_facts()
         found = facts.recommendation
     else:
         plan = make_plan(make_pool(6, 24), seed=0)
-        found = rank(answer_with(plan, real(plan), missing=plan.arm != PAIRED)).attrs["recommendation"]
+        found = rank(answer_with(plan, real(plan), missing=plan.trial_type != PAIRED)).attrs["recommendation"]
     assert (found.form, "J is unknown" in found.reason) == ("none", True)
 
 
@@ -194,7 +194,7 @@ def imported(folder: Path, D: Floats) -> RunFolder:
         n_paired=n,
         n_independent=n,
         n_missing=0 * n,
-        independent="twin",
+        independent="matched",
         agent_ids=ids,
         item_ids=items,
         split=Split.without_holdout((len(ids), len(items))),
@@ -242,7 +242,7 @@ def test_over_many_runs_a_judge_without_signal_hardly_ever_leads_to_a_result(jud
         yes = {
             "coin": 0.5,
             "first agent": rng.random(5)[plan.first],
-            "real": (plan.arm == PAIRED) * np.linspace(0.95, 0.2, 5)[np.maximum(plan.first, plan.second)],
+            "real": (plan.trial_type == PAIRED) * np.linspace(0.95, 0.2, 5)[np.maximum(plan.first, plan.second)],
         }[judge]
         answer = (rng.random(len(plan)) < yes).astype(float)
         stated += rank(answer_with(plan, answer)).attrs["recommendation"].form != "none"

@@ -36,7 +36,7 @@ def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
     ability = np.linspace(0.05, 0.45, K)
     chance = ability[plan.first] + ability[plan.second]
     chance[np.isin(plan.first, together) & np.isin(plan.second, together)] = 1.0
-    chance[plan.arm == 1] = 0.0
+    chance[plan.trial_type == 1] = 0.0
     luck = np.random.default_rng(0).random((K, K, J))[plan.first, plan.second, plan.item]
     answer = (luck < chance).astype(np.float64)
     return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "made up"})
@@ -49,16 +49,16 @@ def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, **option
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
 def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
     found = analysed(judged(design, **({"calls": "40%"} if design == "cyclic" else {})))
-    assert found.facts.standings["robust"].groups == (("a0", "a1", "a2", "a3"),)
+    assert found.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2", "a3"),)
     order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
     assert set(found.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
-    assert any("agree far beyond their abilities" in line.says for line in found.facts.warnings)
+    assert any("agree far beyond their abilities" in line.message for line in found.facts.warnings)
 
 
 def test_where_nothing_is_linked_the_robust_ranking_is_the_plain_one_to_the_last_bit() -> None:
     table = analysed(judged(together=())).ranking
-    for column in ("ability", "low", "high", "error", "place_low", "place_high"):
+    for column in ("ability", "low", "high", "std_error", "rank_low", "rank_high"):
         assert (table[column] == table[f"robust_{column}"]).all(), column
 
 
@@ -72,25 +72,25 @@ def test_a_family_that_agrees_loses_its_lead_and_the_warning_says_so() -> None:
     families = {f"a{i}": "big" if i in BIG else f"f{i % 3}" for i in range(K)}
     found = analysed(judged("dense", together=BIG), PartnerRules(families=families))
     assert int(found.ranking["agent"][0][1:]) in BIG
-    facts = found.facts.standings["family"]
-    assert "falls to rank" in facts.leader
-    assert facts.leader in [one.says for one in found.facts.warnings]
+    facts = found.facts.alternative_rankings["family"]
+    assert "falls to rank" in facts.leader_change
+    assert facts.leader_change in [one.message for one in found.facts.warnings]
     assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
 
 
 def test_a_panel_scores_everybody_and_has_wider_intervals() -> None:
     found = analysed(judged("dense"), PartnerRules("trusted", ("a9", "a10", "a11")))
     assert {"a0", "a1", "a2", "a3"} < set(found.ranking["agent"][-5:])
-    assert found.ranking["trusted_error"].mean() > found.ranking["error"].mean()
+    assert found.ranking["trusted_std_error"].mean() > found.ranking["std_error"].mean()
 
 
 def test_a_ranking_that_cannot_be_made_says_why_or_is_refused_where_it_should_head() -> None:
     everybody = (tuple(f"a{i}" for i in range(K)),)
     found = analysed(judged(), PartnerRules(clones=everybody))
-    assert "[everything-linked]" in found.facts.standings["robust"].message
+    assert "[all-agents-flagged]" in found.facts.alternative_rankings["robust"].message
     assert found.ranking["robust_ability"].isna().all()
     assert found.ranking["ability"].notna().all()
-    with pytest.raises(StatisticsError, match=r"\[everything-linked\]"):
+    with pytest.raises(StatisticsError, match=r"\[all-agents-flagged\]"):
         analysed(judged(), PartnerRules("robust", clones=everybody))
 
 
@@ -106,13 +106,13 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
     assert youden("fit", "runs/mine", "--families", "families.csv").code == 0
     panel = ",".join(ids[:3])
     said = youden("fit", "runs/mine", "--trusted", panel, "--json").said
-    assert set(said["ranking"][0]["standings"]) == {"robust", "family", "trusted"}
-    assert said["facts"]["ranked_by"] == "trusted"
+    assert set(said["ranking"][0]["alternative_rankings"]) == {"robust", "family", "trusted"}
+    assert said["fit"]["ranked_by"] == "trusted"
     row = folder.read_ranking()[0]
-    assert said["ranking"][0]["ability"] == row.standings["trusted"].ability
+    assert said["ranking"][0]["ability"] == row.alternative_rankings["trusted"].ability
     again = json.loads(youden("fit", "runs/mine", "--json").out)
     assert again["ranking"] == said["ranking"]
-    assert json.loads(youden("fit", "runs/mine", "--no-robust", "--json").out)["facts"]["ranked_by"] == "plain"
+    assert json.loads(youden("fit", "runs/mine", "--no-robust", "--json").out)["fit"]["ranked_by"] == "plain"
     assert youden("report", "runs/mine").code == 0
 
 
@@ -120,7 +120,7 @@ def test_the_command_line_takes_families_and_a_panel_and_the_run_remembers_them(
     ("table", "words", "slug"),
     [
         ("agent,family\nnobody,f\n", (), "families-unknown"),
-        ("agent,family\na0,f\na0,g\n", (), "families-twice"),
+        ("agent,family\na0,f\na0,g\n", (), "families-duplicate"),
         ("agent,kind\na0,f\n", (), "families-columns"),
         ("agent,family\n,\n", (), "families-empty"),
         (None, ("--trusted", "a0"), "panel-small"),
@@ -155,8 +155,8 @@ class TestSuspectedPairs:
         assert starts_with(result.plan.trials, plan.trials)
         assert judge_follow_ups(result, self.asked, share=0.5).plan.digest == result.plan.digest
         before, after = analysed(first), analysed(result)
-        assert before.facts.standings["robust"].groups == ()
-        assert after.facts.standings["robust"].groups == (("a0", "a1"),)
+        assert before.facts.alternative_rankings["robust"].groups == ()
+        assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1"),)
         for column in [column.name for column in columns_of(RankingRow)][2:]:
             assert (before.ranking[column] == after.ranking[column]).all(), column
 
@@ -171,7 +171,7 @@ class TestSuspectedPairs:
             writer.writerows(
                 (a.id, t.id, texts[i][j]) for i, a in enumerate(pool.agents) for j, t in enumerate(pool.items)
             )
-        write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="4%", suspected=0.5)
+        write_config(tmp_path / "mine.yaml", pool="mine.csv", calls="4%", follow_up_fraction=0.5)
         assert youden("run", "mine.yaml").code == 0
         folder = RunFolder(tmp_path / "runs" / "mine")
         plan, rows = folder.read_plan(), folder.read_ranking()

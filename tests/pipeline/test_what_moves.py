@@ -29,21 +29,21 @@ from youden.workflows.halves import run_aa_test, split_into_halves
 
 def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:
     one = make_pool(n_agents, n_items)
-    return Pool.of_blocks(one.agents, one.items, [one.texts] * n_repeats, "simulated")
+    return Pool.from_repeats(one.agents, one.items, [one.texts] * n_repeats, "simulated")
 
 
 def answers(plan: Plan, *, seed: int, items: float = 0.0, luck: float = 0.0, rest: float = 0.0) -> Verdicts:
     """items, luck, rest: variances."""
     rng = np.random.default_rng(seed)
     shape = plan.n_agents, plan.n_items
-    asked = (plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()).columns()
+    asked = (plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()).columns()
     ability, own = rng.normal(0, 0.1, plan.n_agents), rng.normal(0, items**0.5, shape)
     chance = rng.normal(0, luck**0.5, (5, *shape))
     answer = 0.5 + rng.normal(0, 0.2, plan.n_items)[plan.item] + rng.normal(0, rest**0.5, len(plan))
     for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
         who, which = asked[agent], asked[repeat] - 1
         answer = answer + ability[who] + own[who, plan.item] + chance[which, who, plan.item]
-    answer[plan.arm != PAIRED] = 0
+    answer[plan.trial_type != PAIRED] = 0
     return Verdicts(plan, answer, answer, np.zeros(len(plan), np.int8), {"name": "simulated"})
 
 
@@ -114,7 +114,7 @@ def test_halves_that_differ_are_told_apart_and_others_hardly_ever() -> None:
     plan = make_plan(pool_of(4), calls=2000)
     said = answers(plan, seed=4, items=0.02, luck=0.02, rest=0.03)
     found = run_aa_test(replace(said, answer=said.answer / 4), n_splits=5)  # scores lie in [−1, 1]
-    assert found.told_apart <= 0.05
+    assert found.significant_rate <= 0.05
     assert found.gated_worse <= 0.05
 
 
@@ -130,8 +130,8 @@ def test_judges_that_agree_add_nothing_and_judges_that_differ_add_what_they_diff
 
     def judged(spread: float) -> Verdicts:
         own = rng.normal(0, spread, plan.n_agents)
-        answer = base.answer + np.where(plan.arm == PAIRED, own[plan.first] + own[plan.second], 0.0)
-        return replace(base, answer=answer, hard=answer)
+        answer = base.answer + np.where(plan.trial_type == PAIRED, own[plan.first] + own[plan.second], 0.0)
+        return replace(base, answer=answer, hard_answer=answer)
 
     alike = measure_judge_spread([judged(0.0) for _ in range(4)])
     apart = measure_judge_spread([judged(0.05) for _ in range(4)])
@@ -176,16 +176,16 @@ def test_a_run_says_what_moves_it_and_what_is_unknown_with_the_command_that_meas
 
 def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: Youden, mine: Path) -> None:
     folder, page = RunFolder(mine / "demo"), mine / "demo" / "report.html"
-    found = folder.read_moves()
+    found = folder.read_variance_components()
     assert found == study_variance(folder)
     shown = page.read_text(encoding="utf-8")
     assert "Variance components" in shown
-    assert found.sentence in html.unescape(shown)
+    assert found.summary in html.unescape(shown)
     for part in found.parts:
         assert part.name in html.unescape(shown)
-    figure = json.loads(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL)[1])["moves"]
-    assert len(figure["frame"]["value"]) == sum(part.of_ability is not None for part in found.parts)
-    assert found.sentence in youden("report", "demo", "--format", "md").out.replace("\\", "")
+    figure = json.loads(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL)[1])["variance"]
+    assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in found.parts)
+    assert found.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")
     assert "the judge: another one of this kind. To measure it: youden rejudge demo" in html.unescape(shown)
     assert youden("study", "variance", "demo", "again").code == 0
@@ -198,7 +198,7 @@ def test_a_fit_of_very_many_comparisons_leaves_to_a_command_what_moves_them(
 ) -> None:
     monkeypatch.setattr(variance_components, "MAX_NUMBERS", 10)
     assert youden("fit", "demo").code == 0
-    assert not (mine / "demo" / "moves.json").exists(), "that of the fit before is not this one's"
+    assert not (mine / "demo" / "variance_components.json").exists(), "that of the fit before is not this one's"
     assert youden("report", "demo").code == 0
     page = mine / "demo" / "report.html"
     assert "youden study variance demo" in page.read_text(encoding="utf-8")
@@ -214,8 +214,8 @@ def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: 
     folder = RunFolder(tmp_path / "run")
     (tmp_path / "run").mkdir()
     found = variance_components.decompose_variance(answers(plan, seed=1, items=0.02, rest=0.02), "run")
-    folder.write_moves(found)
-    assert folder.read_moves() == found
+    folder.write_variance_components(found)
+    assert folder.read_variance_components() == found
     assert "nan" not in to_markdown(variance_components.build_variance_table(found))
 
 
@@ -229,4 +229,4 @@ def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: 
 )
 def test_the_sentence_names_what_moves_an_ability_most(variances: dict[str, float], said: str) -> None:
     plan = make_plan(pool_of(3), calls=3000)
-    assert variance_components.decompose_variance(answers(plan, seed=1, **variances), "run").sentence.startswith(said)
+    assert variance_components.decompose_variance(answers(plan, seed=1, **variances), "run").summary.startswith(said)

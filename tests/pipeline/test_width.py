@@ -36,7 +36,7 @@ def world() -> RecordedAnswers:
 
 
 def carried(world: RecordedAnswers, *, seed: int = 0, calls: int | None = None, **options: object) -> Verdicts:
-    plan = make_plan(world.pool, design="width", calls=calls, independent="pooled:16", seed=seed, options=options)
+    plan = make_plan(world.pool, design="fixed-width", calls=calls, independent="pooled:16", seed=seed, options=options)
     return run_rounds(plan, partial(replay, recorded=world))
 
 
@@ -45,28 +45,28 @@ def half_widths(result: Verdicts) -> np.ndarray:
 
 
 def test_it_stops_when_nine_in_ten_agents_have_the_width_and_hardly_later(world: RecordedAnswers) -> None:
-    result = carried(world, width=0.05)
+    result = carried(world, half_width=0.05)
     assert 0.045 <= half_width_quantile(half_widths(result), 0.9) <= 0.05
     assert "as narrow as requested" in result.plan.notes[-1]
-    again = carried(world, width=0.05)
+    again = carried(world, half_width=0.05)
     assert again.plan.digest == result.plan.digest
 
 
 def test_all_agents_are_asked_alike_and_nothing_twice(world: RecordedAnswers) -> None:
-    plan = carried(world, width=0.05).plan
-    paired = plan.arm == PAIRED
+    plan = carried(world, half_width=0.05).plan
+    paired = plan.trial_type == PAIRED
     assert len(set(np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist())) == 1
     rows = np.stack([plan.item, plan.first, plan.second])[:, paired]
     assert len(np.unique(rows, axis=1).T) == paired.sum()
 
 
 def test_the_first_round_says_in_plain_words_what_is_asked_at_most(world: RecordedAnswers) -> None:
-    (note,) = make_plan(world.pool, design="width", options={"width": 0.05}).notes
+    (note,) = make_plan(world.pool, design="fixed-width", options={"half_width": 0.05}).notes
     assert note.endswith("until ± 0.05 is reached, up to all possible paired calls")
 
 
 def test_calls_are_the_most_that_is_asked(world: RecordedAnswers) -> None:
-    result = carried(world, width=0.03, calls=216)
+    result = carried(world, half_width=0.03, calls=216)
     assert len(result.plan) == 216
     assert result.plan.notes[-1].endswith("the budget is spent before intervals were as narrow as requested")
 
@@ -76,7 +76,7 @@ def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: Rec
     own = 0.3 * rng.standard_normal((60, 8))
     paired = np.clip(0.5 + own[:, :, None] / 2 + own[:, None, :] / 2, 0, 1)
     odd = RecordedAnswers(paired, world.independent, world.pool, world.rates, {})
-    result = carried(odd, width=0.03)
+    result = carried(odd, half_width=0.03)
     assert "do not allow intervals as narrow as requested; about" in result.plan.notes[-1]
     assert len(result.plan) < 0.5 * result.plan.n_dense_calls
 
@@ -84,11 +84,11 @@ def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: Rec
 @pytest.fixture
 def config(tmp_path: Path) -> RunConfig:
     write_pool(make_pool(6, 40), tmp_path / "pool")
-    return RunConfig(name="w", pool=str(tmp_path / "pool"), judge="lexical", out=str(tmp_path / "w"), width=0.1)
+    return RunConfig(name="w", pool=str(tmp_path / "pool"), judge="lexical", out=str(tmp_path / "w"), half_width=0.1)
 
 
 def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig, tmp_path: Path) -> None:
-    narrow = config.model_copy(update={"width": 0.06})
+    narrow = config.model_copy(update={"half_width": 0.06})
     whole = judge_run(plan_run(narrow.model_copy(update={"out": str(tmp_path / "whole")})))
     first = plan_run(narrow)
     assert len(first.plan) < len(whole.plan)
@@ -99,44 +99,44 @@ def test_a_run_killed_between_rounds_goes_on_from_where_it_was(config: RunConfig
 
 def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunConfig) -> None:
     first = judge_run(plan_run(config))
-    assert (first.plan.design, first.plan.options["width"]) == ("width", 0.1)
+    assert (first.plan.design, first.plan.options["half_width"]) == ("fixed-width", 0.1)
     fit_run(RunFolder(config.folder))
-    more = judge_run(plan_run(config.model_copy(update={"width": 0.07})))
+    more = judge_run(plan_run(config.model_copy(update={"half_width": 0.07})))
     assert len(more.plan) > len(first.plan)
     assert starts_with(more.plan.trials, first.plan.trials)
     kept = RunFolder(config.folder).read_config()
-    assert kept.width == 0.07
+    assert kept.half_width == 0.07
     assert plan_run(kept).plan.digest == more.plan.digest
     with pytest.raises(RunFolderError, match="seed was 0 and is 1"):
         plan_run(config.model_copy(update={"seed": 1}))
 
 
 def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunConfig) -> None:
-    searching = config.model_copy(update={"width": None, "within": 0.3})
+    searching = config.model_copy(update={"half_width": None, "max_regret": 0.3})
     first = judge_run(plan_run(searching))
     assert "near enough" in first.plan.notes[-1]
-    more = judge_run(plan_run(searching.model_copy(update={"within": 0.01})))
+    more = judge_run(plan_run(searching.model_copy(update={"max_regret": 0.01})))
     assert len(more.plan) > len(first.plan)
     assert starts_with(more.plan.trials, first.plan.trials)
 
 
 def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: RunConfig) -> None:
-    ours = draw_run_plan(config.model_copy(update={"width": None, "top": 2}))
-    old = draw_run_plan(config.model_copy(update={"width": None, "design": "adaptive", "options": {"top": 2}}))
+    ours = draw_run_plan(config.model_copy(update={"half_width": None, "top": 2}))
+    old = draw_run_plan(config.model_copy(update={"half_width": None, "design": "adaptive", "options": {"top": 2}}))
     assert ours.digest == old.digest
     assert (ours.design, ours.options["top"]) == ("adaptive", 2)
-    near = draw_run_plan(config.model_copy(update={"width": None, "within": 0.05}))
-    assert (near.design, near.options["within"]) == ("adaptive", 0.05)
+    near = draw_run_plan(config.model_copy(update={"half_width": None, "max_regret": 0.05}))
+    assert (near.design, near.options["max_regret"]) == ("adaptive", 0.05)
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"width": 0.05, "design": "nlogn"}, "design nlogn has none"),
-        ({"width": 0.05, "options": {"width": 0.1}}, "set it only once"),
-        ({"width": 0}, "width"),
-        ({"width": 0.05, "top": 2}, "top searches for the best; set only one"),
-        ({"width": 0.05, "within": 0.02}, "within searches for the best; set only one"),
+        ({"half_width": 0.05, "design": "nlogn"}, "design nlogn has none"),
+        ({"half_width": 0.05, "options": {"half_width": 0.1}}, "set it only once"),
+        ({"half_width": 0}, "half_width"),
+        ({"half_width": 0.05, "top": 2}, "top searches for the best; set only one"),
+        ({"half_width": 0.05, "max_regret": 0.02}, "max_regret searches for the best; set only one"),
     ],
 )
 def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str, object], words: str) -> None:
@@ -149,13 +149,13 @@ def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str
 
 def test_a_width_far_beyond_the_items_is_refused_with_the_number_that_would_do(config: RunConfig) -> None:
     with pytest.raises(PlanError, match=r"Add items, to \d+,?\d* or more in all") as caught:
-        plan_run(config.model_copy(update={"width": 0.005}))
+        plan_run(config.model_copy(update={"half_width": 0.005}))
     assert caught.value.slug == "width-items"
 
 
 def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"pool": "pool", "calls": "50%"}))
-    ended = youden("plan", "mine.yaml", "--width", "0.06", "--json").well()
+    ended = youden("plan", "mine.yaml", "--half-width", "0.06", "--json").well()
     assert "± 0.06 takes" in " ".join(ended.err.split())
     ended = youden("plan", "mine.yaml", "--calls", "100/agent", "--out", "other")
     said = " ".join(ended.err.split())
@@ -176,24 +176,24 @@ def test_a_run_in_rounds_ends_with_why_it_stopped(youden: Youden, config: RunCon
 
 
 def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config: RunConfig) -> None:
-    cyclic = config.model_copy(update={"width": None, "calls": "40/agent"})
+    cyclic = config.model_copy(update={"half_width": None, "calls": "40/agent"})
     judge_run(plan_run(cyclic))
     fit_run(RunFolder(cyclic.folder))
     now = half_width_quantile(
         half_widths(RunFolder(cyclic.folder).read_verdicts(RunFolder(cyclic.folder).read_plan())), 0.9
     )
-    planned = plan_extension(cyclic, width=0.8 * now)
+    planned = plan_extension(cyclic, half_width=0.8 * now)
     assert isinstance(planned, PlannedExtension)
     assert planned.half_width == pytest.approx(0.8 * now, rel=0.03)
     assert 0.3 < len(planned.new_trials) / (6 * 20) < 1.2
     with pytest.raises(ConfigError, match=r"have ± .* already"):
-        plan_extension(cyclic, width=2 * now)
+        plan_extension(cyclic, half_width=2 * now)
     with pytest.raises(ConfigError, match=r"about [\d,]+ such items are needed"):
-        plan_extension(cyclic, width=0.1 * now)
+        plan_extension(cyclic, half_width=0.1 * now)
 
 
 def test_a_second_judge_is_asked_so_many_trials_an_agent(config: RunConfig) -> None:
-    judge_run(plan_run(config.model_copy(update={"width": None, "calls": "40/agent"})))
+    judge_run(plan_run(config.model_copy(update={"half_width": None, "calls": "40/agent"})))
     fit_run(RunFolder(config.folder))
     again = plan_rejudge(RunFolder(config.folder), judge="lexical", changes={"calls": "20/agent"}).again.plan
-    assert 2 * (again.arm == PAIRED).sum() / 6 == pytest.approx(20, abs=2)
+    assert 2 * (again.trial_type == PAIRED).sum() / 6 == pytest.approx(20, abs=2)

@@ -72,7 +72,7 @@ def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(h
     checked = check_pool(planted)
     assert found(checked, "clones") == {honest.agents[0].id, "copy", "shuffled", "shorter", "edited"}
     assert found(checked, "source-copying") == {"dumper"}
-    (copying,) = (finding.says for finding in checked.findings if finding.slug == "source-copying")
+    (copying,) = (finding.message for finding in checked.findings if finding.slug == "source-copying")
     assert copying.startswith("'dumper' copies its source: 100% of the 5-word runs of its median response occur in")
     assert [set(finding.items) for finding in checked.findings if finding.slug == "items-alike"] == [
         {first.id, "again-a"},
@@ -371,8 +371,8 @@ def test_a_config_is_checked_with_the_cost_of_its_own_judge_and_design(
 
 def test_findings_are_shown_though_the_config_cannot_be_planned(youden: Youden, honest: Pool, tmp_path: Path) -> None:
     write_pool(honest, tmp_path / "pool")
-    write_config(tmp_path / "mine.yaml", pool="pool", design="width", options={"width": 1e-6})
+    write_config(tmp_path / "mine.yaml", pool="pool", design="fixed-width", options={"half_width": 1e-6})
     ended = youden("check", "mine.yaml")
     assert ended.code == 0
-    assert "Nothing found" in ended.out
+    assert "No problems found" in ended.out
     assert "note: The cost of this run is unknown: " in ended.err

@@ -57,9 +57,9 @@ def test_agents_by_rule_build_on_the_source_and_on_each_other_in_any_order(tmp_p
         tmp_path / "a.yaml",
         """
 agents:
-  - {id: loud, of: short, steps: [{case: {to: upper}}]}
+  - {id: loud, based_on: short, steps: [{case: {to: upper}}]}
   - {id: short, steps: [{lead: {n: 1}}]}
-  - {id: twin, of: short, steps: [clone]}
+  - {id: twin, based_on: short, steps: [clone]}
   - {id: dump, steps: [dump]}
 """,
     )
@@ -88,8 +88,8 @@ def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
         ("agents: [{id: a, temperature: 1, steps: [reorder]}]", "need a model"),
         ("agents: [{id: a, steps: [revers]}]", "revers"),
         ("agents: [{id: a, steps: [{omit: {shares: 1}}]}]", "shares"),
-        ("agents: [{id: a, of: b, steps: [clone]}]", "not an agent of this file"),
-        ("agents: [{id: a, of: b, steps: [clone]}, {id: b, of: a, steps: [clone]}]", "circle"),
+        ("agents: [{id: a, based_on: b, steps: [clone]}]", "not an agent of this file"),
+        ("agents: [{id: a, based_on: b, steps: [clone]}, {id: b, based_on: a, steps: [clone]}]", "circle"),
         ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is not available"),
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
@@ -127,7 +127,7 @@ def test_items_come_from_lines_pools_and_sources_and_need_prompts(tmp_path: Path
     for bad in ('{"id": "a", "prompt": ""}', '{"id": "a"}', '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}'):
         with pytest.raises(ConfigError) as caught:
             read_items(str(write(tmp_path / "bad.jsonl", bad)))
-        assert caught.value.slug == "items"
+        assert caught.value.slug == "items-invalid"
 
 
 def test_topics_are_long_enough_and_not_too_many() -> None:
@@ -207,7 +207,7 @@ def words_for(model: str, *, out: str = "made") -> list[str]:
 
 
 def expected_calls(file: AgentsFile, *, n_items: int = N_ITEMS) -> int:
-    return n_items * sum((agent.model is not None) + (agent.reading is not None) for agent in file.agents)
+    return n_items * sum((agent.model is not None) + (agent.notes_instruction is not None) for agent in file.agents)
 
 
 @pytest.mark.long
@@ -249,7 +249,7 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
     first_digest = read_pool(here / "made").digest
     other = youden(*words_for("second.yaml"))
     assert other.code == 2
-    assert "[generate-other]" in other.err
+    assert "[out-not-empty]" in other.err
     judged = server.n_requests
     assert youden(*words_for("second.yaml", out="again")).code == 0
     assert server.n_requests == judged + n_calls
@@ -286,8 +286,8 @@ TOLD = ("Rivers", "Tides", "Winds", "Clouds")
 REPEATED = """
 seed: 3
 agents:
-  - {id: reader, model: m, reading: mine.md, instruction: noted.md, temperature: 1, seed: 7}
-  - {id: again, of: reader, model: m, instruction: mine.md, steps: [reorder]}
+  - {id: reader, model: m, notes_instruction: mine.md, instruction: noted.md, temperature: 1, seed: 7}
+  - {id: again, based_on: reader, model: m, instruction: mine.md, steps: [reorder]}
   - {id: mixed, steps: [reorder]}
 """
 
@@ -326,11 +326,11 @@ def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_ot
     assert sorted(pool.n_repeats.sum(axis=1).tolist()) == [11, 11, 12]
     assert (pool.texts == once.texts).all(), "what was there stays the first"
     assert set(seeds) == {7, 8, 9, None}
-    texts = pool.every.reshape(3, 3, 4)
+    texts = pool.all_texts.reshape(3, 3, 4)
     assert len({text for text in texts[:, :2].ravel() if text is not None}) == 22, "each repeat is a text of its own"
     assert len(set(texts[:, 2, 0])) > 1, "by rule, too, where a rule draws"
     fewer = youden(*command, "--repeats", "2")
-    assert (fewer.code, fewer.err.split()[-1]) == (2, "[generate-other]")
+    assert (fewer.code, fewer.err.split()[-1]) == (2, "[out-not-empty]")
     assert "--repeats 3" in fewer.err
 
     asked = server.n_requests

@@ -28,9 +28,9 @@ seed: 3
 agents:
   - {id: plain, group: faithful, model: m, instruction: mine.md, temperature: 0.5}
   - {id: twin, model: m, instruction: mine.md, temperature: 0.5}
-  - {id: reader, model: m, reading: mine.md, instruction: noted.md}
-  - {id: again, of: reader, model: n, instruction: mine.md, steps: [reorder]}
-  - {id: loud, of: plain, steps: [{case: {to: upper}}]}
+  - {id: reader, model: m, notes_instruction: mine.md, instruction: noted.md}
+  - {id: again, based_on: reader, model: n, instruction: mine.md, steps: [reorder]}
+  - {id: loud, based_on: plain, steps: [{case: {to: upper}}]}
 """
 N_CALLS = 5 * 4
 FAILS = "item 2"
@@ -117,7 +117,7 @@ def test_another_pool_of_the_same_texts_is_not_paid_for_again(
     assert [path.relative_to(here).as_posix() for path in here.rglob("*.db")] == [".youden/answers.db"]
     ended = youden(*words("other/deeper", "--max-cost", "1"))
     assert (ended.code, server.n_requests) == (0, asked)
-    assert "answers are kept in .youden/answers.db" in ended.err
+    assert "answers are stored in .youden/answers.db" in ended.err
     shutil.move(made, here / "other/made")
     (here / "other/made/responses.jsonl").unlink()
     assert youden(*words("other/made", "--max-cost", "1")).code == 0
@@ -150,7 +150,7 @@ def test_the_password_goes_to_no_server_that_only_a_generated_pool_names(
     (made / "generation.json").write_text(json.dumps(recipe | {"store": url}), encoding="utf-8")
     assert youden(*words("made", "--max-cost", "1")).refuses("store-password")
     assert youden(*words("made", "--replay")).refuses("store-password")
-    assert "[store-away]" in youden(*words("made", "--max-cost", "1", "--store", url)).err
+    assert "[store-unreachable]" in youden(*words("made", "--max-cost", "1", "--store", url)).err
 
 
 def test_nothing_that_is_kept_holds_a_secret(youden: Youden, made: Path) -> None:
@@ -209,7 +209,7 @@ def test_what_could_not_be_replayed_is_not_written(youden: Youden, made: Path) -
     (made / "generation.json").rename(made / "elsewhere.json")
     ended = youden("cassette", "export", "made", "--out", "c.jsonl")
     assert (ended.code, ended.err.split()[-1]) == (2, "[cassette-source]")
-    (made / "generation.json").write_text('{"version": 1}', encoding="utf-8")
+    (made / "generation.json").write_text('{"version": 2}', encoding="utf-8")
     ended = youden("cassette", "export", "made", "--out", "c.jsonl")
     assert (ended.code, ended.err.split()[-1]) == (2, "[run-file-damaged]")
     assert not (made.parent / "c.jsonl").exists()

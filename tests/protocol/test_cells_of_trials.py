@@ -23,7 +23,7 @@ SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_it
 
 
 def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
-    """Distinct ordered pairs on items in any order; some without an answer in one of the arms."""
+    """Distinct ordered pairs on items in any order; some without an answer in one of the trial types."""
     rows = rng.permutation(n_items * n_agents * n_agents)[: rng.integers(1, 40)]
     n = len(rows)
     item, first, second = (part.astype(np.int32) for part in np.unravel_index(rows, (n_items, n_agents, n_agents)))
@@ -38,18 +38,18 @@ def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
         n_paired=n_paired,
         n_independent=n_independent,
         n_missing=np.zeros(n, dtype=np.int32),
-        independent="twin" if rng.random() < 0.5 else "pooled",
+        independent="matched" if rng.random() < 0.5 else "pooled",
         agent_ids=tuple(f"a{i}" for i in range(n_agents)),
         item_ids=tuple(f"p{j}" for j in range(n_items)),
         split=Split.without_holdout((n_agents, n_items)),
     )
 
 
-def twin(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, Floats]:
+def matched(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, Floats]:
     """Mean of D and answers behind it, cell by cell, by a loop over pairs."""
     total, n, weight = np.zeros((3, rates.n_agents, rates.n_items))
     for row in range(len(rates)):
-        minus = rates.fpr[row] if rates.independent == "twin" else fpr
+        minus = rates.fpr[row] if rates.independent == "matched" else fpr
         if np.isnan(difference := rates.tpr[row] - minus):
             continue
         for agent in [rates.first[row]] if kind == "row" else [rates.first[row], rates.second[row]]:
@@ -71,10 +71,10 @@ def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items
     fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
     with patch.object(scores_module, "CELLS_IN_CACHE", at_once):
         everything = rates.training_scores(kind=kind)  # type: ignore[arg-type]
-        split = Split(~held, held, "own", 0.3, 0)
+        split = Split(~held, held, "paper", 0.3, 0)
         later = replace(rates, split=split).holdout_scores(kind=kind)  # type: ignore[arg-type]
     for scores, kept in ((everything, np.ones_like(held)), (later, held)):
-        value, weight = twin(rates, kind, fpr, kept)
+        value, weight = matched(rates, kind, fpr, kept)
         np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(scores.weight, weight)
         again = Scores.from_matrices(

@@ -112,7 +112,7 @@ def test_a_budget_is_met_and_nearly_spent(design: str, pairs: str, percent: floa
 def test_a_budget_too_small_for_all_partners_takes_fewer_and_says_so() -> None:
     plan = make_plan(make_pool(30, 200), design="nlogn", calls="1%", holdout=0)
     assert len(plan) <= 3480
-    assert np.bincount(plan.first[plan.arm == PAIRED] * 200 + plan.item[plan.arm == PAIRED]).max() == 2
+    assert np.bincount(plan.first[plan.trial_type == PAIRED] * 200 + plan.item[plan.trial_type == PAIRED]).max() == 2
     assert "2 of 29 others" in plan.notes[0]
 
 
@@ -172,7 +172,7 @@ def test_an_item_that_nobody_can_mend_is_named() -> None:
         ({"design": "row", "calls": 10}, "budget-cells"),
         ({"design": "row", "calls": "5%", "options": {"alpha": 0.9}}, "budget-cells"),
         ({"independent": "pooled:x"}, "independent-rule"),
-        ({"independent": "twin:3"}, "independent-rule"),
+        ({"independent": "matched:3"}, "independent-rule"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: dict[str, object], slug: str) -> None:
@@ -185,7 +185,7 @@ def test_an_unknown_option_is_answered_with_the_nearest_known_one() -> None:
 
 def test_pooled_n_says_the_number() -> None:
     plan: Plan = make_plan(make_pool(9, 20), independent="pooled:30", calls="20%")
-    assert (plan.arm != PAIRED).sum() == 30
+    assert (plan.trial_type != PAIRED).sum() == 30
     assert make_plan(make_pool(9, 20), independent="pooled").n_independent == 100
 
 

@@ -36,8 +36,8 @@ def plan() -> Plan:
 def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
     probes = plan.role == PROBE
     assert 0 < probes.sum() <= 50
-    assert (plan.arm == INDEPENDENT).sum() == 200
-    assert (plan.arm[probes] == INDEPENDENT).all()
+    assert (plan.trial_type == INDEPENDENT).sum() == 200
+    assert (plan.trial_type[probes] == INDEPENDENT).all()
     assert set(plan.first[probes]) | set(plan.second[probes]) == {2, 5}
     assert any("unusually similar" in note for note in plan.notes)
 
@@ -55,7 +55,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
     for seed in range(40):
         made = make_plan(pool, calls="40%", independent="pooled:200", seed=seed)
         mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
-        answer = np.where(made.arm == PAIRED, 0.6, mistaken.astype(float))
+        answer = np.where(made.trial_type == PAIRED, 0.6, mistaken.astype(float))
         result = answer_with(made, answer)
         rates.append(pooled_fpr(result.rates()))
     truth = 2 / 90

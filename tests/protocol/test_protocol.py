@@ -23,7 +23,7 @@ from youden.types.results import ScoreKind
 from youden.types.trials import PROBE
 
 DESIGN_NAMES = list(DESIGNS)
-ARMS = ["twin", "pooled"]
+TRIAL_TYPES = ["matched", "pooled"]
 CELL_DESIGNS = ["row", "column", "hybrid", "nlogn"]
 SMALL: dict[str, dict[str, object]] = {
     "cyclic": {"calls": 200},
@@ -32,10 +32,10 @@ SMALL: dict[str, dict[str, object]] = {
 }
 """What makes a design fit a pool of 6 × 8 with gaps; a design that is not named fits as it is."""
 CASES = [
-    pytest.param(design, arm, rule, kind, id=f"{design}-{arm}-{rule}-{kind}")
+    pytest.param(design, trial_type, rule, kind, id=f"{design}-{trial_type}-{rule}-{kind}")
     for design in DESIGN_NAMES
-    for arm in ARMS
-    for rule in ("shared", "own")
+    for trial_type in TRIAL_TYPES
+    for rule in ("strict", "paper")
     for kind in ("row", "symmetric")
 ]
 
@@ -44,15 +44,15 @@ def gappy(seed: int, n_agents: int = 6, n_items: int = 8, share: float = 0.85) -
     return np.random.default_rng(seed).random((n_agents, n_items)) < share
 
 
-def plan_for(design: str, arm: str, *, rule: SplitRule = "shared", seed: int = 0, holdout: float = 0.2) -> Plan:
+def plan_for(design: str, trial_type: str, *, rule: SplitRule = "strict", seed: int = 0, holdout: float = 0.2) -> Plan:
     pool = make_pool(6, 8, present=gappy(seed))
     return make_plan(
         pool,
         design=design,
-        rule=rule,
+        holdout_rule=rule,
         seed=seed,
         holdout=holdout,
-        independent="twin" if arm == "twin" else "pooled:40",
+        independent="matched" if trial_type == "matched" else "pooled:40",
         **SMALL.get(design, {}),
     )
 
@@ -65,19 +65,21 @@ def touching(plan: Plan, *, own: bool) -> np.ndarray:
     """Trials that no training score may depend on."""
     held = plan.split.holdout
     first = held[plan.first, plan.item]
-    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
-    return first if own else first | held[plan.second, other] | held[plan.second, plan.item] & (plan.arm == PAIRED)
+    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
+    return (
+        first if own else first | held[plan.second, other] | held[plan.second, plan.item] & (plan.trial_type == PAIRED)
+    )
 
 
-@pytest.mark.parametrize(("design", "arm", "rule", "kind"), CASES)
+@pytest.mark.parametrize(("design", "trial_type", "rule", "kind"), CASES)
 def test_no_training_score_moves_when_every_held_out_verdict_does(
-    design: str, arm: str, rule: SplitRule, kind: ScoreKind
+    design: str, trial_type: str, rule: SplitRule, kind: ScoreKind
 ) -> None:
     for seed in range(2):
-        plan = plan_for(design, arm, rule=rule, seed=seed)
+        plan = plan_for(design, trial_type, rule=rule, seed=seed)
         rng = np.random.default_rng(seed)
         answer = rng.random(len(plan))
-        secret = touching(plan, own=rule == "own")
+        secret = touching(plan, own=rule == "paper")
         assert secret.any()
         changed = np.where(secret, 1 - answer, answer)
         before, after = (answer_with(plan, a).rates().training_scores(kind=kind) for a in (answer, changed))
@@ -88,12 +90,12 @@ def test_no_training_score_moves_when_every_held_out_verdict_does(
 
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
-@pytest.mark.parametrize(("rule", "kind"), [("shared", "symmetric"), ("own", "row")])
+@pytest.mark.parametrize(("rule", "kind"), [("strict", "symmetric"), ("paper", "row")])
 def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKind) -> None:
-    """Changing any one training verdict of the paired arm does move a training score."""
+    """Changing any one training verdict of the paired trials does move a training score."""
     plan = plan_for(design, "pooled", rule=rule)
     answer = np.random.default_rng(1).random(len(plan))
-    row = np.flatnonzero(~touching(plan, own=rule == "own") & (plan.arm == PAIRED))[0]
+    row = np.flatnonzero(~touching(plan, own=rule == "paper") & (plan.trial_type == PAIRED))[0]
     changed = answer.copy()
     changed[row] = 1 - changed[row]
     before, after = (answer_with(plan, a).rates().training_scores(kind=kind) for a in (answer, changed))
@@ -101,23 +103,23 @@ def test_the_test_of_tests_can_fail(design: str, rule: SplitRule, kind: ScoreKin
 
 
 def test_under_own_a_held_out_cells_calls_still_enter_its_partners_rows() -> None:
-    """What the paper's rule lets through, and `shared` does not."""
+    """What the paper's rule lets through, and `strict` does not."""
     answers = {}
-    for rule in ("own", "shared"):
-        plan = plan_for("dense", "twin", rule=rule)
+    for rule in ("paper", "strict"):
+        plan = plan_for("dense", "matched", rule=rule)
         held = plan.split.holdout
-        as_second = held[plan.second, plan.item] & ~held[plan.first, plan.item] & (plan.arm == PAIRED)
+        as_second = held[plan.second, plan.item] & ~held[plan.first, plan.item] & (plan.trial_type == PAIRED)
         answer = np.full(len(plan), 0.25)
         moved = np.where(as_second, 1.0, answer)
         before, after = (answer_with(plan, a).rates().training_scores(kind="row") for a in (answer, moved))
         answers[rule] = same(before, after)
-    assert answers == {"own": False, "shared": True}
+    assert answers == {"paper": False, "strict": True}
 
 
-@pytest.mark.parametrize("rule", ["shared", "own"])
+@pytest.mark.parametrize("rule", ["strict", "paper"])
 def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRule) -> None:
     pool = make_pool(5, 6)
-    plan = make_plan(pool, design="dense", rule=rule, holdout=0.3, seed=3)
+    plan = make_plan(pool, design="dense", holdout_rule=rule, holdout=0.3, seed=3)
     rates = answer_with(plan, np.random.default_rng(0).random(len(plan))).rates()
     held = rates.holdout_scores()
     dense = replace(rates, split=Split.without_holdout((5, 6))).training_scores()
@@ -125,10 +127,10 @@ def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRu
     np.testing.assert_allclose(held.value[plan.split.holdout], dense.value[plan.split.holdout])
 
 
-@given(st.integers(0, 10_000), st.sampled_from(DESIGN_NAMES), st.sampled_from(ARMS), st.sampled_from([0.0, 0.2]))
+@given(st.integers(0, 10_000), st.sampled_from(DESIGN_NAMES), st.sampled_from(TRIAL_TYPES), st.sampled_from([0.0, 0.2]))
 @settings(max_examples=20, deadline=None)
 def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
-    seed: int, design: str, arm: str, holdout: float
+    seed: int, design: str, trial_type: str, holdout: float
 ) -> None:
     present = gappy(seed)
     pool = make_pool(6, 8, present=present)
@@ -138,18 +140,18 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
             design=design,
             holdout=holdout,
             seed=seed,
-            independent="twin" if arm == "twin" else "pooled:30",
+            independent="matched" if trial_type == "matched" else "pooled:30",
             **SMALL.get(design, {}),
         )
     except PlanError as error:
         if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
             raise
         return
-    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     assert present[plan.first, plan.item].all()
     assert present[plan.second, other].all()
     assert (plan.first != plan.second).all()
-    assert (other != plan.item)[plan.arm == INDEPENDENT].all()
+    assert (other != plan.item)[plan.trial_type == INDEPENDENT].all()
     rows = np.stack([plan.item, plan.first, plan.second, plan.other_item, plan.replicate])
     assert len(np.unique(rows, axis=1).T) == len(plan)
     lengths = [[len(t or "") for t in row] for row in pool.texts.tolist()]
@@ -165,9 +167,11 @@ def _check_coverage(plan: Plan) -> None:
     """Every count of `compute_coverage`, the slow and obvious way."""
     train, held = plan.split.train, plan.split.holdout
     scored, ordered, unordered, n_held = set(), set(), set(), 0
-    for j, i, k, arm, o in zip(plan.item, plan.first, plan.second, plan.arm, plan.other_item, strict=True):
-        n_held += bool(held[i, j] or held[k, j if arm == PAIRED else o])
-        if arm == PAIRED:
+    for j, i, k, trial_type, o in zip(
+        plan.item, plan.first, plan.second, plan.trial_type, plan.other_item, strict=True
+    ):
+        n_held += bool(held[i, j] or held[k, j if trial_type == PAIRED else o])
+        if trial_type == PAIRED:
             ordered.add((j, i, k))
             unordered.add((j, frozenset((i, k))))
             if train[i, j] and train[k, j]:
@@ -180,7 +184,7 @@ def _check_coverage(plan: Plan) -> None:
 
 
 def _paired(plan: Plan) -> list[np.ndarray]:
-    return [column[plan.arm == PAIRED] for column in (plan.first, plan.second, plan.item)]
+    return [column[plan.trial_type == PAIRED] for column in (plan.first, plan.second, plan.item)]
 
 
 @pytest.mark.parametrize("design", DESIGN_NAMES)
@@ -197,15 +201,15 @@ def test_dense_without_holdout_is_every_ordered_pair_and_its_twin() -> None:
     assert plan.n_cells == 30
 
 
-def test_every_agent_stands_once_first_and_once_second_in_a_slot_and_no_slot_repeats() -> None:
+def test_every_agent_stands_once_first_and_once_second_in_a_block_and_no_block_repeats() -> None:
     pool = make_pool(7, 9)
     plan = make_plan(pool, design="cyclic", calls=7 * 40 + 10, independent="pooled:10", seed=5)
-    paired = plan.arm == PAIRED
+    paired = plan.trial_type == PAIRED
     assert paired.sum() == 7 * 40
-    assert (plan.slot[~paired] == -1).all()
+    assert (plan.block[~paired] == -1).all()
     seen = set()
-    for slot in range(40):
-        rows = plan.slot == slot
+    for block in range(40):
+        rows = plan.block == block
         assert sorted(plan.first[rows]) == sorted(plan.second[rows]) == list(range(7))
         item = set(plan.item[rows])
         assert len(item) == 1
@@ -229,7 +233,7 @@ def test_cyclic_without_a_budget_takes_450_trials_an_agent_or_every_comparison(
     plan = make_plan(make_pool(n_agents, n_items), design="cyclic")
     assert len(plan) == calls
     every = n_agents * (n_agents - 1) * n_items
-    assert (plan.arm == PAIRED).sum() == min(every, 450 * n_agents // 2)
+    assert (plan.trial_type == PAIRED).sum() == min(every, 450 * n_agents // 2)
 
 
 def test_default_calls_grow_with_agents_and_not_with_their_square() -> None:
@@ -239,18 +243,18 @@ def test_default_calls_grow_with_agents_and_not_with_their_square() -> None:
 
 def test_trials_are_those_an_agent_takes_part_in_on_average() -> None:
     plan = make_plan(make_pool(9, 50), calls="120/agent")
-    paired = plan.arm == PAIRED
+    paired = plan.trial_type == PAIRED
     assert np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist() == [120] * 9
     assert len(plan) == 9 * 60 + 100
     cells = make_plan(make_pool(9, 50), design="row", calls="120/agent", holdout=0.0)
-    paired = cells.arm == PAIRED
+    paired = cells.trial_type == PAIRED
     assert 90 <= 2 * paired.sum() / 9 <= 120
 
 
-def test_where_there_are_more_items_than_slots_none_is_asked_twice_and_partners_are_spread() -> None:
+def test_where_there_are_more_items_than_blocks_none_is_asked_twice_and_partners_are_spread() -> None:
     plan = make_plan(make_pool(40, 400), calls="60/agent", independent="pooled:0")
-    item_of_slot = {int(slot): int(item) for slot, item in zip(plan.slot, plan.item, strict=True)}
-    assert len(set(item_of_slot.values())) == 30
+    item_of_block = {int(block): int(item) for block, item in zip(plan.block, plan.item, strict=True)}
+    assert len(set(item_of_block.values())) == 30
     pairs = np.bincount(plan.first * 40 + plan.second, minlength=1600)
     assert pairs.max() == 1
 
@@ -264,8 +268,8 @@ def test_a_plan_with_far_fewer_calls_than_asked_for_says_so() -> None:
 
 def test_cyclic_spreads_items_evenly() -> None:
     plan = make_plan(make_pool(6, 10), design="cyclic", calls=6 * 25, independent="pooled:0")
-    slots_of_item = np.bincount(plan.item, minlength=10) // 6
-    assert set(slots_of_item) == {2, 3}
+    blocks_of_item = np.bincount(plan.item, minlength=10) // 6
+    assert set(blocks_of_item) == {2, 3}
 
 
 def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -> None:
@@ -273,11 +277,11 @@ def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -
     plan = make_plan(
         make_pool(8, 12, present=present), design="cyclic", calls="40%", holdout=0.2, independent="pooled:12", seed=2
     )
-    in_slots = plan.slot >= 0
+    in_blocks = plan.block >= 0
     train = plan.split.train
-    assert train[plan.first[in_slots], plan.item[in_slots]].all()
-    assert train[plan.second[in_slots], plan.item[in_slots]].all()
-    extra = (plan.slot < 0) & (plan.arm == PAIRED)
+    assert train[plan.first[in_blocks], plan.item[in_blocks]].all()
+    assert train[plan.second[in_blocks], plan.item[in_blocks]].all()
+    extra = (plan.block < 0) & (plan.trial_type == PAIRED)
     assert plan.split.holdout[plan.first[extra], plan.item[extra]].all()
     assert np.bincount(plan.first[extra] * 12 + plan.item[extra]).max() == 3
     assert any("judge only the" in note for note in plan.notes)
@@ -285,7 +289,7 @@ def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -
 
 def test_pooled_independent_trials_are_spread_over_agents() -> None:
     plan = make_plan(make_pool(10, 12), design="cyclic", calls=500, independent="pooled:100")
-    apart = plan.arm == INDEPENDENT
+    apart = plan.trial_type == INDEPENDENT
     assert apart.sum() == 100
     apart &= plan.role != PROBE
     for side in (plan.first, plan.second):
@@ -296,7 +300,7 @@ def test_pooled_independent_trials_are_spread_over_agents() -> None:
 
 def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
-    paired, apart = plan.arm == PAIRED, plan.arm == INDEPENDENT
+    paired, apart = plan.trial_type == PAIRED, plan.trial_type == INDEPENDENT
     for name in ("item", "first", "second"):
         column = plan.trials.columns()[name]
         assert np.array_equal(column[paired], column[apart])
@@ -305,8 +309,8 @@ def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
 
 def test_rates_by_hand() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
-    answer = np.where(plan.arm == PAIRED, 1.0, 0.25)
-    missing = (plan.arm == PAIRED) & (plan.item == 0) & (plan.first == 0) & (plan.second == 1)
+    answer = np.where(plan.trial_type == PAIRED, 1.0, 0.25)
+    missing = (plan.trial_type == PAIRED) & (plan.item == 0) & (plan.first == 0) & (plan.second == 1)
     rates = answer_with(plan, answer, missing=missing).rates()
     row = (rates.item == 0) & (rates.first == 0) & (rates.second == 1)
     assert np.isnan(rates.tpr[row]).all()
@@ -330,7 +334,7 @@ def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
 
 def test_row_and_symmetric_scores_by_hand() -> None:
     plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
-    answer = np.where(plan.arm == PAIRED, np.where(plan.first == 0, 1.0, 0.0), 0.0)
+    answer = np.where(plan.trial_type == PAIRED, np.where(plan.first == 0, 1.0, 0.0), 0.0)
     rates = answer_with(plan, answer).rates()
     assert rates.training_scores(kind="row").value[:, 0].tolist() == [1, 0, 0]
     assert rates.training_scores(kind="symmetric").value[:, 0].tolist() == [0.5, 0.25, 0.25]
@@ -358,7 +362,7 @@ def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) 
         ({"calls": "5 percent"}, "calls-invalid"),
         ({"holdout": 1.0}, "holdout"),
         ({"holdout": -0.1}, "holdout"),
-        ({"rule": "none"}, "holdout-rule"),
+        ({"holdout_rule": "none"}, "holdout-rule"),
         ({"independent": "some"}, "independent-rule"),
         ({"independent": "pooled:-1"}, "independent-rule"),
     ],

@@ -46,15 +46,15 @@ def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: b
         blocks[-1][0, :] = None
         for block in blocks[1:]:
             block[1, 3] = None
-    return Pool.of_blocks(one.agents, one.items, blocks, "repeats")
+    return Pool.from_repeats(one.agents, one.items, blocks, "repeats")
 
 
 def shown(plan: Plan, pool: Pool) -> np.ndarray:
     """int[K, J, R]: how often paired trials show each response."""
     n = np.zeros((pool.n_agents, pool.n_items, pool.repeats), dtype=np.int64)
-    paired = plan.arm == 0
+    paired = plan.trial_type == 0
     for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
-        of = (plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()).columns()
+        of = (plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()).columns()
         np.add.at(n, (of[agent][paired], plan.item[paired], of[repeat][paired] - 1), 1)
     return n
 
@@ -62,12 +62,12 @@ def shown(plan: Plan, pool: Pool) -> np.ndarray:
 POOL = "69ba83297581b10426e4ea85d0578e1817231f7a4bb92868aec78d8e02533935"
 RECORDED = {
     "cyclic": (
-        "34941217141ae07c83d8b3fe4a70b3f02b418e84b14368c58bad53c90e652574",
+        "1e1e36e7f17a94a8c30b6cdc28cb548b650a6d435c8368701ef30514ee6a8578",
         "b1d53c7bbbdb00a6",
         [0.19945585866927995, 0.18255751371676107, 0.19945585866927995, 0.19945585866927995, 0.18788303746173726],
     ),
     "dense": (
-        "53577776bf162f50f38dcbea2f52e4e3e55851e7938d0ae1388da8278dcc0a8a",
+        "0b4e364c52f1a83bbc6376681eb87e25170d0a60d711797870824ac8b4b7a77b",
         "1319f6fbbc07bfc8",
         [0.2474982688621316, 0.18828275719548435, 0.25795833206193125, 0.2184894327313513, 0.14008022509767326],
     ),
@@ -117,14 +117,14 @@ def test_trials_show_an_agent_s_repeats_evenly(design: str) -> None:
 
 def test_two_repeats_of_one_agent_never_meet() -> None:
     for design in ("cyclic", "dense", "adaptive"):
-        plan = make_plan(pool_of(), design=design, independent="twin" if design == "dense" else None)
+        plan = make_plan(pool_of(), design=design, independent="matched" if design == "dense" else None)
         assert (plan.first != plan.second).all()
 
 
 def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> None:
     pool = pool_of(gaps=True)
     small, large = (make_plan(pool, calls=calls, independent="pooled:20") for calls in (146, 218))
-    paired = [plan.trials.take(plan.arm == 0) for plan in (small, large)]
+    paired = [plan.trials.take(plan.trial_type == 0) for plan in (small, large)]
     assert starts_with(paired[1], paired[0])
     grown = add_calls(small, calls=72)
     assert starts_with(grown.trials, small.trials)
@@ -141,18 +141,20 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_of
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
     plan = make_plan(once, calls=calls, independent="pooled:20", seed=4)
-    joined = join_repeats(once, Pool.of_blocks(pool.agents[:4], pool.items, [b[:4] for b in pool.blocks[::-1]], "more"))
+    joined = join_repeats(
+        once, Pool.from_repeats(pool.agents[:4], pool.items, [b[:4] for b in pool.texts_by_repeat[::-1]], "more")
+    )
     assert joined.n_repeats.sum(axis=1).tolist() == [36] * 4 + [12] * 2
     joined = join_repeats(once, pool)
     assert joined.digest == pool.digest
     grown = add_repeats(plan, joined)
-    assert starts_with(grown.trials, plan.trials.of_first_repeats())
+    assert starts_with(grown.trials, plan.trials.with_first_repeats())
     assert (grown.first != grown.second).all()
     questions = load_judge_config("gpt-4o-mini").questions()
     before, after = dict(iter_keys(questions, plan)), dict(iter_keys(questions, grown))
     assert all(after[row] == key for row, key in before.items())
     assert len(set(after.values())) == len(grown), "nothing that was asked is asked again"
-    n, n_paired = shown(grown, joined), int((plan.arm == 0).sum())
+    n, n_paired = shown(grown, joined), int((plan.trial_type == 0).sum())
     assert n.sum() == 3 * 2 * n_paired
     assert (n.max(axis=2) - n.min(axis=2)).max() <= most_apart
     half = shown(add_repeats(plan, joined, calls=36), joined)
@@ -171,7 +173,7 @@ def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joi
     assert trials.first_repeat is not None
     assert trials.second_repeat is not None
     mean = of[grown.first, grown.item, trials.first_repeat - 1] + of[grown.second, grown.item, trials.second_repeat - 1]
-    result = answer_with(grown, np.where(grown.arm == 0, 0.5 + mean / 2, 0.0))
+    result = answer_with(grown, np.where(grown.trial_type == 0, 0.5 + mean / 2, 0.0))
     found = trial_abilities_from_verdicts(result)
     assert found is not None
     # an answer moves by half of what its agents differ, and of that a mean over K − 1 partners tells (K − 2)/(K − 1)
@@ -200,10 +202,10 @@ def test_the_key_of_an_answer_is_that_of_the_texts_that_were_shown() -> None:
     rows, (one, two) = dict(iter_keys(questions, plan)), plan.text_rows
     for row in range(len(plan)):
         request = questions.request(plan, row)
-        other = plan.other_item[row] if plan.arm[row] else plan.item[row]
+        other = plan.other_item[row] if plan.trial_type[row] else plan.item[row]
         text = "".join(message.content for message in request.messages)
-        assert str(pool.every[one[row], plan.item[row]]) in text
-        assert str(pool.every[two[row], other]) in text
+        assert str(pool.all_texts[one[row], plan.item[row]]) in text
+        assert str(pool.all_texts[two[row], other]) in text
         assert rows[row] == questions.key(request)
 
 
@@ -220,11 +222,11 @@ def test_a_pool_with_repeats_is_read_as_it_was_written(
         place = tmp_path / f"t.{kind}"
         assert youden("export", "pool", str(place)).code == 0
     read = read_pool(place)
-    assert [*map(list, read.every)] == [*map(list, pool.every)]
-    assert (find_file_texts(read.every) is not None) == (most == 10)
+    assert [*map(list, read.all_texts)] == [*map(list, pool.all_texts)]
+    assert (find_file_texts(read.all_texts) is not None) == (most == 10)
     assert np.array_equal(read.n_repeats, pool.n_repeats)
     assert read.n_responses == pool.n_responses
-    assert np.array_equal(read.every_length, pool.every_length)
+    assert np.array_equal(read.all_lengths, pool.all_lengths)
     if kind == "folder":
         assert read.digest == pool.digest
 
@@ -254,7 +256,7 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     book, (one, two) = TrialBook(result), plan.text_rows
     for row in range(0, len(plan), 7):
         first, second = cells_of(book.line(row))
-        assert text_of(pool, first) == pool.every[one[row], plan.item[row]]
+        assert text_of(pool, first) == pool.all_texts[one[row], plan.item[row]]
         assert text_of(pool, second) is not None
     assert "first_repeat" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert (two >= 0).all()
@@ -264,10 +266,10 @@ def test_check_names_agents_whose_repeats_are_equal_and_one_whose_repeats_differ
     tmp_path: Path, youden: Youden
 ) -> None:
     pool = pool_of(n_agents=6, n_items=12)
-    blocks = [block.copy() for block in pool.blocks]
+    blocks = [block.copy() for block in pool.texts_by_repeat]
     blocks[1][2], blocks[2][2] = blocks[0][2], blocks[0][2]
     blocks[1][4] = [text[:8] for text in blocks[1][4]]
-    write_pool(Pool.of_blocks(pool.agents, pool.items, blocks, "odd"), tmp_path / "odd")
+    write_pool(Pool.from_repeats(pool.agents, pool.items, blocks, "odd"), tmp_path / "odd")
     said = youden("check", "odd").out
     assert "All repeats of 'a2' are equal" in said
     assert "[repeats-wild]" in said

@@ -25,12 +25,12 @@ DESIGNS = {
 
 
 def rows(plan: Plan) -> set[tuple[int, ...]]:
-    names = ("item", "first", "second", "arm", "other_item", "replicate")
+    names = ("item", "first", "second", "trial_type", "other_item", "replicate")
     return set(zip(*(plan.trials.columns()[name].tolist() for name in names), strict=True))
 
 
-def trials_of(plan: Plan) -> Ids:
-    paired = plan.arm == PAIRED
+def trials_from(plan: Plan) -> Ids:
+    paired = plan.trial_type == PAIRED
     return np.bincount(np.append(plan.first[paired], plan.second[paired]), minlength=plan.n_agents).astype(np.int32)
 
 
@@ -41,7 +41,7 @@ def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -
     assert len(part) == 200
     assert rows(part) <= rows(plan)
     assert len(rows(part)) == 200
-    assert np.ptp(trials_of(part)) <= 2
+    assert np.ptp(trials_from(part)) <= 2
     assert part.independent == "pooled"
     assert part.pool_digest == POOL.digest
     assert 0 < part.characters < plan.characters
@@ -50,27 +50,27 @@ def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -
     assert subsample(plan, calls=200, seed=4).digest != part.digest
 
 
-def test_whole_slots_of_different_items_are_taken_and_the_rest_is_independent() -> None:
+def test_whole_blocks_of_different_items_are_taken_and_the_rest_is_independent() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     part = subsample(plan, calls=207)
-    paired = part.arm == PAIRED
-    assert (np.bincount(part.slot[paired])[np.unique(part.slot[paired])] == 10).all()
-    assert len(np.unique(part.item[paired])) == len(np.unique(part.slot[paired])) == 19
-    assert (part.arm == INDEPENDENT).sum() == 17
+    paired = part.trial_type == PAIRED
+    assert (np.bincount(part.block[paired])[np.unique(part.block[paired])] == 10).all()
+    assert len(np.unique(part.item[paired])) == len(np.unique(part.block[paired])) == 19
+    assert (part.trial_type == INDEPENDENT).sum() == 17
 
 
 def test_all_trials_are_taken_where_all_are_asked_for() -> None:
     plan = make_plan(POOL, design="cyclic", calls=400, seed=1)
     for part in (subsample(plan), subsample(plan, calls=len(plan))):
         assert len(part) == len(plan) - int((plan.role == PROBE).sum())
-        assert np.array_equal(part.slot, plan.slot[plan.role != PROBE])
+        assert np.array_equal(part.block, plan.block[plan.role != PROBE])
 
 
 def test_held_out_cells_are_never_asked() -> None:
     for design in ("cyclic", "dense"):
         plan = make_plan(POOL, design=design, holdout=0.2, seed=1)
         part = subsample(plan, calls=300)
-        other = np.where(part.arm == PAIRED, part.item, part.other_item)
+        other = np.where(part.trial_type == PAIRED, part.item, part.other_item)
         assert not plan.split.holdout[part.first, part.item].any()
         assert not plan.split.holdout[part.second, other].any()
         assert not part.split.holdout.any()
@@ -79,7 +79,7 @@ def test_held_out_cells_are_never_asked() -> None:
 
 def test_probes_stay_out() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
-    first = np.flatnonzero(plan.arm == INDEPENDENT)[:20]
+    first = np.flatnonzero(plan.trial_type == INDEPENDENT)[:20]
     role = plan.role.copy()
     role[first] = PROBE
     marked = replace(plan, trials=replace(plan.trials, role=role))
@@ -87,13 +87,13 @@ def test_probes_stay_out() -> None:
     assert not rows(subsample(marked)) & probes
 
 
-def test_slots_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
+def test_blocks_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
-    cut = np.flatnonzero((plan.slot != 3) | (plan.first != 2))
+    cut = np.flatnonzero((plan.block != 3) | (plan.first != 2))
     plan = replace(plan, trials=plan.trials.take(cut))
     part = subsample(plan, calls=200)
-    assert (part.slot == -1).all()
-    assert np.ptp(trials_of(part)) <= 2
+    assert (part.block == -1).all()
+    assert np.ptp(trials_from(part)) <= 2
 
 
 @pytest.mark.parametrize(("calls", "slug"), [(1001, "subsample-calls"), (20, "subsample-few")])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from youden.errors import PlanError
 from youden.types import Trials
-from youden.types.trials import FOLLOW_UP, PLACING, PLAN
+from youden.types.trials import ANCHOR, FOLLOW_UP, MAIN
 
 ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(-1, 2)), max_size=40)
 
@@ -25,7 +25,7 @@ def test_a_comparison_that_stands_there_again_is_counted_on(rows: list[tuple[int
     for row in rows:
         expected.append(before[row])
         before[row] += 1
-    found = Trials.independent(item, first, second, other).counted().replicate
+    found = Trials.independent(item, first, second, other).with_replicate_numbers().replicate
     assert (found.tolist(), found.dtype) == (expected, np.int32)
 
 
@@ -35,15 +35,16 @@ def test_a_comparison_that_stands_there_again_is_counted_on(rows: list[tuple[int
 def test_columns_that_are_given_are_kept_whichever_are_left_out(given_: tuple[str, ...]) -> None:
     part = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))
     columns = {
-        name: part.columns()[name] for name in ("item", "first", "second", "arm", "other_item", "replicate", "slot")
+        name: part.columns()[name]
+        for name in ("item", "first", "second", "trial_type", "other_item", "replicate", "block")
     }
     own = {
         "step": np.array([3, 4], dtype=np.int32),
         "weight_first": np.array([0.0, 2.0]),
         "weight_second": np.array([0.5, 0.0]),
-        "role": np.array([PLACING, FOLLOW_UP], dtype=np.int8),
+        "role": np.array([ANCHOR, FOLLOW_UP], dtype=np.int8),
     }
-    usual = {"step": [0, 0], "weight_first": [1, 1], "weight_second": [1, 1], "role": [PLAN, PLAN]}
+    usual = {"step": [0, 0], "weight_first": [1, 1], "weight_second": [1, 1], "role": [MAIN, MAIN]}
     trials = Trials(**columns, **{name: own[name] for name in given_})
     for name, default in usual.items():
         assert getattr(trials, name).tolist() == (own[name].tolist() if name in given_ else default), name
@@ -51,7 +52,7 @@ def test_columns_that_are_given_are_kept_whichever_are_left_out(given_: tuple[st
     assert len(kept.columns()["weight_first"]) == 0
 
 
-@pytest.mark.parametrize("name", ["step", "role", "weight_first", "slot"])
+@pytest.mark.parametrize("name", ["step", "role", "weight_first", "block"])
 @pytest.mark.parametrize("length", [0, 1, 3])
 def test_columns_of_another_length_are_refused(name: str, length: int) -> None:
     trials = Trials.paired(*np.array([[0, 1], [0, 1], [1, 2]], dtype=np.int32))

@@ -492,9 +492,9 @@ def test_boxes_lie_apart_where_two_runs_are_compared_and_in_the_viewers_list(
 def test_the_pages_of_studies_lie_apart_and_axe_is_content_with_them(youden: Youden, tmp_path: Path) -> None:
     judged(tmp_path / "run", pool=make_pool(8, 20))
     for name, *options in (
-        ("budget", "--calls", "40%", "--seeds", "2", "--top", "2"),
-        ("sparsity", "--seeds", "2"),
-        ("baselines", "--seeds", "2", "--c", "3", "--only", "clipped-linear,svd"),
+        ("budget", "--calls", "40%", "--n-seeds", "2", "--top", "2"),
+        ("sparsity", "--n-seeds", "2"),
+        ("baselines", "--n-seeds", "2", "--c", "3", "--only", "clipped-linear,svd"),
     ):
         assert youden("study", name, "run", *options, "--html", f"{name}.html").code == 0
     for width, dark in ((1400, False), (800, True), (390, False)):

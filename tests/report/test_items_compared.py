@@ -20,7 +20,7 @@ def part(tmp_path: Path) -> Path:
     return tmp_path / "part"
 
 
-@pytest.mark.parametrize("words", [["study", "links", "part", "--draws", "0"], ["fit", "part"]])
+@pytest.mark.parametrize("words", [["study", "links", "part", "--n-resamples", "0"], ["fit", "part"]])
 def test_tables_of_a_run_say_how_many_items_were_compared(youden: Youden, part: Path, words: list[str]) -> None:
     ended = youden(*words).well()
     assert "12 items, of which 9 were compared" in " ".join(ended.out.split())

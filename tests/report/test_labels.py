@@ -104,7 +104,7 @@ def test_what_holds_no_number_or_has_no_name_is_no_label(tmp_path: Path) -> None
         ("agent,acc\na0,good\n", "labels-columns", "got 'acc'"),
         ("agent,acc\na0,1\na0,2\n", "labels-duplicate", "line 3: 'a0' already has labels in"),
         ("agent,item,acc\na0,i,1\na0,i,1\n", "labels-duplicate", "'a0' on 'i'"),
-        ("agent,acc,acc\na0,1,2\n", "import-csv", "the column 'acc' is there twice"),
+        ("agent,acc,acc\na0,1,2\n", "import-csv", "the column 'acc' occurs more than once"),
         ("agent,acc\n,1\n", "labels-id", "line 2: the agent is not an id: got ''"),
         ("agent,item,acc\na0,,1\n", "labels-id", "the item is not an id: got ''"),
         ("agent,acc\n", "labels-empty", "no rows"),
@@ -146,11 +146,11 @@ def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_
     label = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
     first = label.disagreements[0]
     rows = {row.agent: row for row in run.read_ranking()}
-    assert (first.agent, first.place, first.label_low, first.label_high, first.gap) == ("a0", 1, 8, 8, 7)
-    assert (first.rank_low, first.rank_high) == (rows["a0"].place_low, rows["a0"].place_high)
+    assert (first.agent, first.rank, first.label_low, first.label_high, first.gap) == ("a0", 1, 8, 8, 7)
+    assert (first.rank_low, first.rank_high) == (rows["a0"].rank_low, rows["a0"].rank_high)
     assert first.explained == (first.rank_high == 8)
     assert label.n_unexplained >= 1
-    assert "the label is wrong" in label.words[-1]
+    assert "the label is wrong" in label.summary[-1]
 
 
 def test_labels_of_cells_are_averaged_and_held_against_scores(run: RunFolder, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_what_cannot_be_compared_is_a_dash_and_says_why(
     label = only(held_against(run, write(tmp_path / "l.parquet", of_agents(values))))
     assert (label.spearman.value, label.kendall.value, label.auc) == (None, None, None)
     assert label.spearman.method == f"none: {why}"
-    assert why in label.words[0]
+    assert why in label.summary[0]
 
 
 def test_perfect_agreement_and_few_agents_have_no_interval_and_a_wrong_direction_is_said(
@@ -210,10 +210,10 @@ def test_perfect_agreement_and_few_agents_have_no_interval_and_a_wrong_direction
 ) -> None:
     perfect = only(held_against(run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))
     assert (perfect.spearman.value, perfect.spearman.low) == (pytest.approx(1), None)
-    assert "no confidence interval" in perfect.words[1]
+    assert "no confidence interval" in perfect.summary[1]
     assert perfect.disagreements == ()
     errors = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 2, 3, 4, 5, 6, 8, 7]))))
-    assert any("change their sign" in sentence for sentence in errors.words)
+    assert any("change their sign" in sentence for sentence in errors.summary)
 
 
 def test_labels_of_nobody_in_the_run_are_refused_with_the_nearest_ids(run: RunFolder, tmp_path: Path) -> None:
@@ -275,10 +275,10 @@ def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path
     fit_run(run, target="these-items")
     data = ReportData(run)
     assert data.summary.labels is None
-    assert any("refers to an earlier ranking" in advice.says for advice in data.advice)
+    assert any("refers to an earlier ranking" in advice.message for advice in data.advice)
     assert "Agreement with labels" not in render_page(data)
     run.remove("labels.json")
-    assert not any("labels.json" in advice.says for advice in ReportData(run).advice)
+    assert not any("labels.json" in advice.message for advice in ReportData(run).advice)
 
 
 def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def answers(plan: Plan) -> Floats:
     rng = np.random.default_rng(3)
     ability, difficulty = rng.normal(0.6, 0.2, plan.n_agents), rng.normal(0, 0.1, plan.n_items)
     chance = (ability[plan.first] + ability[plan.second]) / 2 - difficulty[plan.item]
-    return (rng.random(len(plan)) < np.where(plan.arm == 0, chance, 0.1)).astype(np.float64)
+    return (rng.random(len(plan)) < np.where(plan.trial_type == 0, chance, 0.1)).astype(np.float64)
 
 
 def unanswered(plan: Plan) -> Bools:
@@ -229,7 +229,7 @@ def timed(plan: Plan, n: int) -> Verdicts:
     """Every other trial was a call, of a millisecond more each."""
     seconds = np.where(np.arange(n) % 2, np.arange(n) / 1000, 0.0)
     key = np.array([f"{row:064d}" for row in range(n)], dtype="S64")
-    return replace(answer_with(plan, answers(plan)), seconds=seconds, key=key)
+    return replace(answer_with(plan, answers(plan)), seconds=seconds, request_hash=key)
 
 
 def latency(source: TrialSource) -> Latency:

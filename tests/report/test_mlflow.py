@@ -82,9 +82,7 @@ def test_a_run_is_logged_with_ranking_intervals_cost_and_report(configured: Path
                 row.high,
             ]
         assert run["metrics"]["usd"] == 0
-        assert (
-            run["metrics"]["calls"] == ranked["facts"]["calls"]["n_paired"] + ranked["facts"]["calls"]["n_independent"]
-        )
+        assert run["metrics"]["calls"] == ranked["fit"]["calls"]["n_paired"] + ranked["fit"]["calls"]["n_independent"]
         assert run["params"]["judge"] == "lexical"
         assert run["params"]["design"] == "cyclic"
         assert run["tags"]["youden.signature"] == folder.read_signature().text

@@ -42,10 +42,10 @@ from youden.types.facts import RankingRow
 from youden.types.pool import Floats
 
 
-def row(agent: str, ability: float | None, place_low: int, place_high: int, **more: Any) -> RankingRow:
+def row(agent: str, ability: float | None, rank_low: int, rank_high: int, **more: Any) -> RankingRow:
     """low and high: 0.1 off; what nobody looks at here is 0."""
     cells: dict[str, Any] = dict.fromkeys((column.name for column in columns_of(RankingRow)), 0)
-    cells |= {"agent": agent, "group": None, "ability": ability, "place_low": place_low, "place_high": place_high}
+    cells |= {"agent": agent, "group": None, "ability": ability, "rank_low": rank_low, "rank_high": rank_high}
     cells |= {"low": None, "high": None} if ability is None else {"low": ability - 0.1, "high": ability + 0.1}
     return RankingRow(**cells | more)
 
@@ -75,7 +75,7 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
         rng = np.random.default_rng(0)
         ability = 0.5 + np.array([0.05, 0.0, -0.15, -0.2, -0.25])
         chance = (ability[plan.first] + ability[plan.second]) / 2
-        return np.where(plan.arm == PAIRED, (rng.random(len(plan)) < chance).astype(float), 0.0)
+        return np.where(plan.trial_type == PAIRED, (rng.random(len(plan)) < chance).astype(float), 0.0)
 
     apart_though_overlapping = 0
     data = ReportData(judged(tmp_path / "run", pool=make_pool(5, 60), answers=answers, holdout=0.0))
@@ -84,7 +84,9 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
         tied = data.tied[line.agent]
         assert line.agent not in tied
         assert line.rank_interval[1] - line.rank_interval[0] >= len(tied)
-        assert line.rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.rank_high
+        assert (
+            line.simultaneous_rank_low <= line.rank_interval[0] <= line.rank_interval[1] <= line.simultaneous_rank_high
+        )
         apart_though_overlapping += sum(
             other.low <= line.high and line.low <= other.high
             for other in lines
@@ -95,11 +97,11 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
 
 def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
-        return np.where(plan.arm == PAIRED, 0.7 + 1e-16 * (plan.first == 3), 0.0)
+        return np.where(plan.trial_type == PAIRED, 0.7 + 1e-16 * (plan.first == 3), 0.0)
 
     data = ReportData(judged(tmp_path / "run", answers=answers))
-    assert data.summary.facts.best is None
-    assert len(data.summary.facts.choice.as_good) == 4
+    assert data.summary.facts.unique_best is None
+    assert len(data.summary.facts.choice.candidates) == 4
     for line in data.summary.ranking:
         assert line.ranks == line.simultaneous_ranks == "1–5"
         assert line.low < line.high
@@ -131,10 +133,10 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         template = (plan.first == 2) | (plan.second == 2)
         by_chance = (template & (np.arange(len(plan)) % 2 == 0)).astype(float)
-        return np.where(plan.arm == PAIRED, by_ability(plan), by_chance)
+        return np.where(plan.trial_type == PAIRED, by_ability(plan), by_chance)
 
     data = ReportData(judged(tmp_path / "run", pool=make_pool(6, 20), answers=answers, holdout=0.0))
-    (banner,) = (advice.says for advice in data.advice if advice.slug == "alarm")
+    (banner,) = (advice.message for advice in data.advice if advice.slug == "alarm")
     assert [line.agent for line in data.alarms if line.alarmed] == ["a2"]
     assert "texts of a2 on unrelated items" in banner
     (chart,) = (figure for figure in draw_figures(data) if figure.slug == "alarms")
@@ -148,15 +150,17 @@ def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path
     assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
     for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
         assert (low + high) / 2 == pytest.approx(distance, abs=2e-5)
-    assert "less the average agent's" in json.dumps(chart.spec)
+    assert "minus the average agent's" in json.dumps(chart.spec)
 
 
 def small_plan(**columns: list[int]) -> Plan:
-    """Two agents on two items: first, second, item, arm, other_item as given."""
+    """Two agents on two items: first, second, item, trial type, other_item as given."""
     plan = make_plan(make_pool(3, 3), design="dense", holdout=0.0, seed=0)
     n = len(columns["item"])
-    filled = {"replicate": [0] * n, "slot": [-1] * n} | columns
-    arrays = {name: np.array(column, dtype=np.int8 if name == "arm" else np.int32) for name, column in filled.items()}
+    filled = {"replicate": [0] * n, "block": [-1] * n} | columns
+    arrays = {
+        name: np.array(column, dtype=np.int8 if name == "trial_type" else np.int32) for name, column in filled.items()
+    }
     return replace(plan, trials=Trials(**arrays))
 
 
@@ -164,7 +168,7 @@ PLAN = small_plan(
     item=[0, 0, 0, 1, 1],
     first=[0, 1, 0, 0, 1],
     second=[1, 0, 1, 1, 0],
-    arm=[PAIRED, PAIRED, INDEPENDENT, INDEPENDENT, PAIRED],
+    trial_type=[PAIRED, PAIRED, INDEPENDENT, INDEPENDENT, PAIRED],
     other_item=[-1, -1, 1, 2, -1],
 )
 
@@ -205,34 +209,43 @@ def test_surprising_trials_come_before_ordinary_ones() -> None:
 def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = 30
-    arm = rng.integers(0, 2, n)
+    trial_type = rng.integers(0, 2, n)
     plan = small_plan(
         item=rng.integers(0, 3, n).tolist(),
         first=(first := rng.integers(0, 3, n)).tolist(),
         second=((first + rng.integers(1, 3, n)) % 3).tolist(),
-        arm=arm.tolist(),
-        other_item=np.where(arm == INDEPENDENT, rng.integers(0, 3, n), -1).tolist(),
+        trial_type=trial_type.tolist(),
+        other_item=np.where(trial_type == INDEPENDENT, rng.integers(0, 3, n), -1).tolist(),
     )
     result = answer_with(plan, rng.random(n), missing=rng.random(n) < 0.2)
 
     def texts(row: int) -> frozenset[tuple[int, int]]:
-        other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
+        other = plan.other_item[row] if plan.trial_type[row] == INDEPENDENT else plan.item[row]
         return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))})
 
-    expected = [any(texts(a) == texts(b) and result.hard[a] + result.hard[b] == 1 for b in range(n)) for a in range(n)]
+    expected = [
+        any(texts(a) == texts(b) and result.hard_answer[a] + result.hard_answer[b] == 1 for b in range(n))
+        for a in range(n)
+    ]
     assert TrialBook(result).differ.tolist() == expected
 
 
 def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
     book = TrialBook(answer_with(PLAN, np.array([1.0, 1.0, 0.0, 1.0, 0.3])))
     assert book.find(TrialFilter(items=frozenset({2}))).tolist() == [3]
-    assert book.find(TrialFilter(arm="paired"), by="answer").tolist() == [4, 0, 1]
-    assert book.find(TrialFilter(arm="paired"), by="answer", descending=True).tolist() == [0, 1, 4]
+    assert book.find(TrialFilter(trial_type="paired"), by="answer").tolist() == [4, 0, 1]
+    assert book.find(TrialFilter(trial_type="paired"), by="answer", descending=True).tolist() == [0, 1, 4]
     assert book.find(TrialFilter(kind="independent yes")).tolist() == [3]
     assert book.find(TrialFilter(answer="no"), by="row").tolist() == [2, 4]
     assert book.find(TrialFilter(agents=frozenset({2}))).tolist() == []
     line = book.line(3)
-    assert (line.item, line.other_item, line.hard, line.kind, line.missing) == (1, 2, True, "independent yes", None)
+    assert (line.item, line.other_item, line.hard_answer, line.kind, line.missing_reason) == (
+        1,
+        2,
+        True,
+        "independent yes",
+        None,
+    )
 
 
 def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
@@ -251,7 +264,7 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
         item=[0] * n,
         first=[0] * (n // 2) + [1] * (n // 2),
         second=[2] * n,
-        arm=[INDEPENDENT] * n,
+        trial_type=[INDEPENDENT] * n,
         other_item=[1] * n,
     )
     found = TrialReading(source_of(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), nothing_predicted(plan))
@@ -329,7 +342,7 @@ def apart(
     *lines: tuple[float, float], error: float | None, places: Sequence[tuple[int, int]] = ((1, 4),)
 ) -> list[bool]:
     """Of agents with these abilities in two runs; places: one's and the other's, or both."""
-    one, other = (SimpleNamespace(rank_interval=of, error=error) for of in (places[0], places[-1]))
+    one, other = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
     return _find_different([(one, other)] * len(lines), np.array(lines).T)
 
 
@@ -364,7 +377,7 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     shutil.rmtree(tmp_path / "run-pool")
     data = ReportData(folder)
-    assert any(advice.says.startswith("The pool cannot be read") for advice in data.advice)
+    assert any(advice.message.startswith("The pool cannot be read") for advice in data.advice)
     assert data.trials.texts == []
     assert set(data.trials.first) == {-1}
 
@@ -374,7 +387,7 @@ def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> 
     responses = tmp_path / "run-pool" / "responses.jsonl"
     responses.write_text(responses.read_text(encoding="utf-8").replace("agent 0", "agent X"), encoding="utf-8")
     data = ReportData(folder)
-    assert any("has changed" in advice.says for advice in data.advice)
+    assert any("has changed" in advice.message for advice in data.advice)
 
 
 def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
@@ -396,10 +409,10 @@ def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Pat
 
 def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     def nearly(plan: Plan) -> Floats:
-        return by_ability(plan) + 0.004 * (plan.arm == PAIRED) * np.random.default_rng(0).random(len(plan))
+        return by_ability(plan) + 0.004 * (plan.trial_type == PAIRED) * np.random.default_rng(0).random(len(plan))
 
     one = judged(tmp_path / "one", answers=nearly)
-    two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.arm == PAIRED, 0.99 - nearly(plan), 0.0))
+    two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.trial_type == PAIRED, 0.99 - nearly(plan), 0.0))
     data = Comparison(one, two)
     assert data.correlation.value == pytest.approx(-1)
     pair = JudgesStudy(AlignedRuns([read_judged_run(one), read_judged_run(two)])).pairs[0]
@@ -439,7 +452,7 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     assert data.plan is None
     assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
     compared = Comparison(folder, folder)
-    assert [*compared.words] == JudgesStudy(AlignedRuns([read_judged_run(folder), read_judged_run(folder)])).words
+    assert [*compared.words] == JudgesStudy(AlignedRuns([read_judged_run(folder), read_judged_run(folder)])).summary
     page = render_comparison(compared)
     assert "are significantly different by" in page
     assert "Significant change" in page

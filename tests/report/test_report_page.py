@@ -42,23 +42,23 @@ def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_sa
 ) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(7, 20))
     facts = folder.read_facts()
-    assert facts.choice.as_good
+    assert facts.choice.candidates
     data = ReportData(folder)
-    assert {agent.agent: agent.as_json["chance"] for agent in data.summary.ranking} == dict(facts.choice.chances)
-    (first, chance), *_ = facts.choice.chances.items()
-    assert chance == max(facts.choice.chances.values())
+    assert {agent.agent: agent.as_json["p_best"] for agent in data.summary.ranking} == dict(facts.choice.p_best)
+    (first, chance), *_ = facts.choice.p_best.items()
+    assert chance == max(facts.choice.p_best.values())
     said = data.summary.chances
     assert said.startswith(f"Probability of being the best: {first} {chance:.2f}, ")
     assert "all others: " in said
     assert said.endswith("If many agents are nearly level, the probability of the first is overstated.")
     assert escape_markdown(said) in render_markdown(data)
     assert said in render_page(data)
-    folder.write_facts(replace(facts, choice=replace(facts.choice, as_good=(), within=0.0)))
+    folder.write_facts(replace(facts, choice=replace(facts.choice, candidates=(), regret_bound=0.0)))
     assert ReportData(folder).summary.chances is None
     less = json.loads(folder.file("fit.json").read_bytes())
-    del less["choice"]["chances"]
+    del less["choice"]["p_best"]
     folder.write_text("fit.json", json.dumps(less))
-    with pytest.raises(RunFolderError, match=r"chances.*run-file-damaged"):
+    with pytest.raises(RunFolderError, match=r"p_best.*run-file-damaged"):
         ReportData(folder)
 
 
@@ -256,9 +256,9 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
 @pytest.mark.parametrize(
     ("words", "figures"),
     [
-        (["budget", "run", "--calls", "40%", "--seeds", "2", "--top", "2"], ["budget-1"]),
-        (["sparsity", "run", "run", "--seeds", "2"], ["sparsity-cells-1", "sparsity-calls-2"]),
-        (["baselines", "run", "--seeds", "2", "--c", "3", "--only", "clipped-linear,svd"], ["baselines-1"]),
+        (["budget", "run", "--calls", "40%", "--n-seeds", "2", "--top", "2"], ["budget-1"]),
+        (["sparsity", "run", "run", "--n-seeds", "2"], ["sparsity-cells-1", "sparsity-calls-2"]),
+        (["baselines", "run", "--n-seeds", "2", "--c", "3", "--only", "clipped-linear,svd"], ["baselines-1"]),
     ],
 )
 def test_a_study_is_drawn_with_its_words_and_signature(

@@ -35,9 +35,9 @@ NOBODY = RankingChecks(None, (), ())
 def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
     """A plan of four agents and three items from rows of item, first, second, other item (−1: paired), replicate."""
     item, first, second, other, replicate = np.array(rows, dtype=np.int32).T
-    arm = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
     pool = make_pool(4, 3)
-    columns = Trials(item, first, second, arm, other, replicate, np.full(len(item), -1, dtype=np.int32))
+    columns = Trials(item, first, second, trial_type, other, replicate, np.full(len(item), -1, dtype=np.int32))
     return replace(make_plan(pool, design="dense", holdout=0.0), trials=columns)
 
 
@@ -59,7 +59,7 @@ def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
         alarm("a"),
         alarm("b"),
         Finding("missing", "32 of 320 trials have no answer (32 refused): missing, not a no."),
-        Finding("missing", "32 of 320 calls have no answer.", todo="Open them below."),
+        Finding("missing", "32 of 320 calls have no answer.", remedy="Open them below."),
         Finding("leader", "a is best."),
         Finding("report", "The pool cannot be read: gone."),
         headline="x. a is best.",
@@ -97,7 +97,7 @@ def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None
 
 def test_means_of_graded_answers_are_not_called_shares_of_yeses(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
-        return np.where(plan.arm == PAIRED, 0.75, 0.25)
+        return np.where(plan.trial_type == PAIRED, 0.75, 0.25)
 
     folder = judged(tmp_path / "run", answers=answers)
     data = ReportData(folder)
@@ -149,7 +149,7 @@ def test_the_worst_trials_are_those_below_what_both_abilities_let_one_expect() -
 def data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
     def answers(plan: Plan) -> Floats:
         odd = (plan.item == 2) & ((plan.first == 0) | (plan.second == 0))
-        return np.where(odd & (plan.arm == PAIRED), 0.0, by_ability(plan))
+        return np.where(odd & (plan.trial_type == PAIRED), 0.0, by_ability(plan))
 
     return ReportData(
         judged(tmp_path_factory.mktemp("r") / "run", answers=answers, missing=lambda plan: plan.item == 7, holdout=0.0)
@@ -206,7 +206,7 @@ def test_an_agents_page_names_what_was_found_about_it_and_about_no_other(data: R
     )
     summary = with_values(data.summary, warnings=warnings, facts=replace(data.summary.facts, partners=None))
     found = [tuple(iter_agent_findings(agent, summary, NOBODY)) for agent in data.agents.agents]
-    copying, alarms = (one.says for one in warnings)
+    copying, alarms = (one.message for one in warnings)
     assert found == [(alarms,), (copying,), (), (alarms,), ()]
 
 
@@ -265,7 +265,7 @@ def cloned(plan: Plan) -> Floats:
     rng = np.random.default_rng(0)
     paired = rng.random(len(plan)) < 0.85 - (plan.first + plan.second) / 16
     both = np.isin(plan.first, (6, 7)) & np.isin(plan.second, (6, 7))
-    return np.where(plan.arm == PAIRED, np.where(both, 1.0, paired), 0.0)
+    return np.where(plan.trial_type == PAIRED, np.where(both, 1.0, paired), 0.0)
 
 
 def report_of(folder: Path, **keys: object) -> ReportData:
@@ -280,9 +280,9 @@ def test_agents_that_only_their_texts_link_are_not_said_to_agree_and_not_passed_
     data = ReportData(folder)
     (pairs,) = (doubt for doubt in data.checks.findings if doubt.slug == "pairs")
     assert pairs.severity == "warning"
-    assert pairs.says.startswith("The robust ranking counts agents with similar texts as one partner: a0, a1.")
+    assert pairs.message.startswith("The robust ranking counts agents with similar texts as one partner: a0, a1.")
     assert any(
-        warning.says.startswith("a0, a1 have similar texts, or agree far") for warning in data.summary.facts.warnings
+        warning.message.startswith("a0, a1 have similar texts, or agree far") for warning in data.summary.facts.warnings
     )
 
 

@@ -81,7 +81,7 @@ def test_a_call_and_a_command_write_the_same_files(first: Run, by_command: Run, 
     ended = youden("gate", "commands/first", "--agent", "a4", "--baseline", "a0", "--json")
     said = json.loads(ended.out)
     assert said | {"folder": ""} == json.loads(json.dumps(gate.to_json())) | {"folder": ""}
-    assert gate.verdict == "better"
+    assert gate.outcome == "better"
     assert (first.path / "gates.json").read_bytes() == (by_command.path / "gates.json").read_bytes()
     assert "better" in Path("gate.md").read_text(encoding="utf-8")
     assert "<testcase" in Path("gate.xml").read_text(encoding="utf-8")
@@ -124,7 +124,7 @@ def test_a_run_knows_its_results(first: Run) -> None:
     assert [*ranking.agent] == [row.agent for row in RunFolder(first.path).read_ranking()]
     in_memory = package.rank(first.verdicts)
     assert ranking.attrs.keys() == in_memory.attrs.keys()
-    for name in ("best", "choice", "method", "recommendation"):
+    for name in ("unique_best", "choice", "method", "recommendation"):
         assert ranking.attrs[name] == in_memory.attrs[name], name
     assert ranking.attrs["warnings"] == [*first.warnings]
     assert (first.name, first.warnings) == ("first", first.facts.warnings)
@@ -132,7 +132,7 @@ def test_a_run_knows_its_results(first: Run) -> None:
     assert repr(Run("nowhere")) == "Run('nowhere': not fitted)"
     with pytest.raises(RunFolderError, match=r"\[run-missing\]"):
         package.read_run("nowhere")
-    assert package.compare(first, "runs/first").words == package.compare(first.path, first.path).words
+    assert package.compare(first, "runs/first").summary == package.compare(first.path, first.path).summary
 
 
 def test_in_a_notebook_a_run_is_a_table_in_which_no_text_acts(first: Run) -> None:
@@ -158,10 +158,10 @@ def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: R
     some = frame[frame.agent != "a0"]
     fewer = package.run(some, out="runs/fewer", calls=CALLS)
     with pytest.raises(
-        RunFolderError, match=r"1 agent came to its pool\. .*youden extend agents runs/fewer .*\[run-other\]"
+        RunFolderError, match=r"1 agent came to its pool\. .*youden extend agents runs/fewer .*\[run-mismatch\]"
     ):
         package.run(frame, out="runs/fewer", calls=CALLS)
-    assert fewer.extend(frame).facts.growth.joined == ("a0",)
+    assert fewer.extend(frame).facts.extension.joined == ("a0",)
     youden("report", "runs/fewer").well()
 
 
@@ -191,10 +191,10 @@ def test_a_wrong_key_is_one_error_that_names_it(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "made of nothing"),
-        ({"agents": "mine.csv", "items": "mine.csv"}, "made of agents, items"),
-        ({"agents": "mine.csv", "focus": ["a1"]}, "made of agents, focus"),
-        ({"top": 1}, "made of top"),
+        ({}, "cannot consist of nothing"),
+        ({"agents": "mine.csv", "items": "mine.csv"}, "cannot consist of agents, items"),
+        ({"agents": "mine.csv", "focus": ["a1"]}, "cannot consist of agents, focus"),
+        ({"top": 1}, "cannot consist of top"),
         ({"calls": 0}, "'calls' is 0"),
     ],
 )
@@ -263,7 +263,7 @@ def test_an_extension_that_is_stopped_goes_on_by_the_same_call(paid: dict[str, o
     server.behave = lambda _n, body: Reply(same_item(body))
     answered = server.n_requests
     assert "a5" in set(run.extend(grown, calls=60, max_cost=1.0).ranking.agent)
-    assert run.facts.growth is not None
+    assert run.facts.extension is not None
     assert server.n_requests - answered <= len(run.verdicts) - 110
 
 
@@ -299,7 +299,7 @@ async def test_the_whole_api_in_one_example_that_runs_in_a_notebook_too(
     quality = run.quality(labels)
     study = youden.compare(youden.read_run("runs/first"), run)
 
-    assert (cost.calls, server.n_requests) == (len(plan), len({*verdicts.key, *run.verdicts.key}))
+    assert (cost.calls, server.n_requests) == (len(plan), len({*verdicts.request_hash, *run.verdicts.request_hash}))
     assert set(ranking.agent) == set(first.agent) == {"prod", "new", "a2", "a3", "a4", "a5"}
     assert model.ability_.shape == (6,)
     assert held_out.value.shape == scores.value.shape

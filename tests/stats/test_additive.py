@@ -93,8 +93,8 @@ def test_the_solution_is_that_of_numpy_lstsq_and_so_are_fitted_scores_at_the_def
     np.testing.assert_allclose(found.difficulty, difficulty, atol=1e-11)
     found, (ability, difficulty) = problem.solve(), lstsq_twin(problem, ridge=1e-6)
     assert found.kkt < 1e-7
-    twin = ability[problem.agent] - difficulty[problem.item]
-    np.testing.assert_allclose(found.ability[problem.agent] - found.difficulty[problem.item], twin, atol=1e-8)
+    matched = ability[problem.agent] - difficulty[problem.item]
+    np.testing.assert_allclose(found.ability[problem.agent] - found.difficulty[problem.item], matched, atol=1e-8)
 
 
 @settings(max_examples=20, deadline=None)

@@ -292,10 +292,10 @@ def test_the_table_is_exact_up_to_a_stated_size_and_says_where_it_is_sampled() -
 def test_curves_of_a_sample_carry_errors_and_exact_ones_none() -> None:
     value = noisy_scores(gaps=0.1, lattice=False)
     for exact, sampled in zip(measure_curl(value).curves(), measure_curl(value, exact_up_to=10).curves(), strict=True):
-        assert not exact.error.any()
-        assert sampled.error.any()
+        assert not exact.std_error.any()
+        assert sampled.std_error.any()
         truth = curl_ecdf(LINKS[exact.link].forward(value), sampled.x)
-        assert (np.abs(sampled.share - truth) <= 4 * sampled.error + 1e-4).all()
+        assert (np.abs(sampled.share - truth) <= 4 * sampled.std_error + 1e-4).all()
 
 
 @pytest.mark.parametrize("observed", [np.zeros((3, 4), bool), np.eye(4, dtype=bool), np.ones((1, 5), bool)])
@@ -310,7 +310,7 @@ def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path:
     folder.write_curl(curves)
     for written, read in zip(curves, folder.read_curl(), strict=True):
         assert (written.link, written.sd) == (read.link, read.sd)
-        for name in ("x", "share", "error"):
+        for name in ("x", "share", "std_error"):
             np.testing.assert_array_equal(getattr(written, name), getattr(read, name))
     folder.write_text("curl.csv", "link,x\nidentity,1\n")
     with pytest.raises(RunFolderError, match="run-file-damaged"):

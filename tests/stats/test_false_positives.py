@@ -137,7 +137,7 @@ def test_the_agent_with_most_false_positives_is_ranked_by_its_own_and_a_small_pl
     pool = make_pool(10, 60)
     for percent, own in ((60, True), (10, False)):
         plan = make_plan(pool, calls=f"{percent}%")
-        apart = plan.arm == INDEPENDENT
+        apart = plan.trial_type == INDEPENDENT
         yes = ((plan.first == 2) | (plan.second == 2)) & (np.arange(len(plan)) % 2 == 0)
         means = estimate_mean_abilities(answer_with(plan, np.where(apart, yes, 0.6).astype(float)))
         others = np.delete(means.ability, 2)

@@ -18,8 +18,8 @@ from youden.types import Plan
 from youden.types.pool import Floats
 
 
-def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:
-    return make_plan(make_pool(K, J), calls=K * n_slots, independent="pooled:0", seed=seed)
+def cyclic(K: int, J: int, n_blocks: int, *, seed: int = 0) -> Plan:
+    return make_plan(make_pool(K, J), calls=K * n_blocks, independent="pooled:0", seed=seed)
 
 
 def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -> InfluenceTable:
@@ -106,18 +106,18 @@ def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -
     assert found.variance > 1e-4
 
 
-def test_what_is_left_is_all_of_it_now_half_the_noise_at_twice_the_slots_and_the_items_own_once_all_are_seen() -> None:
-    slots = np.array([10, 20, 40, 60, 100])
-    own, noise = remaining_variance(slots, n_current=10, n_items=20)
+def test_what_is_left_is_all_of_it_now_half_the_noise_at_twice_the_blocks_and_the_items_own_once_all_are_seen() -> None:
+    blocks = np.array([10, 20, 40, 60, 100])
+    own, noise = remaining_variance(blocks, n_current=10, n_items=20)
     np.testing.assert_allclose(own, [1, 0.5, 0.5, 0.5, 0.5])
-    np.testing.assert_allclose(noise, 10 / slots)
+    np.testing.assert_allclose(noise, 10 / blocks)
     for s in range(11, 61):
         asked = np.bincount(np.arange(s) % 20)
         left = remaining_variance(np.array([s]), n_current=10, n_items=20).agent_item[0]
         assert left == pytest.approx(10 * ((asked / s) ** 2).sum())
 
 
-def test_the_forecast_is_what_more_slots_bring_or_a_little_worse() -> None:
+def test_the_forecast_is_what_more_blocks_bring_or_a_little_worse() -> None:
     K, J = 8, 40
     few, many = cyclic(K, J, 40), cyclic(K, J, 160)
     forecast, came = [], []
@@ -179,7 +179,7 @@ def test_all_looks_at_all_agents_together_err_at_most_a_twentieth_of_the_time() 
     assert sum(alpha_at_analysis(look, n_comparisons=3) * 3 for look in range(1, 200)) == pytest.approx(0.05)
     assert alpha_at_analysis(1) == 0.025
     for look, n_asked in ((0, 1), (1, 0)):
-        with pytest.raises(StatisticsError, match="look-number"):
+        with pytest.raises(StatisticsError, match="analysis-number"):
             alpha_at_analysis(look, n_comparisons=n_asked)
 
 

@@ -265,7 +265,7 @@ def test_a_label_that_follows_the_covariate_exactly_says_nothing() -> None:
 
 def test_labels_of_all_or_none_are_refused() -> None:
     for member in (np.ones(4, dtype=bool), np.zeros(4, dtype=bool)):
-        with pytest.raises(StatisticsError, match=r"\[label-all\]"):
+        with pytest.raises(StatisticsError, match=r"\[label-constant\]"):
             label_shift(*plain(np.arange(4.0)), member, rng=np.random.default_rng(0))
     with pytest.raises(StatisticsError):
         label_shift(*plain(np.arange(4.0)), np.ones(3, dtype=bool), rng=np.random.default_rng(0))

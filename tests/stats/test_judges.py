@@ -88,17 +88,17 @@ def test_a_judge_agrees_with_itself() -> None:
     result = verdicts(make_pool(6, 10))
     study = JudgesStudy(AlignedRuns([judged(result, name="a"), judged(result, name="b")]))
     pair = study.pairs[0]
-    assert (pair.same, pair.kappa, pair.alpha, pair.alpha_soft) == (1, 1, 1, 1)
+    assert (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded) == (1, 1, 1, 1)
     assert pair.n_units == len(result.plan)
     assert pair.ranking.value == pytest.approx(1)
-    assert study.alpha == 1
+    assert study.krippendorff_alpha == 1
     assert all(len(set(row["places"])) == 1 for row in study.agents)
 
 
 def test_agents_that_differ_by_rounding_alone_share_a_place_under_every_judge() -> None:
     pool = make_pool(6, 9)
     plans = [make_plan(pool, design="nlogn", holdout=0.1, seed=seed) for seed in (1, 2)]
-    alike = [answer_with(plan, np.where(plan.arm == PAIRED, 0.7, 0.1)) for plan in plans]
+    alike = [answer_with(plan, np.where(plan.trial_type == PAIRED, 0.7, 0.1)) for plan in plans]
     study = JudgesStudy(AlignedRuns([judged(result, name=name) for result, name in zip(alike, "ab", strict=True)]))
     assert [row["places"] for row in study.agents] == [[1, 1]] * len(study.agents)
 
@@ -108,24 +108,24 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
     rng, strength = np.random.default_rng(0), np.linspace(0.95, 0.15, 6)
 
     def run(strength: np.ndarray, name: str) -> JudgedRun:
-        chance = (strength[plan.first] + strength[plan.second]) / 2 * (plan.arm == PAIRED)
+        chance = (strength[plan.first] + strength[plan.second]) / 2 * (plan.trial_type == PAIRED)
         return judged(answer_with(plan, (rng.random(len(plan)) < chance).astype(float)), name=name)
 
     same, turned = [run(strength, "a"), run(strength, "b")], [run(strength, "a"), run(strength[::-1], "b")]
     study = JudgesStudy(AlignedRuns(same))
-    assert (study.target, study.pairs[0].orders.n_turned, study.pairs[0].orders.n_pairs) == (
+    assert (study.target, study.pairs[0].orders.n_reversed, study.pairs[0].orders.n_pairs) == (
         "items-like-these",
         0,
         15,
     )
-    assert any("on more items like these (95 % per pair)" in line for line in study.words)
+    assert any("on more items like these (95 % per pair)" in line for line in study.summary)
     kind, these = (JudgesStudy(AlignedRuns(turned, target=t)) for t in ("items-like-these", "these-items"))
     found = kind.pairs[0].orders
-    assert found.n_turned == found.both > 0
-    assert any("of them in opposite orders: a ranks a0 above" in line for line in kind.words)
-    assert found.one <= these.pairs[0].orders.one
+    assert found.n_reversed == found.n_significant_both > 0
+    assert any("of them in opposite orders: a ranks a0 above" in line for line in kind.summary)
+    assert found.n_significant_a <= these.pairs[0].orders.n_significant_a
     assert kind.target == "items-like-these"
-    assert any("these items alone" in line for line in these.words)
+    assert any("these items alone" in line for line in these.summary)
 
 
 def test_runs_that_both_speak_of_these_items_are_compared_about_them_unless_told_otherwise(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
     other = make_plan(pool, design="dense", holdout=0)
     both.append(judged(answer_with(other, (other.first % 2).astype(float)), name="b"))
     pair = JudgesStudy(AlignedRuns(both)).pairs[0]
-    assert pair.same == 1
-    assert (one.arm == 0).sum() <= pair.n_units <= len(one)
+    assert pair.agreement == 1
+    assert (one.trial_type == 0).sum() <= pair.n_units <= len(one)
 
 
 def test_three_judges_make_three_pairs_and_one_alpha() -> None:
@@ -155,7 +155,7 @@ def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     study = JudgesStudy(AlignedRuns(runs))
     assert study.runs == ("j (1)", "j (2)", "j (3)")
     assert len(study.pairs) == 3
-    assert 0 < study.alpha < 1
+    assert 0 < study.krippendorff_alpha < 1
 
 
 def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -> None:
@@ -202,7 +202,7 @@ def test_the_command_stands_under_both_names_and_a_perfect_rank_correlation_has_
         done = CliRunner().invoke(youden, [*words, *runs, "--target", target, "--json"], catch_exceptions=False)
         said = json.loads(done.stdout)["judges"]
         (pair,) = said["pairs"]
-        assert (pair["kappa"], said["target"]) == (1, target)
+        assert (pair["cohen_kappa"], said["target"]) == (1, target)
         assert pair["ranking"]["value"] == pytest.approx(1)
         assert (pair["ranking"]["low"], pair["ranking"]["high"]) == (None, None)
 
@@ -243,7 +243,7 @@ def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path:
     said = CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
     reason = "(no interval: a perfect rank correlation gives none)"
     assert f"The rankings of one and two correlate with ρ = 1.00 {reason}; on" in said
-    assert "Where they differ most" in said
+    assert "Largest differences" in said
     assert "1.00 [1.00" not in said
     assert "1.000 [1.000" not in said
 
@@ -252,7 +252,7 @@ def test_a_perfect_rank_correlation_has_no_interval_in_text_and_report(tmp_path:
 
 def test_draws_that_all_rank_alike_make_no_interval() -> None:
     result = verdicts(make_pool(8, 60), noise=0.0)
-    paired = result.plan.arm == PAIRED
+    paired = result.plan.trial_type == PAIRED
     first, second, answer = result.plan.first[paired], result.plan.second[paired], result.answer[paired]
     found = estimate_rank_agreement(JudgeShift(first, second, answer, answer, n_agents=8), rng=np.random.default_rng(0))
     assert found.rho == pytest.approx(1)
@@ -263,9 +263,9 @@ def test_judges_whose_answers_are_all_the_same_are_said_not_to_differ_before_any
     pool = make_pool(8, 30)
     agreeing = [verdicts(pool, noise=0.0) for _ in range(2)]
     study = JudgesStudy(AlignedRuns([judged(result, name=name) for result, name in zip(agreeing, "ab", strict=True)]))
-    assert study.words[0].startswith("a and b gave the same yes or no on all")
+    assert study.summary[0].startswith("a and b gave the same yes or no on all")
     (pair,) = study.pairs
-    assert pair.ceiling == pytest.approx(reliability(differences_from_verdicts(agreeing[0], target="items-like-these")))
+    assert pair.max_rho == pytest.approx(reliability(differences_from_verdicts(agreeing[0], target="items-like-these")))
 
 
 def test_the_ceiling_is_what_two_runs_of_one_judge_come_to() -> None:

@@ -187,9 +187,9 @@ def test_nothing_counted_is_unknown_and_impossible_counts_are_refused() -> None:
     assert math.isnan(independent_difference(proportion(1, 2), empty).low)
     assert math.isnan(paired_difference(0, 0, 0).value)
     for wrong in ((3, 2), (-1, 2)):
-        with pytest.raises(StatisticsError, match=r"\[counts\]"):
+        with pytest.raises(StatisticsError, match=r"\[counts-invalid\]"):
             proportion(*wrong)
-    with pytest.raises(StatisticsError, match=r"\[counts\]"):
+    with pytest.raises(StatisticsError, match=r"\[counts-invalid\]"):
         paired_difference(3, 3, 5)
 
 

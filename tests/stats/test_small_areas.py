@@ -67,7 +67,7 @@ def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_br
     weight = binom.pmf(yes, n, q).prod(axis=1)
     weight /= weight.sum()
     assert np.abs(found.density @ found.grid - weight @ q).max() < 0.015
-    assert abs(found.regression.no_slope - weight[kind == 0].sum()) < 0.03
+    assert abs(found.regression.p_zero_slope - weight[kind == 0].sum()) < 0.03
     order = np.argsort(b)
     median = b[order][np.searchsorted(np.cumsum(weight[order]), 0.5)]
     assert abs(found.regression.slope - median) < 0.1
@@ -98,8 +98,8 @@ def test_ability_that_is_noise_is_not_followed() -> None:
     rng = np.random.default_rng(2)
     z = [_drawn(rng, 10, relation=0.0, spread=1.0).fit().regression for _ in range(6)]
     assert all(line is not None for line in z)
-    assert np.mean([line.no_slope for line in z if line]) > 0.4
-    assert np.mean([line.explained for line in z if line]) < 0.15
+    assert np.mean([line.p_zero_slope for line in z if line]) > 0.4
+    assert np.mean([line.r2 for line in z if line]) < 0.15
 
 
 @pytest.mark.slow

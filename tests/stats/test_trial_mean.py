@@ -31,15 +31,15 @@ class Drawn(NamedTuple):
     item: Ids
     first: Ids
     second: Ids
-    slot: Ids
+    block: Ids
 
 
-def cyclic(n_agents: int, n_items: int, n_slots: int, rng: np.random.Generator) -> Drawn:
-    """Complete cyclic rounds: one agent order for the run, random orders of items and shifts, no slot twice."""
+def cyclic(n_agents: int, n_items: int, n_blocks: int, rng: np.random.Generator) -> Drawn:
+    """Complete cyclic rounds: one agent order for the run, random orders of items and shifts, no block twice."""
     K, J = n_agents, n_items
     order, items, shifts = rng.permutation(K), rng.permutation(J), 1 + rng.permutation(K - 1)
-    s = np.repeat(np.arange(n_slots), K)
-    q = np.tile(np.arange(K), n_slots)
+    s = np.repeat(np.arange(n_blocks), K)
+    q = np.tile(np.arange(K), n_blocks)
     shift = shifts[(s + s // math.lcm(J, K - 1)) % (K - 1)]
     return Drawn(items[s % J], order[q], order[(q + shift) % K], s)
 
@@ -52,30 +52,30 @@ def dense_ability(dense: Floats) -> Floats:
 
 
 def means_of(drawn: Drawn, answer: Floats, *, K: int, J: int, target: Target = "these-items") -> TrialMeans:
-    block = PairChunk.from_trials(drawn.item, drawn.first, drawn.second, answer, n_items=J, block=drawn.slot)
+    block = PairChunk.from_trials(drawn.item, drawn.first, drawn.second, answer, n_items=J, block=drawn.block)
     return trial_means(lambda: [block], n_agents=K, target=target)
 
 
-def replay(dense: Floats, n_slots: int, rng: np.random.Generator) -> TrialMeans:
+def replay(dense: Floats, n_blocks: int, rng: np.random.Generator) -> TrialMeans:
     J, K, _ = dense.shape
-    drawn = cyclic(K, J, n_slots, rng)
+    drawn = cyclic(K, J, n_blocks, rng)
     return means_of(drawn, dense[drawn.item, drawn.first, drawn.second], K=K, J=J)
 
 
-def coverage(dense: Floats, n_slots: int, *, seeds: int) -> float:
+def coverage(dense: Floats, n_blocks: int, *, seeds: int) -> float:
     truth = dense_ability(dense)
     truth = truth - truth.mean()
     hits = []
     for seed in range(seeds):
-        got = replay(dense, n_slots, np.random.default_rng(seed))
+        got = replay(dense, n_blocks, np.random.default_rng(seed))
         off = got.ability - got.ability.mean() - truth
         hits.append((np.abs(off) <= got.covariance.half_width()).mean())
     return float(np.mean(hits))
 
 
 def slow_twin(drawn: Drawn, answer: Floats, *, K: int) -> tuple[list[float], list[float]]:
-    """Means and half-widths for complete rounds, in the words of the formula: two trials an agent a slot, a slot an item."""
-    trials = list(zip(drawn.first.tolist(), drawn.second.tolist(), drawn.slot.tolist(), answer.tolist(), strict=True))
+    """Means and half-widths for complete rounds, in the words of the formula: two trials an agent a block, a block an item."""
+    trials = list(zip(drawn.first.tolist(), drawn.second.tolist(), drawn.block.tolist(), answer.tolist(), strict=True))
     S = len({s for _, _, s, _ in trials})
     m = [np.mean([y for i, k, _, y in trials if a in (i, k)]) for a in range(K)]
     mu = np.mean(m)
@@ -152,10 +152,10 @@ def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items(
     assert 0.91 <= rate[1:].mean() <= 0.98
 
 
-def test_an_agent_seen_in_one_slot_has_no_interval_and_spoils_no_other() -> None:
+def test_an_agent_seen_in_one_block_has_no_interval_and_spoils_no_other() -> None:
     drawn = cyclic(5, 4, 4, np.random.default_rng(3))
     lone = (drawn.first == 0) | (drawn.second == 0)
-    keep = ~lone | (drawn.slot == 0)
+    keep = ~lone | (drawn.block == 0)
     kept = Drawn(*(column[keep] for column in drawn))
     answer = np.random.default_rng(4).random(len(kept.item))
     got = means_of(kept, answer, K=5, J=4)
@@ -174,10 +174,10 @@ def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int
     """The drawn paired trials and independent ones (item, first, second, other item)."""
     paired = np.column_stack([*drawn[:3], np.full(len(drawn.item), -1)])
     item, first, second, other = np.vstack([paired, *independent]).astype(np.int32).T
-    arm = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
-    slot = np.append(drawn.slot, np.full(len(independent), -1)).astype(np.int32)
+    trial_type = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    block = np.append(drawn.block, np.full(len(independent), -1)).astype(np.int32)
     made = make_plan(make_pool(*train.shape), design="dense", holdout=0.0, independent="pooled")
-    trials = Trials(item, first, second, arm, other, np.zeros(len(item), dtype=np.int32), slot)
+    trials = Trials(item, first, second, trial_type, other, np.zeros(len(item), dtype=np.int32), block)
     return replace(made, trials=trials, split=replace(made.split, train=train, holdout=~train))
 
 
@@ -205,9 +205,9 @@ def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() ->
     assert model.fpr == 0
     assert model.method.endswith("; FPR taken as 0: no independent trial answered")
     np.testing.assert_array_equal(model.ability, 1)
-    slotless = replace(plan, trials=replace(plan.trials, slot=np.full(20, -1, dtype=np.int32)))
+    slotless = replace(plan, trials=replace(plan.trials, block=np.full(20, -1, dtype=np.int32)))
     method = estimate_mean_abilities(answer_with(slotless, np.ones(20))).method
-    assert method == "none: there are trials without a slot; FPR taken as 0: no independent trial answered"
+    assert method == "none: there are trials without a block; FPR taken as 0: no independent trial answered"
 
 
 def test_means_of_a_plan_are_summed_as_the_ranking_sums_them_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
     train = rng.random((6, 8)) > 0.2
     others = [(int(j), 0, 1, int((j + 1) % 8)) for j in range(8)]
     plan = plan_of(cyclic(6, 8, 8, rng), train, independent=others)
-    second_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
+    second_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
     touched = ~train[plan.first, plan.item] | ~train[plan.second, second_item]
     assert 0 < touched.sum() < len(plan)
     answer = rng.random(len(plan))
@@ -247,10 +247,10 @@ def test_one_percent_of_pubmeds_calls_ranks_like_all_of_them(peer_prediction: Pa
     files = sorted((peer_prediction / "eval_results/pubmed_200_config_results").glob("*/tvd_mi_example_*.json"))
     dense = np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_matrix"] for file in files])
     J, K, _ = dense.shape
-    n_slots = (2 * K * (K - 1) * J // 100 - 100) // K
+    n_blocks = (2 * K * (K - 1) * J // 100 - 100) // K
     truth = dense_ability(dense)
     rho = [
-        spearmanr(replay(dense, n_slots, np.random.default_rng(seed)).ability, truth).statistic for seed in range(20)
+        spearmanr(replay(dense, n_blocks, np.random.default_rng(seed)).ability, truth).statistic for seed in range(20)
     ]
     assert np.mean(rho) >= 0.945
-    assert 0.93 <= coverage(dense, n_slots, seeds=100) <= 0.99
+    assert 0.93 <= coverage(dense, n_blocks, seeds=100) <= 0.99

@@ -29,13 +29,13 @@ def over_items(plan: Plan, answer: Floats) -> CentredCovariance:
 
 
 def on_these_items(plan: Plan, answer: Floats) -> CentredCovariance:
-    block = PairChunk.from_trials(plan.item, plan.first, plan.second, answer, block=plan.slot, n_items=plan.n_items)
+    block = PairChunk.from_trials(plan.item, plan.first, plan.second, answer, block=plan.block, n_items=plan.n_items)
     return covariance_on_these_items(lambda: [block], ability=means(plan, answer), n_items=plan.n_items)
 
 
-def by_slot(plan: Plan, answer: Floats) -> CentredCovariance:
-    """Slots as clusters, less the share of all trials that was asked: the plain form."""
-    block = PairChunk.from_trials(plan.slot, plan.first, plan.second, answer, n_items=int(plan.slot.max()) + 1)
+def by_block(plan: Plan, answer: Floats) -> CentredCovariance:
+    """Blocks as clusters, less the share of all trials that was asked: the plain form."""
+    block = PairChunk.from_trials(plan.block, plan.first, plan.second, answer, n_items=int(plan.block.max()) + 1)
     found = trial_means(lambda: [block], n_agents=plan.n_agents, target="items-like-these")
     left = 1 - len(answer) / (plan.n_agents * (plan.n_agents - 1) * plan.n_items + 1)
     return found.covariance.with_scaled_variances(np.full(plan.n_agents, left))
@@ -116,13 +116,13 @@ def test_dense_cells_and_a_cyclic_plan_of_every_pair_give_the_same_width_on_the_
 
 
 @pytest.mark.parametrize(
-    ("K", "J", "n_slots", "cell", "pair"),
-    [(8, 30, 63, 0.3, 0.0), (8, 30, 63, 0.0, 0.5), pytest.param(12, 20, 9, 0.4, 0.1, id="fewer slots than shifts")],
+    ("K", "J", "n_blocks", "cell", "pair"),
+    [(8, 30, 63, 0.3, 0.0), (8, 30, 63, 0.0, 0.5), pytest.param(12, 20, 9, 0.4, 0.1, id="fewer blocks than shifts")],
 )
 def test_on_these_items_what_balance_makes_no_error_is_taken_out_and_the_rest_still_covers(
-    K: int, J: int, n_slots: int, cell: float, pair: float
+    K: int, J: int, n_blocks: int, cell: float, pair: float
 ) -> None:
-    plan = cyclic(K, J, n_slots)
+    plan = cyclic(K, J, n_blocks)
     covered, ratio = [], []
     for seed in range(80):
         D = dense_answers(K, J, cell=cell, pair=pair, noise=0.4, seed=seed)
@@ -130,24 +130,24 @@ def test_on_these_items_what_balance_makes_no_error_is_taken_out_and_the_rest_st
         off = means(plan, answer) - truth
         half = on_these_items(plan, answer).half_width()
         covered.append(np.abs(off - off.mean()) <= half)
-        ratio.append(half.mean() / by_slot(plan, answer).half_width().mean())
+        ratio.append(half.mean() / by_block(plan, answer).half_width().mean())
     assert 0.93 <= np.mean(covered) <= 0.98
     assert np.mean(ratio) < 0.95
 
 
-def test_with_fewer_slots_than_shifts_and_nothing_of_items_the_plain_form_stands() -> None:
-    K, J, n_slots = 12, 40, 8
-    plan = cyclic(K, J, n_slots)
+def test_with_fewer_blocks_than_shifts_and_nothing_of_items_the_plain_form_stands() -> None:
+    K, J, n_blocks = 12, 40, 8
+    plan = cyclic(K, J, n_blocks)
     answer = np.random.default_rng(0).random(len(plan))
-    width = on_these_items(plan, answer).half_width() / by_slot(plan, answer).half_width()
+    width = on_these_items(plan, answer).half_width() / by_block(plan, answer).half_width()
     assert width.min() > 0.85
     assert np.median(width) < 1.01
 
 
-def test_trials_without_a_slot_are_refused() -> None:
+def test_trials_without_a_block_are_refused() -> None:
     plan = cyclic(5, 6, 6)
     block = PairChunk.from_trials(plan.item, plan.first, plan.second, np.ones(len(plan)), n_items=6)
-    with pytest.raises(StatisticsError, match="slot-missing"):
+    with pytest.raises(StatisticsError, match="block-missing"):
         covariance_on_these_items(lambda: [block], ability=np.ones(5), n_items=6)
 
 

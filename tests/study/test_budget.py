@@ -49,7 +49,7 @@ def test_what_the_run_never_saw_is_missing_not_zero() -> None:
     pilot = make_recorded_answers(result.rates(), difference_only=False)
     assert 0 < pilot.observed < 0.9
     replayed = replay(make_plan(pilot.pool, design="dense", holdout=0), pilot)
-    assert replayed.answered[replayed.plan.arm == 0].mean() == pytest.approx(pilot.observed)
+    assert replayed.answered[replayed.plan.trial_type == 0].mean() == pytest.approx(pilot.observed)
     assert np.isnan(replayed.answer[~replayed.answered]).all()
 
 
@@ -89,7 +89,7 @@ def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(worl
         study_budget(world, designs=["dense"], calls=["1%"], n_seeds=2)
     study = study_budget(world, designs=["dense", "cyclic"], calls=["30%"], n_seeds=2)
     assert study.designs["dense"][0].rho_mean is None
-    assert "dense design exceeds the budget" in str(study.designs["dense"][0].why)
+    assert "dense design exceeds the budget" in str(study.designs["dense"][0].infeasible_reason)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,12 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
         designs={
             name: tuple(
                 BudgetRow(
-                    percent=calls / 10, asked=f"{calls / 10:g}%", calls=calls, rho_mean=rho, slots=20, coverage=0.95
+                    percent=calls / 10,
+                    budget_label=f"{calls / 10:g}%",
+                    calls=calls,
+                    rho_mean=rho,
+                    blocks=20,
+                    coverage=0.95,
                 )
                 for calls, rho in found
             )
@@ -150,18 +155,18 @@ def test_a_run_short_of_its_goal_says_so_with_its_ceiling() -> None:
 
 @pytest.mark.parametrize("text", ["", "rho", "rho=2", "tau=0.9", "0", "rho=nan"])
 def test_a_goal_nobody_can_read_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"\[goal\]"):
+    with pytest.raises(ConfigError, match=r"\[goal-invalid\]"):
         parse_goal(text)
 
 
 def test_a_goal_in_what_no_design_has_is_refused() -> None:
     with pytest.raises(ConfigError, match="Set a goal in rho"):
-        recommend(made_up(cyclic=[(10, 0.9)]), parse_goal("halfwidth=0.1"))
+        recommend(made_up(cyclic=[(10, 0.9)]), parse_goal("half_width=0.1"))
 
 
-def test_few_slots_and_odd_coverage_are_said() -> None:
+def test_few_blocks_and_odd_coverage_are_said() -> None:
     study = made_up(cyclic=[(10, 0.9)])
-    row = BudgetRow(percent=1, asked="1%", calls=10, rho_mean=0.9, slots=8, coverage=0.8)
+    row = BudgetRow(percent=1, budget_label="1%", calls=10, rho_mean=0.9, blocks=8, coverage=0.8)
     words = " ".join(describe_budget(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
     assert "8 blocks" in words
     doubtful = {**vars(study), "fpr": 0.1, "r2": 0.3}
@@ -192,7 +197,7 @@ def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path:
 def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_scores() -> None:
     plan = make_plan(make_pool(5, 10), calls="50%", independent="pooled:30", holdout=0, seed=0)
     hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
-    answer = np.where(plan.arm == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
+    answer = np.where(plan.trial_type == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
     whole = simulate_from_pilot(make_recorded_answers(answer_with(plan, answer).rates(), difference_only=False), seed=0)
     assert np.nanmin(whole.paired - whole.independent) >= -1
     study = study_budget(whole, n_seeds=2)
@@ -204,7 +209,7 @@ def test_budgets_nobody_named_fit_the_pool() -> None:
     study = study_budget(world, n_seeds=1)
     percents = {design: tuple(row.percent for row in rows) for design, rows in study.designs.items()}
     assert percents == {"cyclic": (5, 10, 20), "nlogn": (10, 20, 50)}
-    assert all(row.why is None for rows in study.designs.values() for row in rows)
+    assert all(row.infeasible_reason is None for rows in study.designs.values() for row in rows)
     whole = study_budget(dense_world(5, 6), designs=["dense"], n_seeds=1)
     assert [row.percent for row in whole.designs["dense"]] == [100]
 
@@ -226,14 +231,14 @@ def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find
 
 def test_the_command_prints_the_agreed_json(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
-    options = ["--design", "cyclic,nlogn", "--calls", "10%,30%", "--seeds", "2", "--json"]
+    options = ["--design", "cyclic,nlogn", "--calls", "10%,30%", "--n-seeds", "2", "--json"]
     done = CliRunner().invoke(youden, ["study", "budget", str(folder.path), *options], catch_exceptions=False)
     budget = json.loads(done.stdout)["budget"]
     assert {"target", "dense_calls", "ceiling", "designs"} <= set(budget)
     assert budget["dense_calls"] == 2 * 8 * 7 * 20
     assert set(budget["designs"]) == {"cyclic", "nlogn"}
     for row in budget["designs"]["cyclic"]:
-        assert {"percent", "calls", "rho_mean", "rho_sd", "coverage", "halfwidth", "top5_recall"} <= set(row)
+        assert {"percent", "calls", "rho_mean", "rho_sd", "coverage", "half_width", "top5_recall"} <= set(row)
     table = CliRunner().invoke(youden, ["study", "budget", str(folder.path), *options[:-1]], catch_exceptions=False)
     assert "cyclic" in table.stdout
     assert "ceiling" in table.stdout
@@ -254,13 +259,13 @@ def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction
 def test_budgets_are_asked_for_as_trials_and_as_widths_too(youden: Youden, tmp_path: Path) -> None:
     write_run(tmp_path / "dense", n_agents=6, n_items=30)
     ended = youden(
-        "study", "budget", "dense", "--calls", "40/agent,80/agent", "--width", "0.08", "--seeds", "3", "--json"
+        "study", "budget", "dense", "--calls", "40/agent,80/agent", "--half-width", "0.08", "--n-seeds", "3", "--json"
     )
     assert ended.code == 0, ended.err
     found = json.loads(ended.out)["budget"]["designs"]
-    assert [row["asked"] for row in found["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
+    assert [row["budget_label"] for row in found["cyclic"]] == ["40/agent", "80/agent", "± 0.08"]
     assert [row["trials"] for row in found["cyclic"][:2]] == [40, 80]
-    assert found["cyclic"][2]["halfwidth"] < 0.085
-    assert "cannot plan for a half-width" in found["nlogn"][2]["why"]
-    shown = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--seeds", "2")
+    assert found["cyclic"][2]["half_width"] < 0.085
+    assert "cannot plan for a half-width" in found["nlogn"][2]["infeasible_reason"]
+    shown = youden("study", "budget", "dense", "--calls", "40/agent", "--design", "cyclic", "--n-seeds", "2")
     assert "cyclic at 40/agent (40 trials per agent, 220 calls" in " ".join(shown.out.split())

@@ -18,11 +18,11 @@ from youden.cli import youden
 pytestmark = pytest.mark.slow
 
 STUDIES = {
-    "budget": ["--seeds", "2"],
-    "baselines": ["--seeds", "1", "--only", "svd,uv"],
-    "sparsity": ["--seeds", "1"],
-    "links": ["--draws", "25"],
-    "paper": ["--seeds", "2", "--draws", "20"],
+    "budget": ["--n-seeds", "2"],
+    "baselines": ["--n-seeds", "1", "--only", "svd,uv"],
+    "sparsity": ["--n-seeds", "1"],
+    "links": ["--n-resamples", "25"],
+    "paper": ["--n-seeds", "2", "--n-resamples", "20"],
 }
 NEEDS_DENSE = ("baselines", "sparsity", "paper")
 DENSE, SPARSE = "dense", "sparse"
@@ -133,8 +133,8 @@ def test_judges_are_compared_where_a_run_was_judged_again_and_else_refused(runs:
 
 
 def test_by_default_every_design_of_a_small_run_has_budgets_that_can_be_drawn(runs: Path) -> None:
-    budget = json.loads(done("study", "budget", runs / "dense", "--seeds", 2, "--json").stdout)["budget"]
+    budget = json.loads(done("study", "budget", runs / "dense", "--n-seeds", 2, "--json").stdout)["budget"]
     for rows in budget["designs"].values():
-        assert [row["why"] for row in rows] == [None] * len(rows)
+        assert [row["infeasible_reason"] for row in rows] == [None] * len(rows)
         assert all({"top1_recall", "top3_recall", "top5_recall"} <= set(row) for row in rows)
     assert set(budget["ceiling_recall"]) == {"top1", "top3", "top5"}

@@ -36,7 +36,7 @@ def judged(
     ability = np.linspace(0.2, 0, 12) + better * OWN
     chance = 0.3 + ability[plan.first] + ability[plan.second]
     chance += favour * (OWN[plan.first].astype(float) + OWN[plan.second])
-    result = answer_with(plan, np.where(plan.arm == PAIRED, rng.random(len(plan)) < chance, 0.0).astype(float))
+    result = answer_with(plan, np.where(plan.trial_type == PAIRED, rng.random(len(plan)) < chance, 0.0).astype(float))
     return JudgedRun(name, plan.pool_digest, result.rates(), result, FAMILIES, family)
 
 
@@ -92,7 +92,7 @@ def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() 
     strongest = tuple("Own" if i < 4 else "rest" for i in range(12))
     found = JudgeShifts(with_values(both(favour=0.15, other="Own"), families=strongest), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
-    assert not own.told_apart
+    assert not own.identifiable
     assert own.curve_share > 0.25
     assert own.favoured_by == ()
     assert "cannot be distinguished from a nonlinear relation" in words(found)
@@ -117,16 +117,16 @@ def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, mo
     """ICLR's strongest ten, whom the first judge hardly tells from the next; nobody is favoured. 13 of 148 replays claimed it; in
     these the family stands together by the second judge's answers alone."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    from recorded import world_of
+    from recorded import load_recorded_answers
     from rejudge import Case, simulate
 
-    world = world_of("ICLR", shared)
+    world = load_recorded_answers("ICLR", shared)
     case = Case(domain="ICLR", plant="none", family=10, own_sd=0.0, noise="hard steps", place="strongest")
     for seed in (81007, 81033, 81047):
         found = simulate(case, world, seed=seed)
         assert found["curve_share"] < 0.1
         assert not found["claimed"]
-        assert found["not_told_apart"]
+        assert found["not_identifiable"]
 
 
 def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_apart(
@@ -135,10 +135,10 @@ def test_a_laxer_judge_favours_no_weak_agents_that_the_first_one_hardly_tells_ap
     """OPUS's weakest five; nobody is favoured. In the first two replays they were claimed by half of the allowance, in the last
     one by errors that are alike for all agents."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    from recorded import world_of
+    from recorded import load_recorded_answers
     from rejudge import Case, simulate
 
-    world = world_of("OPUS", shared)
+    world = load_recorded_answers("OPUS", shared)
     case = Case(domain="OPUS", plant="none", family=5, own_sd=0.0, noise="laxer steps", place="weakest")
     assert not any(simulate(case, world, seed=seed)["claimed"] for seed in (3006, 3011, 3093))
 
@@ -163,7 +163,7 @@ def test_of_three_agents_no_shift_can_be_asked_and_that_is_said() -> None:
         result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))
         runs.append(JudgedRun(name, plan.pool_digest, result.rates(), result))
     study = JudgesStudy(AlignedRuns(runs))
-    said = " ".join(study.words)
+    said = " ".join(study.summary)
     assert "Shifts of single agents between A and B cannot be tested: 3 agents" in said
     assert "shifts significantly" not in said
     assert not any("nan" in cell for table in judges_tables(study) for row in table.rows for cell in row)
@@ -180,14 +180,14 @@ def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
 def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
     study = JudgesStudy(both(favour=0.15, other="Own"))
     said = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
-    assert said["n_trials"] == (plan_of().arm == PAIRED).sum()
+    assert said["n_trials"] == (plan_of().trial_type == PAIRED).sum()
     assert {agent["agent"] for agent in said["agents"]} == set(FAMILIES)
     assert said["families"][0]["favoured_by"] == ["B"]
-    assert any("B favours" in line for line in study.words)
+    assert any("B favours" in line for line in study.summary)
     plan = plan_of(calls=100)
     few = JudgesStudy(AlignedRuns([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
     assert few.shifts == [] or few.shifts[0].n_trials >= 24
     answers = answer_with(plan, np.full(len(plan), 0.5), missing=np.arange(len(plan)) > 12)
     none = JudgesStudy(AlignedRuns([judged(plan, "A", seed=1), JudgedRun("B", None, answers.rates(), answers)]))
     assert none.shifts == []
-    assert any("shifts of agents need 4 trials each" in line for line in none.words)
+    assert any("Shifts of agents need 4 trials per agent" in line for line in none.summary)

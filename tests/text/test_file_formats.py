@@ -77,12 +77,14 @@ def test_front_matter_is_counted_from_the_top_of_its_file() -> None:
         split_front_matter("---\na: 1\na: 2\n---\n")
 
 
-PROMPT = '---\nlabels: {"YES": 1, "NO": 0}\nyes_from: 1\nyes_from: 0.5\nparser: label/1\n---\n{{first}}{{second}}'
+PROMPT = (
+    '---\nlabels: {"YES": 1, "NO": 0}\nyes_threshold: 1\nyes_threshold: 0.5\nparser: label/1\n---\n{{first}}{{second}}'
+)
 FILES = {
     "judge.yaml": ("backend: openai\nmodel: m\nprice_in: 1\nprice_in: 99\n", "price_in", load_judge_config),
     "run.yaml": ("pool: p\nseed: 1\n# why\nseed: 2\n", "seed", load_run_config),
-    "agents.yaml": ("agents:\n- id: a\n  of: source\n  of: a\n", "of", load_agents),
-    "prompt.md": (PROMPT, "yes_from", load_prompt),
+    "agents.yaml": ("agents:\n- id: a\n  based_on: source\n  based_on: a\n", "based_on", load_agents),
+    "prompt.md": (PROMPT, "yes_threshold", load_prompt),
     "mine.md": (
         "---\n\nsystem: x\nsystem: y\n---\n{{text}}",
         "system",

@@ -212,7 +212,7 @@ def test_two_runs_stand_side_by_side_with_the_other_judges_answers(client: httpx
     assert "data-against" in page
     lines = client.get("/run/one/trials", params={"against": "two", "kind": "judges differ"}).json()["lines"]
     assert lines
-    assert all(line["hard"] != (line["against"] == 1) for line in lines)
+    assert all(line["hard_answer"] != (line["against"] == 1) for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
         prepare(Runs(None), port=serving.listener.getsockname()[1], token=TOKEN)
 
 
-@pytest.mark.parametrize("name", ["arm", "kind", "answer"])
+@pytest.mark.parametrize("name", ["trial_type", "kind", "answer"])
 def test_a_filter_that_means_nothing_is_refused(client: httpx.Client, name: str) -> None:
     refused = client.get("/run/one/trials", params={name: "' OR 1=1"})
     assert (refused.status_code, refused.text.startswith(f"{name} is one of: ")) == (400, True)
@@ -261,9 +261,12 @@ def test_a_filter_that_means_nothing_is_refused(client: httpx.Client, name: str)
 def test_every_filter_that_means_something_is_taken(client: httpx.Client) -> None:
     for kind in KINDS:
         assert client.get("/run/one/trials", params={"kind": kind}).status_code == 200
-    arms = [client.get("/run/one/trials", params={"arm": arm}).json()["total"] for arm in ("paired", "independent")]
-    assert sum(arms) == client.get("/run/one/trials").json()["total"]
-    assert min(arms) > 0
+    trial_types = [
+        client.get("/run/one/trials", params={"trial_type": trial_type}).json()["total"]
+        for trial_type in ("paired", "independent")
+    ]
+    assert sum(trial_types) == client.get("/run/one/trials").json()["total"]
+    assert min(trial_types) > 0
 
 
 def test_trials_are_searched_by_words_in_their_texts_agents_and_items(client: httpx.Client) -> None:

@@ -84,7 +84,7 @@ def test_the_run_has_many_row_groups(run: RunFolder) -> None:
 @pytest.mark.usefixtures("read_once")
 @pytest.mark.parametrize(
     ("by", "descending"),
-    [(by, False) for by in ("row", "item", "first", "second", "arm", "answer", "kind")]
+    [(by, False) for by in ("row", "item", "first", "second", "trial_type", "answer", "kind")]
     + [("item", True), ("answer", True)],
 )
 def test_pages_are_those_of_all_trials_sorted_in_memory(
@@ -96,7 +96,7 @@ def test_pages_are_those_of_all_trials_sorted_in_memory(
         TrialFilter(),
         TrialFilter(agents=frozenset({2})),
         TrialFilter(items=frozenset({3, 5}), answer="no"),
-        TrialFilter(arm="independent", kind="independent yes"),
+        TrialFilter(trial_type="independent", kind="independent yes"),
         TrialFilter(answer="missing"),
         TrialFilter(words="some", cells=cells),
         TrialFilter(items=frozenset()),
@@ -219,7 +219,7 @@ def test_a_run_in_parts_is_searched_with_the_keyboard_alone(run: RunFolder, url:
         until(lambda: all(item in cell for cell in browser.execute_script(cells) or [""]))
         assert serious(browser) == []
         field.send_keys(Keys.TAB)
-        assert browser.switch_to.active_element.get_attribute("name") == "arm"
+        assert browser.switch_to.active_element.get_attribute("name") == "trial_type"
         browser.find_element("css selector", "#trial-table tbody button").send_keys(Keys.ENTER)
         opened = until(lambda: browser.find_elements("css selector", "dialog[open] .text"))
         assert f"of item {item[1:]}" in opened[0].text + opened[1].text

@@ -38,7 +38,7 @@ def measured(known: CalibrationTrials, answer: Floats) -> Measures:
 
 
 def truth(known: CalibrationTrials) -> Floats:
-    answer = (known.plan.arm == PAIRED).astype(float)
+    answer = (known.plan.trial_type == PAIRED).astype(float)
     answer[known.rows("template")] = 0
     return answer
 
@@ -50,8 +50,8 @@ def outcome(known: CalibrationTrials, answer: Floats) -> Outcome:
 def test_a_judge_that_is_always_right_has_j_1_and_passes(known: CalibrationTrials) -> None:
     found = measured(known, truth(known))
     assert (found.tpr.value, found.fpr.value, found.j.value, found.length_j.value) == (1, 0, 1, 1)
-    assert (found.copies.n_yes, found.yes["template"].n_yes, found.no_answer.n_yes) == (12, 0, 0)
-    assert (found.changed.value, found.changed_again.value, found.longer_first.value) == (0, 0, 0)
+    assert (found.copy_yes_rate.n_yes, found.yes["template"].n_yes, found.no_answer.n_yes) == (12, 0, 0)
+    assert (found.order_flips.value, found.retest_flips.value, found.longer_first.value) == (0, 0, 0)
     assert outcome(known, truth(known)) == "go"
 
 
@@ -62,16 +62,16 @@ def test_order_and_repetition_are_counted_apart(known: CalibrationTrials) -> Non
     for row in known.rows("reversed")[:9]:
         longer = length[plan.first[row], plan.item[row]] > length[plan.second[row], plan.item[row]]
         answer[known.original[row] if longer else row] = 0
-    before = known.original[known.rows("again")]
-    answer[known.rows("again")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
+    before = known.original[known.rows("retest")]
+    answer[known.rows("retest")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
     found = measured(known, answer)
     n = sum(
         length[plan.first[row], plan.item[row]] != length[plan.second[row], plan.item[row]]
         for row in known.rows("reversed")
     )
-    assert found.changed.n_yes == 9
-    assert found.changed_again.n_yes == 2
-    assert found.beyond.value == pytest.approx(9 / 36 - 2 / 10)
+    assert found.order_flips.n_yes == 9
+    assert found.retest_flips.n_yes == 2
+    assert found.position_bias.value == pytest.approx(9 / 36 - 2 / 10)
     assert found.longer_first.value == pytest.approx(9 / n, abs=0.03)
     assert found.longer_first.low > 0
 
@@ -89,9 +89,9 @@ def test_useless_judges_are_refused(known: CalibrationTrials) -> None:
 
 def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: CalibrationTrials) -> None:
     blind, fooled = truth(known), truth(known)
-    blind[known.rows("itself", "clone")] = 0
+    blind[known.rows("identical", "clone")] = 0
     fooled[known.rows("template")] = 1
-    for answer, what in ((blind, "copies"), (fooled, "template")):
+    for answer, what in ((blind, "copy_yes_rate"), (fooled, "template")):
         verdict = decide(measured(known, answer), n_calls=150)
         assert verdict.outcome == "no-go"
         assert [rule.slug for rule in verdict.rules if rule.severity == "failed"] == [what]
@@ -188,7 +188,7 @@ def test_a_replay_and_a_cassette_answer_without_a_server(youden: Youden, here: P
         played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
     found = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
     assert found[0]["measures"] == found[1]["measures"] == found[2]["measures"]
-    assert found[0]["verdict"] == found[1]["verdict"] == found[2]["verdict"]
+    assert found[0]["decision"] == found[1]["decision"] == found[2]["decision"]
 
 
 def test_a_dry_run_says_calls_and_dollars_asks_nothing_and_writes_nothing(
@@ -209,7 +209,7 @@ def test_the_cheapest_of_those_that_pass_is_named(youden: Youden, here: Path, se
     ).said
     assert said["cheapest"] == "free"
     dear, free = said["judges"]
-    assert dear["verdict"]["outcome"] == free["verdict"]["outcome"] == "go"
+    assert dear["decision"]["outcome"] == free["decision"]["outcome"] == "go"
     assert dear["bill"]["usd"] == pytest.approx(150 * 101e-6)
     assert dear["bill"]["usd_per_1000"] == pytest.approx(0.101)
     assert free["bill"]["usd_per_1000"] == 0
@@ -293,7 +293,7 @@ def test_order_and_names_of_judges_are_shown_as_text(youden: Youden, here: Path,
     ("words", "slug"),
     [
         (("notes", "--judge", "gtp-4o-mini"), "unknown-judge"),
-        (("notes", "--judge", "free.yaml", "--judge", "./free.yaml"), "judge-twice"),
+        (("notes", "--judge", "free.yaml", "--judge", "./free.yaml"), "judge-duplicate"),
         (("notes", "--judge", "free.yaml", "--judge", "dear.yaml"), "max-cost-needed"),
         (("notes", "--judge", "unpriced.yaml", "--max-cost", "1"), "price-unknown"),
         (("nowhere", "--judge", "free.yaml"), "pool-not-found"),

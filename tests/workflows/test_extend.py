@@ -62,7 +62,7 @@ def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
     for agent, row in before.items():
         assert (row.ability, row.low, row.high) == (after[agent].ability, after[agent].low, after[agent].high)
     assert after["a5"].n_trials > 0
-    assert "No ability of the 5 earlier agents changed." in said["growth"]["words"]
+    assert "No ability of the 5 earlier agents changed." in said["extension"]["summary"]
     page = (here / "runs/r/report.html").read_text(encoding="utf-8")
     assert "What changed?" in page
     assert "2 agents joined: a5, a6." in page
@@ -116,9 +116,9 @@ def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_th
 ) -> None:
     old = part_of(WHOLE, slice(K), slice(J))
     again = np.array([[f"{text} Said again." for text in row] for row in old.texts], dtype=object)
-    write_pool(Pool.of_blocks(old.agents, old.items, [old.texts, again], "old"), here / "old")
+    write_pool(Pool.from_repeats(old.agents, old.items, [old.texts, again], "old"), here / "old")
     folder, asked = RunFolder(here / "runs/r"), server.n_requests
-    keys = folder.read_verdicts(folder.read_plan()).key
+    keys = folder.read_verdicts(folder.read_plan()).request_hash
     assert youden("fit", "runs/r").code == 0, "what was judged stays what it is"
     ended = youden("run", "r.yaml")
     assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
@@ -128,11 +128,11 @@ def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_th
     said, now = json.loads(ended.out), folder.read_verdicts(folder.read_plan())
     n_new = said["cost"]["calls"]
     assert server.n_requests - asked == n_new == len(now.plan) - CALLS
-    assert now.key[:CALLS].tolist() == keys.tolist()
+    assert now.request_hash[:CALLS].tolist() == keys.tolist()
     shown = [now.plan.trials.columns()[name][CALLS:] for name in ("first_repeat", "second_repeat")]
     assert (np.concatenate(shown) == 2).mean() > 0.9
-    assert said["growth"]["kind"] == "repeats"
-    assert {move["p"] for move in said["growth"]["moves"]} == {None}, "other responses are no drift"
+    assert said["extension"]["kind"] == "repeats"
+    assert {move["p_holm"] for move in said["extension"]["agent_changes"]} == {None}, "other responses are no drift"
     assert youden("run", "runs/r/config.yaml").code == 0
     assert server.n_requests - asked == n_new
     assert youden("extend", "repeats", "runs/r", "old").refuses("join-none")
@@ -192,7 +192,7 @@ def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, serv
     server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
     assert youden("run", "noisy.yaml").code == 0
     wide, narrow = (
-        json.loads(youden("extend", "agents", "runs/noisy", "new", "--width", width, "--dry-run", "--json").out)
+        json.loads(youden("extend", "agents", "runs/noisy", "new", "--half-width", width, "--dry-run", "--json").out)
         for width in ("0.3", "0.2")
     )
     assert narrow["cost"]["calls"] > wide["cost"]["calls"]
@@ -212,15 +212,15 @@ def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServe
     [
         ("agents", ["old"], "join-none"),
         ("agents", ["gappy"], "join-gaps"),
-        ("agents", ["other"], "join-other"),
-        ("agents", ["changed"], "join-other"),
+        ("agents", ["other"], "join-conflict"),
+        ("agents", ["changed"], "join-conflict"),
         ("items", ["old"], "join-none"),
         ("items", ["few"], "join-gaps"),
         ("agents", ["nowhere"], "pool-not-found"),
-        ("calls", ["30", "--focus", "a55"], "focus"),
-        ("agents", ["new", "--calls", "30", "--width", "0.1"], "extend-options"),
+        ("calls", ["30", "--focus", "a55"], "focus-invalid"),
+        ("agents", ["new", "--calls", "30", "--half-width", "0.1"], "extend-options"),
         ("best", ["--top", "1"], "extend-options"),
-        ("calls", ["1"], "grow-calls"),
+        ("calls", ["1"], "extend-too-few-calls"),
     ],
 )
 def test_what_cannot_be_added_says_why_and_the_run_stays(
@@ -249,7 +249,7 @@ def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youde
     assert youden("plan", "plan.yaml").code == 0
     assert youden("extend", "agents", "runs/plan", "new").refuses("run-unjudged")
     write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), here / "old")
-    assert youden("extend", "agents", "runs/r", "new").refuses("run-other")
+    assert youden("extend", "agents", "runs/r", "new").refuses("run-mismatch")
     ended = youden("extend", "agents", "nowhere", "new")
     assert ended.code == 2
     assert "Traceback" not in ended.err
@@ -299,7 +299,7 @@ def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on_and_a_cap_fo
     assert youden("extend", "calls", "runs/r", "30", "--max-cost", "0.5").code == 0
     assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
     ended = youden("run", "r.yaml")
-    assert ended.refuses("run-grown")
+    assert ended.refuses("run-extended")
     assert "runs/r/config.yaml" in ended.err
 
 
@@ -330,7 +330,7 @@ def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
 def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
-    drawn = RunFolder(here / "runs/r").read_config().drawn
+    drawn = RunFolder(here / "runs/r").read_config().resolved
     with coordinate_run(here / ".youden/answers.db", run=f"r {drawn.pool[:12]}"):
         asked = server.n_requests
         assert youden("extend", "calls", "runs/r", "30").refuses("run-busy")

@@ -73,15 +73,15 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
 ) -> None:
     folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
     before = folder.read_facts().choice
-    within = f"{before.within * 0.8:.3f}"
-    ended = youden("extend", "best", "runs/r", "--within", within).well()
+    max_regret = f"{before.regret_bound * 0.8:.3f}"
+    ended = youden("extend", "best", "runs/r", "--max-regret", max_regret).well()
     assert one_server.n_requests > asked
     after, asked = folder.read_facts().choice, one_server.n_requests
-    assert ("regret bound is met" in ended.err) == (after.within <= float(within))
+    assert ("regret bound is met" in ended.err) == (after.regret_bound <= float(max_regret))
     assert "regret bound is met" in ended.err or "all comparisons of the candidates" in ended.err
-    again = youden("extend", "best", "runs/r", "--within", within)
+    again = youden("extend", "best", "runs/r", "--max-regret", max_regret)
     assert (again.code, one_server.n_requests) == (0, asked), again.err
-    assert "nothing is asked: " in again.err
+    assert "no request is sent: " in again.err
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
     [
         (["--top", "1"], "an extension cannot consist of top"),
         (["--top", str(K + 2), "--calls", "50"], "selects all of them: got top"),
-        (["--within", "3"], "within"),
+        (["--max-regret", "3"], "max-regret"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_a_call(

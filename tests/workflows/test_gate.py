@@ -53,7 +53,7 @@ def world(*, gap: float = 0.0, seed: int = 0, own: float = 0.05) -> Floats:
 
 
 def answered(plan: Plan, dense: Floats) -> Verdicts:
-    return answer_with(plan, np.where(plan.arm == PAIRED, dense[plan.item, plan.first, plan.second], 0.0))
+    return answer_with(plan, np.where(plan.trial_type == PAIRED, dense[plan.item, plan.first, plan.second], 0.0))
 
 
 def write(folder: Path, dense: Floats, *, pool: Pool = POOL, **plan: object) -> RunFolder:
@@ -73,11 +73,11 @@ def test_the_verdict_and_the_exit_code(youden: Youden, tmp_path: Path, gap: floa
     write(tmp_path / "run", world(gap=gap), calls=500 if verdict == "undecided" else 2000)
     ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--json", "--margin", "0.1")
     said = json.loads(ended.out)
-    assert (said["verdict"], ended.code) == (verdict, code)
+    assert (said["outcome"], ended.code) == (verdict, code)
     assert said["agents"][0]["low"] < said["agents"][0]["difference"] < said["agents"][0]["high"]
 
 
-def test_a_run_in_slots_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
+def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(), calls=1000)
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a3", "a2"], baseline="a1")
@@ -93,7 +93,7 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7").agents[0]
     assert found.difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-6)
-    assert found.verdict == "better"
+    assert found.outcome == "better"
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": "100%"}, {"design": "dense", "holdout": 0.0}])
@@ -103,10 +103,10 @@ def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_ite
     write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
     ended = youden("gate", "few", "--agent", "a0", "--baseline", "a1", "--json")
     (row,) = json.loads(ended.out)["agents"]
-    assert (ended.code, row["verdict"], row["difference"]) == (3, "undecided", pytest.approx(0.0, abs=1e-9))
+    assert (ended.code, row["outcome"], row["difference"]) == (3, "undecided", pytest.approx(0.0, abs=1e-9))
     assert row["low"] < -0.2
     assert row["high"] > 0.2
-    needed = row["needed"]["as_it_is"]
+    needed = row["required"]["items_at_current_difference"]
     assert 72 <= needed <= 100
     write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
     assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
@@ -150,20 +150,20 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a0"], baseline="a7")
     assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
-    assert found.agents[0].verdict == "better"
-    assert not found.extends
-    assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extends=False)))
+    assert found.agents[0].outcome == "better"
+    assert not found.extendable
+    assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
 
 
 def test_looking_again_is_the_same_look_and_more_calls_are_the_next_at_half_the_error(tmp_path: Path) -> None:
     dense = world()
     first = gate_run(write(tmp_path / "run", dense, calls=800), ["a0"], baseline="a1")
-    assert (first.agents[0].look, first.agents[0].level) == (1, 0.95)
+    assert (first.agents[0].analysis, first.agents[0].level) == (1, 0.95)
     again = gate_run(RunFolder(tmp_path / "run"), ["a0"], baseline="a1")
     assert again == first
     kept = (tmp_path / "run" / "gates.json").read_bytes()
     more = gate_run(write(tmp_path / "run", dense, calls=1600), ["a0"], baseline="a1")
-    assert (more.agents[0].look, more.agents[0].level) == (2, 0.975)
+    assert (more.agents[0].analysis, more.agents[0].level) == (2, 0.975)
     (tmp_path / "ledger.json").write_bytes(kept)
     elsewhere = write(tmp_path / "fresh", dense, calls=1600)
     assert gate_run(elsewhere, ["a0"], baseline="a1", ledger=tmp_path / "ledger.json").agents == more.agents
@@ -185,7 +185,7 @@ def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
         return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
     def of(*verdicts: str) -> str:
-        return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).verdict
+        return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).outcome
 
     assert of("better", "undecided", "worse") == "worse"
     assert of("better", "no worse", "undecided") == "undecided"
@@ -205,16 +205,16 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
         found = evaluate_agent(
             outlook_of(answered(plan, dense)), GateAnalysis("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
         )
-        if found.needed is None or found.needed.calls is None:
+        if found.required is None or found.required.calls is None:
             continue
         asked += 1
-        assert found.needed.usd == pytest.approx(found.needed.calls * 0.01)
-        more = add_calls(plan, calls=found.needed.calls, focus=(0, 1))
-        assert len(more) == len(plan) + found.needed.calls
+        assert found.required.usd == pytest.approx(found.required.calls * 0.01)
+        more = add_calls(plan, calls=found.required.calls, focus=(0, 1))
+        assert len(more) == len(plan) + found.required.calls
         then = evaluate_agent(
             outlook_of(answered(more, dense)), GateAnalysis("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
         )
-        decided += then.verdict != "undecided"
+        decided += then.outcome != "undecided"
     assert asked >= 10
     assert decided >= 0.8 * asked
 
@@ -222,14 +222,17 @@ def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
 def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(own=0.4), calls=2000)
     found = gate_run(run, ["a0"], baseline="a1", margin=0.02)
-    assert found.agents[0].verdict == "undecided"
-    needed = found.agents[0].needed
+    assert found.agents[0].outcome == "undecided"
+    needed = found.agents[0].required
     assert needed.calls is None
     assert needed.items > 60
     assert format_next_command(found) is None
-    assert needed.chance < 0.9
+    assert needed.conditional_power < 0.9
     text = render_markdown(found)
-    assert f"power of {needed.chance:.0%} in the least favourable case; for 90 %, about {needed.items:,} items" in text
+    assert (
+        f"power of {needed.conditional_power:.0%} in the least favourable case; for 90 %, about {needed.items:,} items"
+        in text
+    )
 
 
 def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:
@@ -238,7 +241,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
         ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1")
         assert ended.code == 3
         assert "compared on 5 items only" in ended.err
-        assert json.loads((tmp_path / "run" / "gates.json").read_text())["looks"] == []
+        assert json.loads((tmp_path / "run" / "gates.json").read_text())["analyses"] == []
 
 
 def test_an_agent_seen_on_few_items_has_no_verdict_however_many_its_baseline_was_seen_on(tmp_path: Path) -> None:
@@ -246,7 +249,7 @@ def test_an_agent_seen_on_few_items_has_no_verdict_however_many_its_baseline_was
     texts[0, 1:] = None
     run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), calls="30%", design="cyclic")
     (row,) = gate_run(run, ["a0"], baseline="a1").agents
-    assert (row.verdict, row.n_items, row.low) == ("undecided", 1, None)
+    assert (row.outcome, row.n_items, row.low) == ("undecided", 1, None)
 
 
 def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: Youden, tmp_path: Path) -> None:
@@ -257,7 +260,7 @@ def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: You
     fit_run(run)
     ended = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02", "--json")
     said = json.loads(ended.out)
-    assert (ended.code, said["calls"], said["agents"][0]["needed"]["calls"]) == (3, None, None)
+    assert (ended.code, said["calls"], said["agents"][0]["required"]["calls"]) == (3, None, None)
     words = youden("gate", "imported", "--agent", "a0", "--baseline", "a1", "--margin", "0.02").err
     assert "An imported run cannot be extended" in words
 
@@ -316,9 +319,9 @@ def test_a_dry_run_says_which_look_it_would_be_and_looks_at_nothing(youden: Youd
         "dry_run": True,
         "calls": 0,
         "usd": 0.0,
-        "looks": [{"agent": "a0", "look": 1, "level": 0.975}, {"agent": "a2", "look": 1, "level": 0.975}],
+        "analyses": [{"agent": "a0", "analysis": 1, "level": 0.975}, {"agent": "a2", "analysis": 1, "level": 0.975}],
     }
-    assert "look 1" in youden(*words).err
+    assert "interim analysis 1" in youden(*words).err
     assert not (tmp_path / "run" / "gates.json").exists()
 
 
@@ -400,8 +403,8 @@ def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_r
     page = youden(*words, "--markdown", "-").out
     (line,) = (line for line in page.splitlines() if line.startswith("Among all agents of the run"))
     assert f"this gate: Candidates: {choice.agents[0]}" in line
-    assert f"{choice.within:.3f}" in line
-    assert all(agent in line for agent in choice.as_good[:3])
+    assert f"{choice.regret_bound:.3f}" in line
+    assert all(agent in line for agent in choice.candidates[:3])
     assert json.loads(youden(*words, "--json").out)["choice"]["agents"] == list(choice.agents)
     run.write_facts(replace(run.read_facts(), recommendation=NOT_MADE))
     assert "Among all agents" not in youden(*words, "--markdown", "-").out
@@ -414,15 +417,15 @@ def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youde
     words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 200
     for look in (1, 2, 3):
         said = json.loads(youden(*words, "--json").out)
-        assert said["agents"][0]["look"] == look
+        assert said["agents"][0]["analysis"] == look
         assert said["calls"] <= calls
-        if said["verdict"] != "undecided":
+        if said["outcome"] != "undecided":
             break
         (command,) = re.findall(r"^youden (extend .*?)  #", youden(*words).err, re.MULTILINE)
         assert youden(*command.split()).code == 0
         calls += int(command.split()[3])
     assert calls > 200
-    assert said["verdict"] != "undecided"
+    assert said["outcome"] != "undecided"
 
 
 def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
@@ -435,4 +438,4 @@ def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: P
     found = gate_run(run, ["a6", "a1"], baseline="a0")
     for row in found.agents:
         assert row.difference == pytest.approx(ability[row.agent] - ability["a0"], abs=1e-9)
-    assert found.agents[0].verdict == "worse"
+    assert found.agents[0].outcome == "worse"

@@ -168,7 +168,7 @@ def calls(tmp_path: Path) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("config", "release.yaml\nverdict=passed"),
+        ("config", "release.yaml\noutcome=passed"),
         ("config", "release.yaml\n"),
         ("config", "rel\rease.yaml"),
         ("config", "-release.yaml"),
@@ -177,7 +177,7 @@ def calls(tmp_path: Path) -> list[list[str]]:
         ("config", "release"),
         ("config", "runs/$(touch pwned).yaml"),
         ("agent", " \n "),
-        ("baseline", "old\nverdict=passed"),
+        ("baseline", "old\noutcome=passed"),
         ("margin", "0.05 --rule x"),
         ("margin", "$(touch pwned)"),
         ("max-cost", "1; touch pwned"),
@@ -239,7 +239,7 @@ def test_names_of_any_kind_reach_the_commands_as_they_are(tmp_path: Path) -> Non
             *("--", "runs/re lease.v2"),
         ],
     ]
-    assert (tmp_path / "output.md").read_text() == "verdict=passed\nrun=runs/re lease.v2\n"
+    assert (tmp_path / "output.md").read_text() == "outcome=passed\nrun=runs/re lease.v2\n"
     assert not (tmp_path / "pwned").exists()
     printed = out.splitlines()
     pause = printed.index(next(line for line in printed if line.startswith("::stop-commands::")))
@@ -273,7 +273,7 @@ def test_the_action_replays_a_cassette_annotates_and_comments(
     )
     assert (code, server.n_requests) == (1, asked), out
     assert "::error title=youden gate::❌ worse: new-model against old-model" in out
-    assert "verdict=worse\nrun=runs/release" in (tmp_path / "output.md").read_text()
+    assert "outcome=worse\nrun=runs/release" in (tmp_path / "output.md").read_text()
     assert (tmp_path / "step_summary.md").read_text(encoding="utf-8").startswith("## ❌ worse")
     assert (tmp_path / "gh.txt").read_text() == "pr comment 7 --body-file gate.md --edit-last --create-if-none\n"
     assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"

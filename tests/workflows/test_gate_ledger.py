@@ -40,7 +40,7 @@ def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
 def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
     looks: list[tuple[str, str, Target]] = [("b\n", ONE, "items-like-these"), ("a", ONE, "these-items")]
     for name, order in (("one", looks), ("two", looks[::-1])):
-        ledger = GateLedger(looks=[])
+        ledger = GateLedger(analyses=[])
         for agent, answers, target in order:
             ledger = ledger.with_analysis(agent, "old", answers=answers, target=target)
         write_ledger(tmp_path / name, ledger)
@@ -53,16 +53,16 @@ def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
         "",
         "[]",
         '{"version": 1}',
-        '{"version": 2, "looks": []}',
-        '{"version": 1, "looks": [{"agent": "a", "baseline": "b", "answers": ["short"]}]}',
-        '{"version": 1, "looks": [{"agent": "a", "baseline": "b"}]}',
-        '{"version": 1, "looks": [' + ", ".join(['{"agent": "a", "baseline": "b", "answers": []}'] * 2) + "]}",
-        '{"version": 1, "looks": [',
+        '{"version": 1, "analyses": []}',
+        '{"version": 2, "analyses": [{"agent": "a", "baseline": "b", "answers": ["short"]}]}',
+        '{"version": 2, "analyses": [{"agent": "a", "baseline": "b"}]}',
+        '{"version": 2, "analyses": [' + ", ".join(['{"agent": "a", "baseline": "b", "answers": []}'] * 2) + "]}",
+        '{"version": 2, "analyses": [',
         "\xff",
     ],
 )
 def test_a_damaged_record_is_refused_and_not_begun_anew(tmp_path: Path, text: str) -> None:
     file = tmp_path / "gates.json"
     file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(RunFolderError, match=r"Put back the file.*\[gate-ledger\]"):
+    with pytest.raises(RunFolderError, match=r"Restore the file.*\[gate-ledger\]"):
         read_ledger(file)

@@ -46,15 +46,15 @@ def test_150_calls_are_split_as_stated(known: CalibrationTrials) -> None:
 def test_more_than_half_of_the_trials_are_the_runs_own(known: CalibrationTrials, plan: Plan) -> None:
     planned = set(trials(plan))
     assert [trial in planned for trial in trials(known.plan)] == known.in_run.tolist()
-    assert known.in_run[known.rows("paired", "independent", "uneven", "even")].all()
-    assert not known.in_run[known.rows("again", "itself", "clone", "template")].any()
+    assert known.in_run[known.rows("paired", "independent", "unbalanced", "balanced")].all()
+    assert not known.in_run[known.rows("retest", "identical", "clone", "template")].any()
 
 
 def test_random_trials_hold_no_probe_and_no_pair_twice(known: CalibrationTrials, plan: Plan) -> None:
     probes = {trial for trial, probe in zip(trials(plan), plan.role == PROBE, strict=True) if probe}
     asked = trials(known.plan)
-    assert not probes & {asked[row] for row in known.rows("independent", "even")}
-    pairs = [(asked[row][0], frozenset(asked[row][1:3])) for row in known.rows("paired", "uneven")]
+    assert not probes & {asked[row] for row in known.rows("independent", "balanced")}
+    pairs = [(asked[row][0], frozenset(asked[row][1:3])) for row in known.rows("paired", "unbalanced")]
     assert len(set(pairs)) == len(pairs)
 
 
@@ -63,20 +63,20 @@ def test_repeated_trials_name_what_they_repeat(known: CalibrationTrials) -> None
     for row in known.rows("reversed"):
         item, first, second, *_ = asked[known.original[row]]
         assert asked[row] == (item, second, first, -1, 0)
-    for row in known.rows("again"):
+    for row in known.rows("retest"):
         assert asked[row] == (*asked[known.original[row]][:4], 1)
-    assert set(known.original[known.rows("paired", "independent", "itself")]) == {-1}
+    assert set(known.original[known.rows("paired", "independent", "identical")]) == {-1}
 
 
 def test_planted_texts_are_what_they_are_called(known: CalibrationTrials, pool: Pool) -> None:
     plan, texts = known.plan, known.pool.texts
     assert known.pool.agents[: pool.n_agents] == pool.agents
     templates = set()
-    for kind in ("itself", "clone", "template"):
+    for kind in ("identical", "clone", "template"):
         for row in known.rows(kind):
             first, second = texts[plan.first[row], plan.item[row]], texts[plan.second[row], plan.item[row]]
             assert first == pool.texts[plan.first[row], plan.item[row]]
-            if kind == "itself":
+            if kind == "identical":
                 assert first == second
             elif kind == "clone":
                 assert first != second
@@ -90,10 +90,10 @@ def test_planted_texts_are_what_they_are_called(known: CalibrationTrials, pool: 
 def test_length_speaks_against_the_truth_where_it_is_said_to(known: CalibrationTrials) -> None:
     plan = known.plan
     length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
-    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     ratio = np.abs(np.log(length[plan.first, plan.item] / length[plan.second, other]))
-    assert set(plan.arm[known.rows("uneven")]) == {PAIRED}
-    assert ratio[known.rows("uneven")].min() > ratio[known.rows("even")].max()
+    assert set(plan.trial_type[known.rows("unbalanced")]) == {PAIRED}
+    assert ratio[known.rows("unbalanced")].min() > ratio[known.rows("balanced")].max()
 
 
 def test_more_calls_contain_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
@@ -107,7 +107,7 @@ def test_more_calls_contain_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
 
 def test_the_plan_of_a_calibration_knows_its_length(known: CalibrationTrials) -> None:
     plan, texts = known.plan, known.pool.texts
-    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     both = [*texts[plan.first, plan.item], *texts[plan.second, other]]
     assert plan.characters == sum(map(len, both))
     assert plan.pool_digest == known.pool.digest
@@ -118,7 +118,7 @@ def test_independent_trials_that_a_run_does_not_make_are_added(pool: Pool) -> No
     known = draw_calibration_trials(plan, calls=150, seed=1)
     rows = known.rows("independent")
     assert len(rows) == 30
-    assert len(known.rows("even")) == 10
+    assert len(known.rows("balanced")) == 10
     assert not known.in_run[rows].any()
     assert (known.plan.item[rows] != known.plan.other_item[rows]).all()
 
@@ -128,7 +128,7 @@ def test_trials_are_drawn_from_any_design(pool: Pool, design: str) -> None:
     plan = make_plan(pool, design=design, calls=None if design == "dense" else 2000, seed=1)
     known = draw_calibration_trials(plan, calls=150, seed=1)
     assert len(known.rows("paired")) == 36
-    assert known.in_run[known.rows("paired", "uneven")].all()
+    assert known.in_run[known.rows("paired", "unbalanced")].all()
 
 
 def test_a_pool_with_gaps_is_asked_only_what_it_has() -> None:
@@ -136,7 +136,7 @@ def test_a_pool_with_gaps_is_asked_only_what_it_has() -> None:
     pool = make_pool(6, 12, present=present)
     known = draw_calibration_trials(make_plan(pool, seed=0), calls=150, seed=0)
     plan, texts = known.plan, known.pool.texts
-    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    other = np.where(plan.trial_type == INDEPENDENT, plan.other_item, plan.item)
     assert all(text for text in (*texts[plan.first, plan.item], *texts[plan.second, other]))
 
 

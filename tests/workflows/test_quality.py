@@ -215,7 +215,7 @@ def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path
         table = package.read_run(run.path).quality(labels)
         assert table.quality.tolist() == [one["quality"] for one in found["agents"]]
         assert table.agent.tolist() == [one["agent"] for one in found["agents"]]
-        assert table.attrs["words"] == tuple(found["words"])
+        assert table.attrs["summary"] == tuple(found["summary"])
         assert run.file("quality.csv").read_bytes() == written
     with pytest.raises(ConfigError, match=r"no column label: got agent, item, score.*\[quality-column\]"):
         package.read_run(run.path).quality(pd.DataFrame(rows).rename(columns={"label": "score"}))
@@ -231,9 +231,9 @@ def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     fill_in(table)
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
-    assert run.read_quality().tables == run.compute_tables_digest()
-    run.write_quality(replace(run.read_quality(), tables="other"))
-    assert run.read_quality().tables != run.compute_tables_digest()
+    assert run.read_quality().tables_digest == run.compute_tables_digest()
+    run.write_quality(replace(run.read_quality(), tables_digest="other"))
+    assert run.read_quality().tables_digest != run.compute_tables_digest()
 
 
 def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
@@ -248,7 +248,7 @@ def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
     assert youden("report", str(run.path)).code == 0
     assert said in run.file("report.html").read_text(encoding="utf-8")
     assert said in youden("report", str(run.path), "--format", "md").out
-    run.write_quality(replace(run.read_quality(), tables="of an earlier ranking"))
+    run.write_quality(replace(run.read_quality(), tables_digest="of an earlier ranking"))
     assert said not in youden("report", str(run.path), "--format", "md").out
 
 
@@ -290,7 +290,7 @@ def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_i
     assert {one["agent"]: one["label_mean"] for one in dots} == pytest.approx(
         {agent: np.mean([row["label"] for row in rows if row["agent"] == agent]) for agent in order}, abs=1e-5
     )
-    assert [one["agent"] for one in dots if one["stands"] == "off the line"] == [order[-1]]
+    assert [one["agent"] for one in dots if one["kind"] == "outlier"] == [order[-1]]
     line = spec["datasets"][spec["layer"][-1]["data"]["name"]]
     assert len(line) == 41
     heights = [one["label_mean"] for one in line]
@@ -313,15 +313,15 @@ def test_a_gate_by_quality_goes_by_labels_and_other_labels_are_another_look(youd
 
     code, found = gate(worst, best, J)
     (row,) = found["agents"]
-    assert (code, row["verdict"], row["look"], row["n_items"]) == (0, "better", 1, 2 * J)
+    assert (code, row["outcome"], row["analysis"], row["n_items"]) == (0, "better", 1, 2 * J)
     answers = read_answers(run, [Path("l.csv")])
     ids, quality = [one.agent for one in run.read_ranking()], fit_quality(run, answers)
     assert row["difference"] == pytest.approx(quality.quality[ids.index(worst)] - quality.quality[ids.index(best)])
     assert 0 < row["low"] < row["difference"] < row["high"] <= 1
     assert gate(best, worst, J)[0] == 1
-    assert gate(worst, best, J)[1]["agents"][0]["look"] == 1
+    assert gate(worst, best, J)[1]["agents"][0]["analysis"] == 1
     code, found = gate(worst, best, 1)
-    assert (code, found["by"], found["agents"][0]["look"]) == (3, "quality", 2)
+    assert (code, found["by"], found["agents"][0]["analysis"]) == (3, "quality", 2)
     assert found["agents"][0]["level"] > row["level"]
     plain = json.loads(
         youden("gate", str(run.path), "--agent", worst, "--baseline", best, "--ledger", "g", "--json").out
@@ -331,9 +331,9 @@ def test_a_gate_by_quality_goes_by_labels_and_other_labels_are_another_look(youd
 
 def test_a_gate_by_quality_wants_labels_and_says_what_would_decide(youden: Youden, run: RunFolder) -> None:
     words = ["gate", str(run.path), "--agent", "a1", "--baseline", "a0"]
-    assert "belong together" in youden(*words, "--by", "quality").err
+    assert "require each other" in youden(*words, "--by", "quality").err
     pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": k % 2} for k in range(K)]).to_csv("l.csv", index=False)
-    assert "belong together" in youden(*words, "--labels", "l.csv").err
+    assert "require each other" in youden(*words, "--labels", "l.csv").err
     said = youden(*words, "--by", "quality", "--labels", "l.csv", "--markdown", "-")
     assert said.code == 3
     assert "Label more answers of both" in said.out

@@ -105,7 +105,7 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: Wi
     assert server.n_requests == asked
     assert len(json.loads(ended.out)["ranking"]) == N_AGENTS
     config = load_run_config(here / "runs/mine-by-second/config.yaml")
-    assert Path(str(config.trials_of)).resolve() == (here / "runs/mine").resolve()
+    assert Path(str(config.trials_from)).resolve() == (here / "runs/mine").resolve()
     exported = youden("cassette", "export", "runs/mine-by-second", "--out", "part.jsonl", "--json")
     assert json.loads(exported.out)["n_answers"] == 300
     compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json")
@@ -150,21 +150,21 @@ def test_a_part_is_given_more_calls_in_its_folder(youden: Youden, here: Path, se
     cost = json.loads(dry.out)["cost"]
     assert (cost["stored"], server.n_requests) == (300, before)
     assert cost["usd_left"] == pytest.approx(0.4 * cost["usd"], rel=0.05)
-    assert "300 of the 500 answers are stored already, so that $" in dry.err
+    assert "300 of the 500 answers are already stored, which leaves $" in dry.err
     assert youden(*words, "--calls", "500").code == 0
     assert server.n_requests == before + 200
     verdicts = folder.read_verdicts(folder.read_plan())
     assert len(verdicts) == 500
     assert (verdicts.usd > 0).all()
     assert verdicts.total_usd == pytest.approx(paid * 500 / 300, rel=0.05)
-    assert youden(*words, "--calls", "300").refuses("run-other")
+    assert youden(*words, "--calls", "300").refuses("run-mismatch")
 
 
 def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: Path) -> None:
     said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
     assert said["retest"]
-    assert "test–retest reliability" in said["words"][0]
-    assert said["judges"]["pairs"][0]["same"] == 1
+    assert "test–retest reliability" in said["summary"][0]
+    assert said["judges"]["pairs"][0]["agreement"] == 1
     assert not any(row["favoured_by"] for row in said["judges"]["shifts"][0]["families"])
 
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_judged_again_is_refused_with_what_to_do(youden: Youden, 
 
 
 def test_a_config_takes_another_runs_trials_or_a_design_of_its_own(youden: Youden, tmp_path: Path) -> None:
-    write_config(tmp_path / "c.yaml", pool="p", trials_of="runs/x", holdout=0.2, design="dense")
+    write_config(tmp_path / "c.yaml", pool="p", trials_from="runs/x", holdout=0.2, design="dense")
     ended = youden("plan", "c.yaml")
     assert ended.code == 2
     assert "cannot be combined with design, holdout" in ended.err
@@ -234,11 +234,12 @@ def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tm
         [row not in mine for row in zip(plan.item.tolist(), plan.first.tolist(), plan.second.tolist(), strict=True)]
     )
     result = other.read_verdicts(plan)
-    missing = np.where(rows, result.missing, 2).astype(np.int8)
+    missing = np.where(rows, result.missing_reason, 2).astype(np.int8)
     blank = {
-        name: np.where(rows, column, np.nan) for name, column in (("answer", result.answer), ("hard", result.hard))
+        name: np.where(rows, column, np.nan)
+        for name, column in (("answer", result.answer), ("hard", result.hard_answer))
     }
-    other.write_verdicts(replace(result, missing=missing, **blank))
+    other.write_verdicts(replace(result, missing_reason=missing, **blank))
     ended = youden("compare", "runs/r0", "runs/r1")
     assert ended.refuses("judges-trials")
     assert "youden rejudge" in ended.err

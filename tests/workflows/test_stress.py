@@ -42,7 +42,7 @@ def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on
     plan = plan_attacked_pool(base, grown(pool, n), rng=standalone_stream(0))
     assert plan.trials.take(slice(0, len(base))).columns()["first"].tolist() == base.first.tolist()
     new = plan.trials.take(slice(len(base), len(plan)))
-    paired = new.arm == PAIRED
+    paired = new.trial_type == PAIRED
     assert (np.isin(new.first, range(6, 6 + n)) | np.isin(new.second, range(6, 6 + n))).all()
     assert np.ptp(np.bincount(new.item[paired], minlength=20)) <= 1
     usual = 6 * 30 / 15
@@ -53,7 +53,7 @@ def test_planted_agents_meet_everybody_as_often_as_the_others_meet_each_other_on
         n_met = np.delete(n_met, agent)
         assert abs(n_met - usual).max() <= 1
         assert abs((new.first[own] == agent).mean() - 0.5) < 0.1
-        assert ((new.arm == INDEPENDENT) & ((new.first == agent) | (new.second == agent))).sum() >= 20
+        assert ((new.trial_type == INDEPENDENT) & ((new.first == agent) | (new.second == agent))).sum() >= 20
 
 
 def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_robust_one() -> None:
@@ -74,8 +74,8 @@ def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_r
     ids = tuple(agent.id for agent in pool.agents)
     before, after = answers(None), answers(planted)
     landed = {way: attack_ranks(before[way], after[way], weak=K - 1, ids=ids) for way in ("plain", "robust")}
-    assert landed["plain"].place <= K - 3
-    assert landed["robust"].place >= K - 1
+    assert landed["plain"].rank <= K - 3
+    assert landed["robust"].rank >= K - 1
     assert landed["robust"].shift <= 0.5
 
 
@@ -111,14 +111,14 @@ def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_nam
 
     draw = vega.to_svg
     monkeypatch.setattr(vega, "to_svg", checked)
-    named = ("--attack", "clones", "--attack", "mirror", "--attacker", "template")
+    named = ("--attack", "clones", "--attack", "mirror", "--base-agent", "template")
     said = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200").said
     assert said == json.loads((tmp_path / "out" / "stress.json").read_text())
     clones, mirror = said["attacks"]
-    assert said["weak"] == "template"
-    assert set(clones["named"]["clones"]) == set(clones["agents"])
-    assert mirror["named"] == {"borrowed-answers": ["mirror"]}
-    assert mirror["landings"]["plain"]["place"] < said["places"]["plain"] == 12
+    assert said["base_agent"] == "template"
+    assert set(clones["check_findings"]["clones"]) == set(clones["agents"])
+    assert mirror["check_findings"] == {"borrowed-answers": ["mirror"]}
+    assert mirror["ranks_after"]["plain"]["place"] < said["places"]["plain"] == 12
     page = (tmp_path / "out" / "stress.md").read_text()
     assert "| mirror | 1 |" in page
     assert (tmp_path / "out" / "stress.svg").read_text().startswith("<svg")
@@ -138,9 +138,9 @@ def test_bad_input_says_what_there_is(youden: Youden, tmp_path: Path, field_note
     assert refused.code == 2
     assert "uses the prompts of the items, and this pool has none" in refused.err
     planned = plan_stress(tmp_path / "bare.csv")
-    left_out = {one.name for one in planned.attacks if one.why_not is not None}
+    left_out = {one.name for one in planned.attacks if one.skipped_reason is not None}
     assert left_out == {"source-copy", "source-reworded", "prompt-words"}
-    stranger = youden("stress", str(field_notes), "--attacker", "tempalte")
+    stranger = youden("stress", str(field_notes), "--base-agent", "tempalte")
     assert stranger.code == 2
     assert "Did you mean 'template'?" in stranger.err
 
@@ -176,5 +176,5 @@ def test_of_all_attacks_on_samsum_none_that_rises_goes_unnamed(peer_prediction: 
     found = stress(plan_stress(tmp_path / "samsum"))
     assert len(found.attacks) == len(tuple(ATTACKS))
     for one in found.attacks:
-        assert one.named, one.attack
-        assert one.landings["robust"].shift <= 0.7
+        assert one.check_findings, one.attack
+        assert one.ranks_after["robust"].shift <= 0.7

@@ -29,7 +29,7 @@ EXTENSIONS = {
     "focus": ["calls", "runs/r", "20", "--focus", "a1", "--focus", "a2"],
     "agents": ["agents", "runs/r", "new", "--calls", "60"],
     "items": ["items", "runs/r", "items"],
-    "width": ["agents", "runs/r", "new", "--width", "0.4"],
+    "width": ["agents", "runs/r", "new", "--half-width", "0.4"],
     "search": ["best", "runs/r", "--calls", "120"],
 }
 
@@ -203,7 +203,7 @@ def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
         patch.setattr(RunFolder, "write_verdicts", write_number(1, fails=KeyboardInterrupt()))
         assert youden(*command).code == 130
     ended = youden("run", "r.yaml")
-    assert (ended.refuses("run-grown"), "`youden extend agents runs/r new --calls 60`" in ended.err) == (True, True)
+    assert (ended.refuses("run-extended"), "`youden extend agents runs/r new --calls 60`" in ended.err) == (True, True)
     asked = server.n_requests
     assert "finish the extension" not in youden(*command).well().err.splitlines()[-1]
     assert server.n_requests == asked
@@ -255,7 +255,7 @@ def test_other_commands_stopped_at_any_write_buy_once(
     youden: Youden, here: Path, server: WireServer, begun: Path, words: list[str]
 ) -> None:
     config = yaml.safe_load((here / "r.yaml").read_text())
-    write_config(here / "w.yaml", **config | {"width": 0.2, "calls": 160, "seed": 5})
+    write_config(here / "w.yaml", **config | {"half_width": 0.2, "calls": 160, "seed": 5})
     write_config(here / "b.yaml", **wire_judge(server.url, model="b", name="b"))
     write_config(here / "r-judge.yaml", **wire_judge(server.url))
     server.n_requests = 0

@@ -1,4 +1,7 @@
-"""The command line: the names of the commands, and how each ends."""
+"""Define the command `youden`: its subcommands, its handling of errors and signals, and its exit codes.
+
+Modules of commands are imported only if a command or its help is used, so that `youden` starts fast.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,21 @@ from contextlib import suppress
 import click
 
 from youden import __version__
-from youden.cli.options import LazyGroup
-from youden.cli.stopping import Stopped, stoppable
+from youden.cli.options import LazyGroup, explain_ability
+from youden.cli.stopping import SignalInterrupt, raise_on_signals
 from youden.errors import YoudenError
 from youden.resources import set_shadow_reporter
 from youden.text.printable import format_command, mask_passwords, printable, replace_unencodable
 
 HEADINGS: dict[str, dict[str, str]] = {
-    "Start": {
+    "Get started": {
         "demo": "youden.cli.start:demo_command",
         "init": "youden.cli.start:init_command",
         "doctor": "youden.cli.start:doctor_command",
         "check": "youden.cli.start:check_command",
         "completion": "youden.cli.start:completion_command",
     },
-    "Ask a judge": {
+    "Plan and judge": {
         "run": "youden.cli.run:run_command",
         "plan": "youden.cli.run:plan_command",
         "judge": "youden.cli.run:judge_command",
@@ -35,7 +38,7 @@ HEADINGS: dict[str, dict[str, str]] = {
         "calibrate": "youden.cli.calibrate:calibrate_command",
         "stress": "youden.cli.calibrate:stress_command",
     },
-    "Read the result": {
+    "Inspect results": {
         "fit": "youden.cli.results:fit_command",
         "label": "youden.cli.labelling:label_command",
         "quality": "youden.cli.labelling:quality_command",
@@ -44,7 +47,7 @@ HEADINGS: dict[str, dict[str, str]] = {
         "view": "youden.cli.results:view_command",
         "export": "youden.cli.pools:export_command",
     },
-    "Grow a run, week by week": {
+    "Extend and gate a run": {
         "extend": "youden.cli.extend:extend_command",
         "gate": "youden.cli.extend:gate_command",
         "rejudge": "youden.cli.extend:rejudge_command",
@@ -52,68 +55,71 @@ HEADINGS: dict[str, dict[str, str]] = {
     "Study the method": {
         "study": "youden.cli.study:study_command",
     },
-    "Files": {
+    "Import and store": {
         "import": "youden.cli.pools:import_command",
         "cassette": "youden.cli.stores:cassette_command",
         "store": "youden.cli.stores:store_command",
     },
 }
-"""What `--help` groups, in its order: the commands of each heading and where they are."""
-COMMANDS = {name: place for group in HEADINGS.values() for name, place in group.items()}
+"""Heading in `--help` → name of a command → its module and object."""
+COMMANDS = {name: location for commands in HEADINGS.values() for name, location in commands.items()}
+"""Name of a command → its module and object."""
 
 RESUMABLE = frozenset({"demo", "run", "judge", "generate", "calibrate", "stress", "extend", "rejudge"})
-"""Commands that send requests and store the answers, so that the same command resumes them."""
+"""Commands that send requests and store the answers, so that running them again resumes them."""
 
 IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
-"""Tells threads that multiply matrices for numpy to sleep when there is nothing to do; else each spins on after every product."""
-MOST_SAID = 600
-"""Characters of an error as it is printed."""
+"""Environment variables that make the matrix threads of numpy sleep when idle; by default they spin after every product."""
+MAX_MESSAGE_CHARACTERS = 600
+"""Maximum length of a printed error message."""
 UNDECIDED = 3
-"""What a gate ends with that could not tell; it is no error."""
+"""Exit code of a gate whose result is inconclusive."""
 
 
 @click.command(
     cls=LazyGroup,
     groups=HEADINGS,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-    epilog="First: `youden demo`. Your own agents: `youden init mine.csv`. What is installed: `youden doctor`. Names that "
-    "complete on Tab: `youden completion --help`.",
+    epilog="To get started, run `youden demo`, then `youden init FILE` with your own responses. To check the installation, run "
+    "`youden doctor`. To set up completion on Tab, see `youden completion --help`.",
 )
 @click.version_option(__version__, message="%(version)s", help="Print the version.")
+@explain_ability
 def youden() -> None:
     """Rank language-model agents without labels.
 
-    They are ranked by ability: how well others' responses let the judge recognise the same source, relative to this pool,
-    this judge and these items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand
-    high, terse references low), and is no proof of correctness.
+    A judge model compares pairs of responses, and its answers are turned into a ranking of the agents by ability.
 
-    Data goes to standard output, progress to standard error.
+    Results are written to standard output; progress and messages to standard error.
 
-    Exit codes: 0 done; 1 a run fell short (the same command resumes it), or an agent is worse (gate); 2 bad input; 3 a gate
-    is undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP (if the
-    command sends requests, the same command resumes it).
+    Exit codes: 0 success; 1 the run is incomplete (run the same command again to resume it), or `gate` found an agent worse;
+    2 invalid input; 3 `gate` is undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP. A stopped command that sends
+    requests can be resumed by running it again.
     """
 
 
 def main() -> None:
-    """Run one command; an error on purpose is one message and its exit code, never a traceback."""
+    """Run the command line and exit the process.
+
+    Expected errors are printed as one message without a traceback. A bug of youden itself raises.
+    """
     for name, value in IDLE.items():
         os.environ.setdefault(name, value)
     codecs.register_error("plainly", replace_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plainly")
-    set_shadow_reporter(_say)
+    set_shadow_reporter(_print_message)
     try:
-        with stoppable(_last_words):
+        with raise_on_signals(_format_stop_message):
             code = youden.main(standalone_mode=False)
     except YoudenError as error:
-        _complain(str(error))
+        _print_error(str(error))
         if error.slug in ("outage", "stopped"):
-            _say(f"go on with: {_command()}")
+            _print_message(f"resume with: {_format_invocation()}")
         sys.exit(error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as shown:
-        click.echo(shown.format_message())
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
         sys.exit(2)
     except click.UsageError as error:
         click.UsageError(mask_passwords(error.format_message()), error.ctx).show()
@@ -125,48 +131,55 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        what = f"{error.filename or 'A file'}: {error.strerror or error}"
-        _complain(f"{what}. Check the path, its permissions and the disk. [file]")
+        problem = f"{error.filename or 'A file'}: {error.strerror or error}"
+        _print_error(f"{problem}. Check the path, its permissions and the disk. [file]")
         sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort) as stop:
-        came = stop if isinstance(stop, Stopped) else stop.__cause__
-        number = came.number if isinstance(came, Stopped) else signal.SIGINT
+        # click turns a KeyboardInterrupt into an Abort, whose cause is the original exception
+        interrupt = stop if isinstance(stop, SignalInterrupt) else stop.__cause__
+        number = interrupt.number if isinstance(interrupt, SignalInterrupt) else signal.SIGINT
         with suppress(OSError):
-            click.echo(_last_words(number), err=True)
+            click.echo(_format_stop_message(number), err=True)
         sys.exit(128 + number)
     except Exception as error:
-        _complain(_of_a_plug_in(error))
+        _print_error(_describe_plugin_error(error))
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _of_a_plug_in(error: Exception) -> str:
-    """What to say of another package's bug. Raises: `error` itself where it is a bug of this one."""
+def _describe_plugin_error(error: Exception) -> str:
+    """Format an unexpected error that a plugin raised; re-raise an error of youden itself."""
     from youden.registry import find_plugin, locate_exception
 
-    if (package := find_plugin(error)) is None:
+    package = find_plugin(error)
+    if package is None:
         raise error
-    what = f"The package {package}, which adds to youden, has a bug: {type(error).__name__}: {error} ({locate_exception(error)})"
-    return f"{what}. Tell whoever wrote it. [plug-in]"
+    location = locate_exception(error)
+    return (
+        f"The plugin package {package} has a bug: {type(error).__name__}: {error} ({location}). "
+        "Report it to the authors of the package. [plug-in]"
+    )
 
 
-def _last_words(number: int) -> str:
+def _format_stop_message(number: int) -> str:
     message = f"Stopped ({signal.Signals(number).name})."
     if sys.argv[1:2] and sys.argv[1] in RESUMABLE:
-        message += f" What was answered is kept; the same command resumes: {_command()}"
+        message += f" Received answers are stored. To resume, run: {_format_invocation()}"
     return printable(message)
 
 
-def _command() -> str:
+def _format_invocation() -> str:
     return format_command(["youden", *map(mask_passwords, sys.argv[1:])])
 
 
-def _complain(message: str) -> None:
-    said, slug = message, ""
-    if len(message) > MOST_SAID and (found := re.search(r" \[[\w-]+\]$", message)):
-        said, slug = message[: MOST_SAID - 60], f" … ({len(message) - MOST_SAID + 60:,} more characters){found[0]}"
-    _say(f"error: {said}{slug}")
+def _print_error(message: str) -> None:
+    """Print an error message; if it is too long, cut it before its slug."""
+    slug = re.search(r" \[[\w-]+\]$", message)
+    if slug is not None and len(message) > MAX_MESSAGE_CHARACTERS:
+        n_kept = MAX_MESSAGE_CHARACTERS - 60
+        message = f"{message[:n_kept]} … ({len(message) - n_kept:,} more characters){slug[0]}"
+    _print_message(f"error: {message}")
 
 
-def _say(message: str) -> None:
+def _print_message(message: str) -> None:
     click.echo(printable(mask_passwords(message)), err=True)

@@ -1,13 +1,12 @@
-"""Commands that try a judge or a pool: calibrate, stress.
+"""Define the commands `calibrate`, which tests judges, and `stress`, which tests whether a ranking can be gamed.
 
-`youden calibrate POOL`: is a judge worth its calls?
-
-`youden stress POOL|RUN`: who could game this ranking, and would anything tell?
+Both send requests whose answers a later run on the same pool can reuse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,17 +22,18 @@ if TYPE_CHECKING:
     from youden.stats.base.proportions import Proportion
     from youden.workflows.calibration import CalibratedJudge
 
-NONE_PASSES = 1
+NO_JUDGE_PASSES = 1
+"""Exit code of `calibrate` if no judge passes."""
 
 
 @click.command("calibrate")
 @options.pool_or_config
 @click.option(
-    "--judge", "judges", multiple=True, help="A name in configs/judges/, or a path that ends in .yaml; may be repeated."
+    "--judge", "judges", multiple=True, help="Name of a judge in configs/judges/, or path of a .yaml file. Repeatable."
 )
-@click.option("--calls", type=click.IntRange(min=50), default=150, help="Trials a judge is asked.")
-@run_options.of_config("seed", "store", "max_cost")
-@run_options.asking
+@click.option("--calls", type=click.IntRange(min=50), default=150, help="Number of trials per judge.")
+@run_options.config_options("seed", "store", "max_cost")
+@run_options.judging_options
 @options.dry_run
 @options.json
 def calibrate_command(
@@ -41,25 +41,26 @@ def calibrate_command(
     source: Path,
     judges: tuple[str, ...],
     calls: int,
-    said: run_options.Said,
-    asking: run_options.Terms,
+    overrides: run_options.Overrides,
+    make_options: run_options.OptionsFactory,
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Try judges on trials of known truth, before the main spend.
+    """Test judges on trials whose correct answers are known.
 
-    The truth is known by construction. POOL is a pool; a run's CONFIG (.yaml) names pool, judge, design and seed. Random
-    paired and independent trials come from the plan of that run, so `youden run` finds their answers again. Further trials
-    are the paired ones in the other order and once more, trials in which length speaks against the truth, and planted texts:
-    a response against itself, against a clone of it, and against a template that says nothing.
+    The argument is a POOL, or the CONFIG (.yaml) of a run, which sets pool, judge, design and seed. The trials are random paired
+    and independent trials of the plan of that run, so that `youden run` reuses their answers. Some are repeated, in the same and
+    in the opposite order. In others, the length of the texts suggests the wrong answer. Finally, responses are compared with
+    themselves, with a near-copy and with a template without content.
 
-    Shows TPR, FPR and Youden's J with intervals; what order and repetition change; missing answers, seconds and dollars; go or
-    no-go with the rule behind it; and the cheapest judge that passes. A higher J does not make a better judge: one that overlooks
-    contradictions says yes more often.
+    The result contains TPR, FPR and Youden's J with intervals; how often the answer changes with the order or on repetition;
+    missing answers, latency and cost; a decision for or against each judge with the rule behind it; and the cheapest judge that
+    passes. A judge with a higher J is not always better: a judge that overlooks contradictions says yes more often.
 
-    --max-cost holds for all judges together.
+    --max-cost limits the total cost of all judges.
 
-    Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
+    Exit codes: 0 a judge passes; 1 no judge passes, or the cost limit was reached; 2 invalid input; 130 interrupted. Run the same
+    command again to resume.
     """
     from youden.pipeline.precision import format_forecast
     from youden.workflows.calibration import (
@@ -71,47 +72,52 @@ def calibrate_command(
         to_json,
     )
 
-    calibration = plan_calibration(source, judges=judges, calls=calls, changes=said, usual_store=usual_store())
-    output.note(f"calibrate: {describe_requests(calibration)}")
-    for one in calibration.experiments:
-        output.note_connections(one.judge)
-        output.note(f"calibrate: {output.cost_in_words(one.cost, one.judge.name)}")
+    calibration = plan_calibration(source, judges=judges, calls=calls, changes=overrides, usual_store=usual_store())
+    output.print_note(f"calibrate: {describe_requests(calibration)}")
+    for experiment in calibration.experiments:
+        output.print_connections(experiment.judge)
+        output.print_note(f"calibrate: {output.format_cost(experiment.cost, experiment.judge.name)}")
     for line in format_forecast(calibration.expected, n_agents=calibration.trials.plan.n_agents):
-        output.note(f"the run: {line}")
-    tried = progress.asked(
+        output.print_note(f"the run: {line}")
+    results = progress.run_with_progress(
         planned_to_json(calibration),
-        lambda bar: calibrate(calibration, asking(progress=bar)),
+        lambda bar: calibrate(calibration, make_options(progress=bar)),
         dry_run=dry_run,
         as_json=as_json,
     )
-    if tried is None:
+    if results is None:
         return 0
-    output.tell(
+    output.print_result(
         as_json,
-        to_json(calibration, tried),
-        tables=[_table(tried)],
-        words=describe_calibration(calibration, tried),
-        warnings=[f"{one.judge}: {warning}" for one in tried for warning in one.warnings],
+        to_json(calibration, results),
+        tables=[_make_table(results)],
+        lines=describe_calibration(calibration, results),
+        warnings=[f"{result.judge}: {warning}" for result in results for warning in result.warnings],
     )
-    return 0 if any(one.verdict.outcome == "go" for one in tried) else NONE_PASSES
+    has_passing_judge = any(result.decision.outcome == "go" for result in results)
+    return 0 if has_passing_judge else NO_JUDGE_PASSES
 
 
-def _table(tried: tuple[CalibratedJudge, ...]) -> Table:
-    measures = [one.measures for one in tried]
-    bills = [one.bill for one in tried]
+def _make_table(results: tuple[CalibratedJudge, ...]) -> Table:
+    """Tabulate the measures of all judges, with one column per judge."""
+    measures = [result.measures for result in results]
+    bills = [result.bill for result in results]
     rows = {
-        "TPR": [_share(m.tpr) for m in measures],
-        "FPR": [_share(m.fpr) for m in measures],
-        "J": [_interval(m.j) for m in measures],
-        "J, length against it": [_interval(m.length_j) for m in measures],
-        "yes to itself": [_share(m.yes["itself"]) for m in measures],
-        "yes to a clone": [_share(m.yes["clone"]) for m in measures],
-        "yes to a template": [_share(m.yes["template"]) for m in measures],
-        "changed by order": [_share(m.changed) for m in measures],
-        "changed when asked again": [_share(m.changed_again) for m in measures],
-        "order beyond repetition": [_interval(m.beyond) for m in measures],
-        "longer text first": [_interval(m.longer_first) for m in measures],
-        **{f"missing, {arm}": [_missing(m.missing[arm]) for m in measures] for arm in measures[0].missing},
+        "TPR": [_format_proportion(m.tpr) for m in measures],
+        "FPR": [_format_proportion(m.fpr) for m in measures],
+        "J": [_format_metric(m.j) for m in measures],
+        "J, misleading length": [_format_metric(m.length_j) for m in measures],
+        "yes to identical text": [_format_proportion(m.yes["identical"]) for m in measures],
+        "yes to a near-copy": [_format_proportion(m.yes["clone"]) for m in measures],
+        "yes to a template": [_format_proportion(m.yes["template"]) for m in measures],
+        "changed by order": [_format_proportion(m.order_flips) for m in measures],
+        "changed on repetition": [_format_proportion(m.retest_flips) for m in measures],
+        "position bias": [_format_metric(m.position_bias) for m in measures],
+        "longer text first": [_format_metric(m.longer_first) for m in measures],
+        **{
+            f"missing, {trial_type}": [_format_missing(m.missing[trial_type]) for m in measures]
+            for trial_type in measures[0].missing
+        },
         "seconds, median / P95": [
             f"{format_decimal(bill.seconds_median, 2)} / {format_decimal(bill.seconds_p95, 2)}" for bill in bills
         ],
@@ -119,44 +125,50 @@ def _table(tried: tuple[CalibratedJudge, ...]) -> Table:
             f"{format_decimal(bill.usd, 4)} / {format_decimal(bill.usd_per_1000, 4)}" for bill in bills
         ],
     }
-    heads = ["", *(one.judge for one in tried)]
-    title = "judges on trials of known truth, 95 % intervals"
+    heads = ["", *(result.judge for result in results)]
+    title = "judges on trials with known answers, 95 % intervals"
     return make_table(title, heads, (), ([name, *cells] for name, cells in rows.items()))
 
 
-def _share(share: Proportion) -> str:
-    if not share.n:
+def _format_proportion(proportion: Proportion) -> str:
+    if not proportion.n:
         return "–"
-    return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}] {share.n_yes:.0f}/{share.n:.0f}"
+    interval = f"[{proportion.low:.2f}, {proportion.high:.2f}]"
+    return f"{proportion.value:.2f} {interval} {proportion.n_yes:.0f}/{proportion.n:.0f}"
 
 
-def _interval(found: Metric) -> str:
-    return "–" if found.value != found.value else f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+def _format_metric(metric: Metric) -> str:
+    if isnan(metric.value):
+        return "–"
+    return f"{metric.value:.2f} [{metric.low:.2f}, {metric.high:.2f}]"
 
 
-def _missing(reasons: Mapping[str, int]) -> str:
+def _format_missing(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "0"
 
 
 @click.command("stress")
 @click.argument("source", metavar="POOL|RUN", type=click.Path(path_type=Path))
+@click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Attack to plant. Repeatable. [default: all]")
 @click.option(
-    "--attack", "attacks", multiple=True, metavar="NAME", help="Only this one; may be repeated. [default: all]"
+    "--base-agent",
+    "attacker",
+    metavar="AGENT",
+    help="Agent whose responses the attacks modify. [default: the agent that ranks last]",
 )
-@click.option(
-    "--attacker", metavar="AGENT", help="Whose answers attackers start from. [default: the last of the ranking]"
-)
-@run_options.of_config(
+@run_options.config_options(
     "max_cost",
     "store",
-    judge="A name in configs/judges/, or a path that ends in .yaml. [default: the run's, or lexical]",
-    calls="Calls of a pool's own plan; a run keeps its trials.",
-    seed="Draws trials and attacks. [default: 0]",
+    judge="Name of a judge in configs/judges/, or path of a .yaml file. [default: the judge of the run, or lexical]",
+    calls="Number of calls of the plan of a POOL; a RUN keeps its trials.",
+    seed="Seed for trials and attacks. [default: 0]",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write stress.md, stress.json and stress.svg there."
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write stress.md, stress.json and stress.svg to this folder.",
 )
-@run_options.asking
+@run_options.judging_options
 @options.dry_run
 @options.json
 def stress_command(
@@ -164,57 +176,58 @@ def stress_command(
     source: Path,
     attacks: tuple[str, ...],
     attacker: str | None,
-    said: run_options.Said,
+    overrides: run_options.Overrides,
     out: Path | None,
-    asking: run_options.Terms,
+    make_options: run_options.OptionsFactory,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Plant attacks in a pool and see where they land.
+    """Plant attacks in a pool and show how they rank.
 
-    The pool is POOL, or that of a judged RUN. Each attack is agents that game a ranking by agreement: clones, a ring with a
-    private word, templates, other agents' answers strung together or reworded, copied sources, words of the prompt, padding,
-    instructions to the judge, and more. Planted agents meet everybody as often as the pool's agents meet each other. Only
-    trials of theirs are asked anew; the pool's own come from the store. Without a judge that makes calls everything is
-    offline.
+    The pool is POOL, or the pool of a judged RUN. An attack consists of agents that try to raise their ranks: clones, a ring with
+    a secret word, templates, concatenated or paraphrased responses of other agents, copied sources, words of the prompt, padding,
+    instructions to the judge, and others. Each planted agent is compared with each agent of the pool as often as those are with
+    each other. Only trials with planted agents are new; answers to the others come from the store. With a judge that makes no
+    calls, the command runs offline.
 
-    Shows where attackers land: in the plain ranking; in the robust one, in which agents that agree far beyond their abilities do
-    not score each other; and, where agents name families, in the family-balanced one. It also shows how far other agents move,
-    and what `check` and the alarms named.
+    The result shows the ranks of the attackers in the main ranking; in the robust ranking, in which agents that agree much more
+    than their abilities predict do not score each other; and, if agents name families, in the family-balanced ranking. It also
+    shows how much the ranks of other agents change, and what `youden check` and the alarms detect.
 
-    --max-cost holds for all attacks together; where they would cost more, nothing is asked. Packages add attacks by the
-    entry-point group youden.attacks. The same command resumes.
+    --max-cost limits the total cost of all attacks; if they would cost more, no request is sent. Plugins can add attacks by the
+    entry-point group youden.attacks. Run the same command again to resume.
     """
     from youden.types.pool import plain_fields
     from youden.workflows.planned_stress import plan_stress
     from youden.workflows.stress import NOTES, attacks_table, conclusion, describe_requests, stress
 
-    planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=usual_store(), **said)
-    output.note(f"stress: {describe_requests(planned)}")
-    output.note_connections(planned.base.judge)
-    cost = output.dollars(planned.usd_new)
-    store = (
-        f"; answers are kept in {redact_location(planned.base.store)}" if planned.base.judge.stores_new_answers else ""
-    )
-    output.note(f"stress: {planned.n_new:,} calls to make with {planned.base.judge.name}, cost {cost}{store}")
-    found = progress.asked(
+    planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=usual_store(), **overrides)
+    output.print_note(f"stress: {describe_requests(planned)}")
+    output.print_connections(planned.base.judge)
+    judge = planned.base.judge
+    store = ""
+    if judge.stores_new_answers:
+        store = f"; answers are stored in {redact_location(planned.base.store)}"
+    cost = output.format_usd(planned.usd_new)
+    output.print_note(f"stress: {planned.n_new:,} new calls with {judge.name}, cost {cost}{store}")
+    result = progress.run_with_progress(
         planned.to_json(),
-        lambda bar: stress(planned, asking(progress=bar if planned.base.judge.makes_calls else None)),
+        lambda bar: stress(planned, make_options(progress=bar if judge.makes_calls else None)),
         dry_run=dry_run,
         as_json=as_json,
     )
-    if found is None:
+    if result is None:
         return
     if out is not None:
         from youden.report.pages.writing import write_stress
 
-        for file in write_stress(found, out):
-            output.note(f"stress: {file}")
-    output.tell(
+        for file in write_stress(result, out):
+            output.print_note(f"stress: {file}")
+    output.print_result(
         as_json,
-        plain_fields(found),
-        tables=[attacks_table(found)],
-        words=conclusion(found),
+        plain_fields(result),
+        tables=[attacks_table(result)],
+        lines=conclusion(result),
         notes=[NOTES],
-        warnings=found.warnings,
+        warnings=result.warnings,
     )

@@ -1,10 +1,6 @@
-"""Commands for a run week by week: extend, gate, rejudge.
+"""Define the commands on a judged run: `extend`, `gate` and `rejudge`.
 
-`youden extend agents RUN POOL`, `calls RUN N`, …: extend a judged run.
-
-`youden gate RUN --agent NEW --baseline OLD`: may NEW take OLD's place?
-
-`youden rejudge RUN --judge B --calls N`: would another judge rank alike?
+An extension sends only the requests of new trials, a gate none, and a second judge those of a sample of the trials.
 """
 
 from __future__ import annotations
@@ -32,8 +28,8 @@ if TYPE_CHECKING:
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
 
-MAX_MOVED = 10
-"""Maximum number of agents that the table of moved abilities shows."""
+MAX_CHANGES = 10
+"""Maximum number of agents in the table of changed abilities."""
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -42,26 +38,26 @@ F = TypeVar("F", bound=Callable[..., None])
 def extend_command() -> None:
     """Extend RUN by agents, items, repeats or more calls.
 
-    RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
-    run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
-    about that agent. New items and more calls add trials for all agents, exactly those that a larger budget would have
-    drawn. If agents have several responses to an item, new trials use the response that was shown least often.
+    RUN is the folder of a judged run. Only new trials are judged. New agents are compared with a balanced sample of the agents of
+    the run, on items on which those were judged, and get abilities on the same scale. The ability of an agent changes only by
+    answers about that agent. New items and more calls add trials of all agents, namely the trials that a larger budget would have
+    planned. If agents have several responses to an item, new trials use the response that was shown least often.
 
-    Calls and cost are shown first. Rankings and tables change only once the new answers are stored. If an extension is stopped
-    before its report is written, the same command resumes it and pays for nothing twice; --max-cost may differ. RUN refuses other
-    extensions until then. Afterwards config.yaml reproduces the whole run, and the same command extends it once more. The
-    report shows what moved, and whether an agent of the run drifted.
+    Calls and cost are printed before any request is sent. The ranking changes only when all new answers are stored. To resume an
+    extension that was stopped before its report was written, run the same command again; no answer is paid for twice, and
+    --max-cost may differ. Until then, RUN refuses other extensions. Afterwards, config.yaml reproduces the whole run. The report
+    shows which abilities changed, and whether agents of the run drifted.
     """
 
 
 def _extension(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Make a command of `extend`. parameters: those of its own; they and the shared ones arrive as arguments of `_extend`."""
+    """Return a decorator that makes a subcommand of `extend` with these options and arguments and the shared ones."""
 
     def decorate(function: F) -> click.Command:
-        command = options.shown(function)
+        command = options.output_options(function)
         shared = (
-            run_options.of_config("judge", "max_cost", "max_missing", "target"),
-            run_options.asking,
+            run_options.config_options("judge", "max_cost", "max_missing", "target"),
+            run_options.judging_options,
             options.dry_run,
         )
         for decorator in (*reversed(shared), *reversed(parameters), options.run):
@@ -75,9 +71,9 @@ _pool = partial(click.argument, metavar="POOL", type=click.Path())
 _calls = click.option(
     "--calls",
     type=click.IntRange(min=1),
-    help="How many calls. [default: as many for each new agent, item or repeat as one of the run got]",
+    help="Number of calls. [default: as many per new agent, item or repeat as the run has per agent, item or repeat]",
 )
-_width = Number(min=0, min_open=True)
+_half_width = Number(min=0, min_open=True)
 
 
 @_extension(
@@ -85,172 +81,179 @@ _width = Number(min=0, min_open=True)
     _pool("agents"),
     _calls,
     click.option(
-        "--width",
-        type=_width,
-        metavar="W",
-        help="Half-width of the new agents' 95 % intervals: add as many calls as it takes. Not with --calls.",
+        "--half-width",
+        type=_half_width,
+        metavar="X",
+        help="Add the calls needed for this half-width of the 95 % intervals of the new agents, instead of --calls.",
     ),
 )
-def agents_command(**given: Any) -> None:
+def agents_command(**arguments: Any) -> None:
     """Add the new agents of POOL to RUN.
 
-    Agents that are in the run already are left out. The new ones are compared with a balanced set of the run's own.
+    Agents that are already in the run are skipped. The new agents are compared with a balanced sample of the agents of the run.
     """
-    _extend(**given)
+    _extend(**arguments)
 
 
 @_extension("items", _pool("items"), _calls)
-def items_command(**given: Any) -> None:
-    """Add the new items of POOL, answered by all agents of RUN."""
-    _extend(**given)
+def items_command(**arguments: Any) -> None:
+    """Add the new items of POOL, to which all agents of RUN respond."""
+    _extend(**arguments)
 
 
 @_extension("repeats", _pool("repeats"), _calls)
-def repeats_command(**given: Any) -> None:
-    """Add further responses of RUN's agents, from POOL."""
-    _extend(**given)
+def repeats_command(**arguments: Any) -> None:
+    """Add further responses of the agents of RUN, from POOL."""
+    _extend(**arguments)
 
 
 @_extension(
     "calls",
     click.argument("calls", metavar="BUDGET", callback=run_options.parse_budget),
-    click.option("--focus", multiple=True, metavar="AGENT", help="Spend BUDGET (a number) on this agent. Repeatable."),
+    click.option("--focus", multiple=True, metavar="AGENT", help="Spend BUDGET, a number, on this agent. Repeatable."),
 )
-def calls_command(**given: Any) -> None:
-    """Add calls on all agents of RUN, or on some.
+def calls_command(**arguments: Any) -> None:
+    """Add calls on all agents of RUN, or on some of them.
 
-    BUDGET is a number of calls (4000), a percentage of the dense calls (1%) or trials per agent (50/agent).
+    BUDGET is a number of calls (4000), a percentage of the dense calls (1%), or trials per agent (50/agent).
     """
-    _extend(**given)
+    _extend(**arguments)
 
 
-@_extension("width", click.argument("width", metavar="W", type=_width))
-def width_command(**given: Any) -> None:
-    """Add as many calls as give nine in ten agents of RUN ± W."""
-    _extend(**given)
+@_extension("half-width", click.argument("half_width", metavar="X", type=_half_width))
+def half_width_command(**arguments: Any) -> None:
+    """Add the calls that give 90 % of the agents of RUN ± X."""
+    _extend(**arguments)
 
 
 @_extension(
     "best",
-    click.option("--top", type=click.IntRange(min=1), metavar="N", help="How many are searched. [default: 1]"),
     click.option(
-        "--within",
-        type=Number(min=0, min_open=True, max=2, max_open=True),
-        metavar="D",
-        help="Ask until those named are at most D from the best. [default: until --calls are spent]",
+        "--top", type=click.IntRange(min=1), metavar="N", help="Number of best agents to search for. [default: 1]"
     ),
-    click.option("--calls", type=click.IntRange(min=1), help="Maximum number of calls; needed without --within."),
+    click.option(
+        "--max-regret",
+        type=Number(min=0, min_open=True, max=2, max_open=True),
+        metavar="X",
+        help="Stop when the bound on the regret of the selected agents is at most X. [default: stop when --calls are spent]",
+    ),
+    click.option("--calls", type=click.IntRange(min=1), help="Maximum number of calls; required without --max-regret."),
 )
-def best_command(top: int | None, within: float | None, **given: Any) -> None:
+def best_command(top: int | None, max_regret: float | None, **arguments: Any) -> None:
     """Search RUN for its best agents, in rounds.
 
-    Each round asks about fewer of the agents that may be the best. --max-cost holds for all rounds together.
+    Each round queries the judge about fewer agents: those that may still be among the best. --max-cost limits the total cost of
+    all rounds.
     """
-    _extend(top=top or (1 if within is None else None), within=within, **given)
+    _extend(top=top or (1 if max_regret is None else None), max_regret=max_regret, **arguments)
 
 
 def _extend(
     *,
     run: Path,
-    said: run_options.Said,
-    asking: run_options.Terms,
+    overrides: run_options.Overrides,
+    make_options: run_options.OptionsFactory,
     dry_run: bool,
-    how: options.Shown,
+    output_mode: options.OutputMode,
     **request: Any,
 ) -> None:
-    """Plan an extension, show its plan, run it and show the extended run."""
+    """Plan an extension, print its plan, run it, and print the extended run."""
     from youden.report.pages.writing import write_report
     from youden.workflows.extend import extend_run, find_too_wide, finish_extension, plan_extension
 
-    planned = plan_extension(run_options.run_config(run / "config.yaml", said), **request)
+    planned = plan_extension(run_options.load_config(run / "config.yaml", overrides), **request)
     if isinstance(planned, str):
-        output.note(f"nothing is asked: {planned}")
-        if how == "json":
+        output.print_note(f"no request is sent: {planned}")
+        if output_mode == "json":
             output.print_json({"run": str(run), "dry_run": dry_run, "ended": planned})
         return
-    if planned.resumed and how != "quiet":
-        output.note(f"resume: finishing the stopped extension, step {planned.unfinished.number + 1} of {run}")
-    _show_plan(planned, "verbose" if dry_run else how)
-    found: dict[str, Json] = {
-        "run": str(run),
-        "dry_run": dry_run,
-        "cost": asdict(planned.cost),
-        "joined": list(planned.joined),
-        "half_width": planned.half_width,
-    }
-    done = progress.asked(
-        found,
-        lambda bar: extend_run(planned, asking(progress=bar)),
+    if planned.resumed and output_mode != "quiet":
+        output.print_note(f"resume: finishing the stopped extension, step {planned.unfinished.number + 1} of {run}")
+    _print_plan(planned, "verbose" if dry_run else output_mode)
+    result: dict[str, Json] = {"run": str(run), "dry_run": dry_run, "cost": asdict(planned.cost)}
+    result |= {"joined": list(planned.joined), "half_width": planned.half_width}
+    extended = progress.run_with_progress(
+        result,
+        lambda bar: extend_run(planned, make_options(progress=bar)),
         dry_run=dry_run,
-        as_json=how == "json",
-        quiet=how == "quiet",
+        as_json=output_mode == "json",
+        quiet=output_mode == "quiet",
     )
-    if done is None:
+    if extended is None:
         return
-    fitted, ended = done
-    folder, growth = planned.run.folder, fitted.facts.growth
+    fitted, end_reason = extended
+    folder, extension = planned.run.folder, fitted.facts.extension
     summary = write_report(folder).summary
     warnings = _describe_wide(planned, find_too_wide(planned, fitted))
-    if how == "json":
-        output.warn(warnings)
-        found["growth"] = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
-        found["recommendation"] = asdict(fitted.facts.recommendation)
-        output.print_json(found | ({"ended": ended} if ended else {}))
+    if output_mode == "json":
+        output.print_warnings(warnings)
+        result["extension"] = None
+        if extension is not None:
+            result["extension"] = {**asdict(extension), "summary": list(summary.moved)}
+        result["recommendation"] = asdict(fitted.facts.recommendation)
+        if end_reason:
+            result["ended"] = end_reason
+        output.print_json(result)
     else:
-        why = ended and f"search: {ended}"
-        output.show_asked(folder, summary, how, why=why, moved=summary.moved, warnings=warnings)
-        if how == "verbose" and growth is not None:
-            _draw_moved(growth)
+        reason = end_reason and f"search: {end_reason}"
+        output.print_judged_run(
+            folder, summary, output_mode, end_reason=reason, changes=summary.moved, warnings=warnings
+        )
+        if output_mode == "verbose" and extension is not None:
+            _print_agent_changes(extension)
             for line in summary.moved:
                 click.echo(printable(line))
     finish_extension(folder)
 
 
-def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
-    """Print what will be asked, and the expected half-width."""
+def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> None:
+    """Print the planned trials, their cost and the expected half-width."""
     half_width = planned.half_width
-    width = None if half_width is None else f"{half_width:.3f}"
-    output.show_plan(planned.run, how, plan=planned.new_trials, cost=planned.cost, half_width=width)
-    if half_width is not None and how in ("verbose", "json"):
-        output.note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
+    formatted = None if half_width is None else f"{half_width:.3f}"
+    output.print_plan(planned.run, output_mode, plan=planned.new_trials, cost=planned.cost, half_width=formatted)
+    if half_width is not None and output_mode in ("verbose", "json"):
+        output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
 
 
 def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str]:
-    """Name the command that narrows the intervals of agents that joined, if they are wider than asked for."""
+    """Return a warning with a remedy if the intervals of the agents `wide` are wider than requested; else an empty list."""
     if not wide:
         return []
     command = format_command(["youden", "extend", "calls", str(planned.run.folder.path)])
-    names = format_command(word for agent in wide for word in ("--focus", agent))
+    focus_options = format_command(word for agent in wide for word in ("--focus", agent))
     return [
-        f"{len(wide)} of {len(planned.joined)} intervals came out wider than ± {planned.unfinished.width:g}; more calls narrow "
-        f"them: {command} N {names}"
+        f"{len(wide)} of {len(planned.joined)} intervals are wider than ± {planned.unfinished.half_width:g}; to narrow them, add "
+        f"calls: {command} N {focus_options}"
     ]
 
 
 def _describe_width(half_width: float, *, n_joined: int) -> str:
     if not n_joined:
-        return f"nine in ten agents will have about ± {half_width:.3f}, from the run's own answers"
+        return (
+            f"90 % of the agents are expected to have at most ± {half_width:.3f}, estimated from the answers of the run"
+        )
     return (
-        f"intervals of {format_count(n_joined, 'new agent')}: about ± {half_width:.3f}, if their "
-        "answers vary as those of the agent "
-        "that varies most"
+        f"intervals of {format_count(n_joined, 'new agent')}: about ± {half_width:.3f}, if their answers vary as much as those "
+        "of the agent that varies most"
     )
 
 
-def _draw_moved(growth: ExtensionFacts) -> None:
-    """Draw the agents whose abilities moved, the largest moves first; a rank that only new agents changed is no move."""
+def _print_agent_changes(extension: ExtensionFacts) -> None:
+    """Print the agents whose abilities changed, the largest changes first. Changes of rank alone are left out."""
     from youden.report.data.ranking_tables import moved_table
 
-    moved = [move for move in growth.moves if format_decimal(move.before) != format_decimal(move.after)]
-    moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
-    if moved:
-        output.draw(moved_table(moved[:MAX_MOVED]))
-    if len(moved) > MAX_MOVED:
-        output.note(f"{len(moved) - MAX_MOVED} more moved, by less; fit.json has all")
+    changes = [
+        change for change in extension.agent_changes if format_decimal(change.before) != format_decimal(change.after)
+    ]
+    changes.sort(key=lambda change: abs((change.after or 0) - (change.before or 0)), reverse=True)
+    if changes:
+        output.print_table(moved_table(changes[:MAX_CHANGES]))
+    if len(changes) > MAX_CHANGES:
+        output.print_note(f"{len(changes) - MAX_CHANGES} smaller changes are not shown; see fit.json")
 
 
-ENDS = {"worse": 1, "undecided": UNDECIDED}
-"""What a gate ends with; 0 where nobody is worse or undecided."""
+EXIT_CODES = {"worse": 1, "undecided": UNDECIDED}
+"""Outcome of a gate → exit code; 0 for other outcomes."""
 
 
 @click.command("gate")
@@ -260,34 +263,38 @@ ENDS = {"worse": 1, "undecided": UNDECIDED}
     "agents",
     multiple=True,
     required=True,
-    help="The new agent. Repeatable: several share the error.",
+    help="New agent to test. Repeatable; several agents share alpha.",
 )
-@click.option("--baseline", required=True, help="The agent it is compared with.")
-@click.option("--margin", type=float, default=0.05, help="How much worse still counts as no worse.")
+@click.option("--baseline", required=True, help="Agent to compare with.")
+@click.option("--margin", type=float, default=0.05, help="Largest deficit that counts as no worse.")
 @click.option(
     "--target",
     type=click.Choice(["items-like-these", "these-items"]),
-    help="What differences describe: how agents would do on more items like these, or on these items alone. "
-    "[default: what the run says, else items-like-these]",
+    help="Population of the differences: more items like these, or only these items. [default: that of the run, else "
+    "items-like-these]",
 )
 @click.option(
     "--by",
     type=click.Choice(["ability", "quality"]),
     default="ability",
-    help="What is compared. quality: what --labels and ability say together, in the labels' units.",
+    help="Quantity to compare. quality: estimated from --labels and ability together, in the units of the labels.",
 )
-@options.of_labels
+@options.label_file_options
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where looks are counted; keep it under version control where RUN is thrown away. [default: RUN/gates.json]",
+    help="File that counts the interim analyses; keep it under version control if RUN is temporary. [default: RUN/gates.json]",
 )
-@click.option("--markdown", metavar="FILE", help="Write it as Markdown; - for standard output.")
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JUnit XML.")
+@click.option("--markdown", metavar="FILE", help="Write the result as Markdown; - for standard output.")
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the result as JUnit XML: worse is a failure, undecided an error.",
+)
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Say which look this would be and at what level; do not count it.",
+    help="Print the number and the level of this interim analysis without counting it.",
 )
 @options.json
 def gate_command(
@@ -307,24 +314,21 @@ def gate_command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Is --agent better, no worse or worse than --baseline?
+    """Test whether an agent is better or worse than a baseline.
 
-    The answer comes from RUN, and is about items of this kind unless --target says otherwise. The difference of their abilities
-    gets an interval, from what each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies
-    above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1. Else
-    it is undecided: 3. It then names the command whose calls decide with a chance of 90 %, wherever the truth lies, or the
-    number of items that would. Agents that were hardly seen to differ are undecided below some 70 items: 12 agreements of 12
-    still allow a difference on a quarter of all items.
+    The test compares --agent with --baseline. It uses the answers in RUN and refers to more items of the same kind, unless
+    --target is set. It computes a confidence interval of the difference of the two abilities from the contributions of the items.
+    If the interval lies above 0, the agent is better; if it lies above −margin, the agent is no worse (exit code 0 for both). If
+    it lies below 0, and not above −margin, the agent is worse (exit code 1). Otherwise, the result is undecided (exit code 3).
+    The output then contains a command whose calls lead to a decision with a probability of 90 %, whatever the true difference, or
+    the number of items needed. With fewer than about 70 items, agents that hardly differ are always undecided.
 
-    Nothing is asked and nothing spent. You may look again after more calls: look m may err with 2.5 % / 2^(m−1) on either
-    side. Over all looks a wrong 'worse' then has a chance of at most 5 %, and so has a wrong pass. Looks are counted in
-    --ledger; the same answers again are the same look. Several --agent in one command share the error (Bonferroni); in commands
-    of their own they do not.
+    No request is sent. You can repeat the test after adding calls: interim analysis m has an alpha of 2.5 % / 2^(m−1) per side,
+    so that over all analyses, the probability of a wrong "worse" is at most 5 %, and so is that of a wrong pass. The analyses are
+    counted in --ledger; repeating the test on the same answers does not count. Several --agent options of one command share alpha
+    (Bonferroni); separate commands do not.
 
-    --by quality compares what a label would say on average instead (`youden quality`), from --labels and ability together; other
-    labels are another look.
-
-    In JUnit XML an agent is a test: worse is a failure, undecided an error.
+    --by quality compares the estimated mean labels instead (see `youden quality`); other labels count as another analysis.
     """
     from youden.report.pages.writing import gate_markdown
     from youden.runs.run_object import Run
@@ -333,22 +337,27 @@ def gate_command(
     from youden.workflows.quality import read_answers
 
     if as_json and markdown == "-":
-        raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
+        raise InputError(
+            "Got both --json and --markdown -, which write to standard output. Set --markdown FILE, or remove --json.",
+            slug="gate-output",
+        )
     if (by == "quality") != bool(files):
-        raise click.UsageError("--by quality and --labels FILE belong together. Give both, or neither.")
-    judged = Run(run)
+        raise click.UsageError("--by quality and --labels FILE require each other. Set both, or remove both.")
+    judged_run = Run(run)
     if dry_run:
-        folder = judged.folder
+        folder = judged_run.folder
         labels = read_answers(folder, files, label=label, scale=scale) if files else None
-        looks = plan_analyses(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
+        analyses = plan_analyses(folder, agents, baseline=baseline, ledger=ledger, target=target, labels=labels)
         if as_json:
-            output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
-        for look in looks:
-            output.note(
-                f"{look.agent} against {baseline}: look {look.look}, at a level of {100 * look.level:.4g} %; 0 calls, $0.00"
+            records: list[Json] = [asdict(analysis) for analysis in analyses]
+            output.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "analyses": records})
+        for analysis in analyses:
+            output.print_note(
+                f"{analysis.agent} against {baseline}: interim analysis {analysis.analysis}, at a level of "
+                f"{100 * analysis.level:.4g} %; 0 calls, $0.00"
             )
         return 0
-    gate = judged.gate(
+    gate = judged_run.gate(
         *agents,
         baseline=baseline,
         margin=margin,
@@ -362,25 +371,25 @@ def gate_command(
     )
     if markdown == "-":
         click.echo(gate_markdown(gate), nl=False)
-        return ENDS.get(gate.verdict, 0)
-    output.tell(as_json, gate.to_json(), tables=[gate_table(gate)], notes=describe_gate(gate))
-    return ENDS.get(gate.verdict, 0)
+        return EXIT_CODES.get(gate.outcome, 0)
+    output.print_result(as_json, gate.to_json(), tables=[gate_table(gate)], notes=describe_gate(gate))
+    return EXIT_CODES.get(gate.outcome, 0)
 
 
 @click.command("rejudge")
 @options.run
 @click.option(
-    "--judge", required=True, help="The second judge: a name in configs/judges/, or a path that ends in .yaml."
+    "--judge", required=True, help="Second judge: name of a judge in configs/judges/, or path of a .yaml file."
 )
-@run_options.of_config(
+@run_options.config_options(
     "max_cost",
     "max_missing",
-    calls="Budget: a number of the run's trials (400), a percentage of the dense calls (1%), or trials per agent (50/agent).",
-    out="The new run's folder. [default: RUN-by-JUDGE]",
-    store="Where its answers are kept. [default: YOUDEN_STORE, else the project's .youden/answers.db]",
-    seed="Draws the trials. [default: 0]",
+    calls="Budget: number of trials of the run (400), percentage of the dense calls (1%), or trials per agent (50/agent).",
+    out="Folder of the new run. [default: RUN-by-JUDGE]",
+    store="Store of its answers. [default: YOUDEN_STORE, else .youden/answers.db of the project]",
+    seed="Seed for the trials. [default: 0]",
 )
-@run_options.asking
+@run_options.judging_options
 @options.family
 @options.dry_run
 @options.json
@@ -388,21 +397,21 @@ def rejudge_command(
     *,
     run: Path,
     judge: str,
-    said: run_options.Said,
-    asking: run_options.Terms,
+    overrides: run_options.Overrides,
+    make_options: run_options.OptionsFactory,
     families: dict[str, str],
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Ask a second judge part of RUN's trials: do the two agree?
+    """Query a second judge on a sample of the trials of RUN.
 
-    The part is balanced over agents and items. Shows how often they agree on a trial; how alike they rank, beside how alike
-    RUN's own judge would rank on so few trials; which agents move beyond chance; and whether a judge favours agents of its
-    own family. Families are `meta.family` of agents in the pool's agents.jsonl, and `family:` in a judge's config or --family
-    JUDGE=NAME.
+    The sample is balanced over agents and items. The result shows how often the judges agree on a trial; the correlation of their
+    rankings, and for comparison that of the ranking of RUN with one from the sampled trials alone; agents whose abilities differ
+    significantly between the judges; and whether a judge favours agents of its own family. Families are `meta.family` of the
+    agents in agents.jsonl of the pool, and `family:` in the config of a judge or --family JUDGE=NAME.
 
-    The part is a run of its own, with a config that makes it again: `youden run`, `report`, `compare` and cassettes take it
-    like any other. Nothing that its store holds is asked again; the same command resumes.
+    The sample becomes a separate run with its own config, which `youden run`, `report`, `compare` and `cassette` accept. Stored
+    answers are reused. Run the same command again to resume.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.fitted_run import fit_run
@@ -410,33 +419,30 @@ def rejudge_command(
     from youden.types.pool import plain_fields
     from youden.workflows.rejudge import compare_rejudged, plan_rejudge
 
-    if "calls" not in said:
+    if "calls" not in overrides:
         raise click.UsageError("The number of calls is missing. Set --calls, as in --calls 50/agent.")
-    planned = plan_rejudge(RunFolder(run), judge=judge, changes=said, usual_store=usual_store())
-    again = planned.again
-    output.show_run_plan(again)
-    shown: dict[str, Json] = {
-        "run": str(again.folder.path),
-        "of": str(run),
-        "judge": again.judge.name,
-        "cost": asdict(again.cost),
-    }
-    result = progress.asked(
-        {**shown, "notes": list(again.plan.notes)},
-        lambda bar: judge_run(again, asking(progress=bar)),
+    planned = plan_rejudge(RunFolder(run), judge=judge, changes=overrides, usual_store=usual_store())
+    second_run = planned.again
+    output.print_run_plan(second_run)
+    plan: dict[str, Json] = {"run": str(second_run.folder.path), "of": str(run)}
+    plan |= {"judge": second_run.judge.name, "cost": asdict(second_run.cost)}
+    verdicts = progress.run_with_progress(
+        {**plan, "notes": list(second_run.plan.notes)},
+        lambda bar: judge_run(second_run, make_options(progress=bar)),
         dry_run=dry_run,
         as_json=as_json,
     )
-    if result is None:
+    if verdicts is None:
         return
-    fit_run(again.folder)
-    found = compare_rejudged(planned, families=families)
-    locations = f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"
-    output.tell(
+    fit_run(second_run.folder)
+    comparison = compare_rejudged(planned, families=families)
+    study, path = plain_fields(comparison.study), second_run.folder.path
+    locations = f"run: {path}; to compare the reports: youden report {run} --against {path}"
+    output.print_result(
         as_json,
-        {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)},
-        tables=judges_tables(found.study),
-        words=(*found.study.words, *found.words),
-        warnings=result.warnings,
-        notes=[f"{output.bill_words(result.warnings)}{locations}"],
+        {**plan, "retest": comparison.retest, "summary": list(comparison.words), "judges": study},
+        tables=judges_tables(comparison.study),
+        lines=(*comparison.study.summary, *comparison.words),
+        warnings=verdicts.warnings,
+        notes=[f"{output.format_uncertain_costs(verdicts.warnings)}{locations}"],
     )

@@ -1,8 +1,6 @@
-"""Commands for somebody who can label a few answers: label, quality.
+"""Define the commands `label`, which chooses responses to label, and `quality`, which estimates mean labels.
 
-`youden label RUN --next N`: which answers to label next.
-
-`youden quality RUN --labels FILE…`: what a label would say of each agent on average.
+Responses are drawn at random and shown without the names of agents, so that labels are unbiased.
 """
 
 from __future__ import annotations
@@ -21,18 +19,20 @@ from youden.text.sentences import format_count
 
 @click.command("label")
 @options.run
-@click.option("--next", "n", type=click.IntRange(min=1), required=True, metavar="N", help="How many answers.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The table to write, a .csv.")
+@click.option(
+    "--next", "n", type=click.IntRange(min=1), required=True, metavar="N", help="Number of responses to choose."
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV file to write.")
 @click.option(
     "--for",
     "purpose",
     type=click.Choice(["best", "all"]),
     default="all",
-    help="What labels are for: to find the best agent, or to know all of them.",
+    help="Purpose of the labels: to find the best agent, or to estimate the quality of all agents.",
 )
-@options.of_labels
-@click.option("--show-agents", is_flag=True, help="Name the agents. Without it, whoever labels does not see them.")
-@options.seeded("items, ids and the order")
+@options.label_file_options
+@click.option("--show-agents", is_flag=True, help="Include the names of the agents, which are hidden by default.")
+@options.seed_option("items, ids and order")
 @options.json
 def label_command(
     *,
@@ -47,36 +47,39 @@ def label_command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Say which answers of RUN to label next.
+    """Choose responses of RUN to label next.
 
-    Writes a table for whoever labels: an id, the prompt, the answer, the other agents' answers to the item, and an empty column
-    `label`, in random order and without agents' names. The .json beside it says whose answers they are and with what probability
-    each was drawn: keep both together. Fill in 0 or 1, grades, or win, tie and loss; leave out what you cannot tell.
+    Writes a CSV file with an id, the prompt, the response, the other agents' responses to the item, and an empty column `label`.
+    Rows are in random order, and agents are not named. The JSON file next to the table records the agent of each row and its
+    sampling probability; keep both files together. Fill in 0 or 1, grades, or win, tie and loss; leave a cell empty if you cannot
+    decide.
 
-    Answers that have a label already (--labels) are not chosen again. Items are drawn at random for each agent.
+    Items are drawn at random. Responses that already have a label in --labels are not chosen again.
     """
     from youden.runs.run_object import Run
 
     written = Run(run).label(
         n, out, purpose=purpose, labels=files or None, label=label, scale=scale, show_agents=show_agents, seed=seed
     )
-    words = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
+    label_arguments = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
     if as_json:
         output.print_json(
             {"table": str(out), "key": str(written.key), "given": dict(written.given), "known": written.n_known}
         )
     else:
         click.echo(printable(str(out)))
-        output.note(
-            f"{format_count(sum(written.given.values()), 'answer')} of "
-            f"{format_count(len(written.given), 'agent')}; whose: {written.key}"
+        output.print_note(
+            f"{format_count(sum(written.given.values()), 'response')} of "
+            f"{format_count(len(written.given), 'agent')}; agents of the rows: {written.key}"
         )
-    output.note(f"fill in the column label, then: youden quality {shlex.quote(str(run))} {words}")
+    output.print_note(
+        f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
+    )
 
 
 @click.command("quality")
 @options.run
-@options.of_labels
+@options.label_file_options
 @options.json
 def quality_command(
     *,
@@ -86,21 +89,21 @@ def quality_command(
     scale: tuple[float, float] | None,
     as_json: bool,
 ) -> None:
-    """Estimate what labels would say of RUN's agents, from a few.
+    """Estimate the mean label of each agent from a few labels.
 
-    Quality is what a label would say of an agent on average, estimated from a few labels and ability together.
+    The quality of an agent of RUN is the label that its responses would get on average. It is estimated as a weighted mean of the
+    agent's mean label and the value that a regression on ability predicts. The better ability predicts the labels, the larger is
+    the weight of the prediction. Agents far from the regression line are listed.
 
-    Labels decide where ability misleads, and ability saves labels where it does not: quality lies between an agent's own label
-    mean and what ability lets one expect, by how well ability predicts labels here. An agent off that line is named.
-
-    Writes quality.csv and quality.json; the ranking and every other file stay as they are.
+    Writes quality.csv and quality.json; other files do not change.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.workflows.quality import estimate_quality, quality_table
 
     if not files:
         raise click.UsageError(
-            "Give --labels FILE. `youden label RUN --next 30 --out to-label.csv` says what to label."
+            "Labels are missing. Set --labels FILE, or choose responses to label: run `youden label RUN --next 30 --out "
+            "to-label.csv`."
         )
-    found = estimate_quality(RunFolder(run), files, label=label, scale=scale)
-    output.tell(as_json, asdict(found), tables=[quality_table(found)], words=found.words)
+    quality = estimate_quality(RunFolder(run), files, label=label, scale=scale)
+    output.print_result(as_json, asdict(quality), tables=[quality_table(quality)], lines=quality.summary)

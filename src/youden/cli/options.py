@@ -1,5 +1,6 @@
-"""What commands share: groups that load when they are asked for, with a suggestion for a name that is mistyped; values
-that are checked; and options.
+"""Define the options, arguments and command groups that several commands share.
+
+A group imports a command's module only if the command or its help is used. Values are validated before a command runs.
 """
 
 from __future__ import annotations
@@ -8,146 +9,205 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
+from inspect import cleandoc
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import click
 
+from youden.text.sentences import ABILITY
+
 
 class SuggestingGroup(click.Group):
-    """Says what a mistyped command may have meant."""
+    """Group that suggests similar names for an unknown command."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, known = args[0], self.list_commands(ctx)
-        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
-            close = get_close_matches(name, known, n=3, cutoff=0.5)
-            hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"There are: {', '.join(known)}."
+        """Return name, command and remaining arguments; an unknown name is a usage error."""
+        name, names = args[0], self.list_commands(ctx)
+        if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
+            matches = get_close_matches(name, names, n=3, cutoff=0.5)
+            hint = f"Did you mean {' or '.join(map(repr, matches))}?"
+            if not matches:
+                hint = f"Available commands: {', '.join(names)}."
             ctx.fail(f"No such command {name!r}. {hint}")
         return super().resolve_command(ctx, args)
 
 
 class LazyGroup(SuggestingGroup):
-    """Commands by where they are, "module:name", under the headings of `--help`."""
+    """Group that imports a command when it is needed, and lists commands under headings.
+
+    Parameters
+    ----------
+    groups : mapping of str to mapping of str to str
+        Heading in `--help` → name of a command → its location, "module:object".
+    *args, **settings
+        Passed to `click.Group`.
+    """
 
     def __init__(self, *args: Any, groups: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.groups = groups
-        self.places = {name: place for group in groups.values() for name, place in group.items()}
+        self.locations = {name: location for commands in groups.values() for name, location in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.places)
+        """Return the names of all commands, in the order of the help."""
+        return list(self.locations)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.places:
+        """Import a command; None if there is none of this name."""
+        if cmd_name not in self.locations:
             return None
-        module, name = self.places[cmd_name].split(":")
+        module, name = self.locations[cmd_name].split(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, self.places))
-        limit = formatter.width - 6 - widest
+        """Write the list of commands under their headings."""
+        name_width = max(map(len, self.locations))
+        help_width = formatter.width - 6 - name_width
         for heading, names in self.groups.items():
+            rows = []
+            for name in names:
+                command = self.get_command(ctx, name)
+                if command is not None:
+                    rows.append((name.ljust(name_width), command.get_short_help_str(help_width)))
             with formatter.section(heading):
-                loaded = [(name, self.get_command(ctx, name)) for name in names]
-                rows = [(name.ljust(widest), one.get_short_help_str(limit)) for name, one in loaded if one]
                 formatter.write_dl(rows)
 
 
 class Number(click.FloatRange):
-    """A number that is one: neither nan nor inf passes for it."""
+    """Finite number in a range; NaN and infinity are refused."""
 
     name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Convert the text of an option; anything but a finite number in range is a usage error."""
+        example = "0.05" if self.max == 1 else "10"
         try:
             number = float(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no number. Give one such as {self._such_as}.", param, ctx)
+            self.fail(f"{value!r} is not a number. Set a number such as {example}.", param, ctx)
         if not isfinite(number):
-            self.fail(f"{value!r} is no number that can be counted with. Give one such as {self._such_as}.", param, ctx)
+            self.fail(f"{value!r} is not a finite number. Set a number such as {example}.", param, ctx)
         return float(super().convert(number, param, ctx))
 
-    @property
-    def _such_as(self) -> str:
-        return "0.05" if self.max == 1 else "10"
+
+def parse_names(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Parse an option that is a comma-separated list of names (click callback)."""
+    return None if value is None else _split_names(value)
 
 
-def words(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[str, ...] | None:
-    """An option's callback: names separated by commas."""
-    return None if said is None else _split(said)
-
-
-def numbers(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, ...]:
-    """An option's callback: numbers above 0, separated by commas; none where nothing is said."""
+def parse_numbers(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
+    """Parse an option that is a comma-separated list of positive numbers (click callback); empty if it is not set."""
+    if value is None:
+        return ()
     try:
-        found = () if said is None else tuple(map(float, _split(said)))
+        numbers = tuple(map(float, _split_names(value)))
     except ValueError as error:
-        raise click.BadParameter(f"{said!r} is no list of numbers. Give, for example, 1,2,5.") from error
-    if not all(0 < number < float("inf") for number in found):
-        raise click.BadParameter(f"{said!r} holds a number that is not above 0. Give, for example, 1,2,5.")
-    return found
+        raise click.BadParameter(f"{value!r} is not a list of numbers. Set a list such as 1,2,5.") from error
+    if not all(0 < number < float("inf") for number in numbers):
+        raise click.BadParameter(f"{value!r} contains a number that is not positive. Set a list such as 1,2,5.")
+    return numbers
 
 
-def pairs(
-    such_as: str, *, at_last: bool = False
+def parse_pairs(
+    example: str, *, split_at_last: bool = False
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
-    """The callback of a repeated option NAME=VALUE. such_as: an example. at_last: the name may hold a `=` itself."""
+    """Return the click callback of a repeatable option NAME=VALUE.
 
-    def read(_ctx: click.Context, parameter: click.Parameter, said: tuple[str, ...]) -> dict[str, str]:
-        found = {}
-        for text in said:
-            name, sign, value = text.rpartition("=") if at_last else text.partition("=")
+    Parameters
+    ----------
+    example : str
+        Valid value, shown in the message about an invalid one.
+    split_at_last : bool, default False
+        Whether to split at the last "=", so that a name may contain one.
+
+    Returns
+    -------
+    callable
+        Returns the values by name.
+    """
+
+    def parse(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+        pairs = {}
+        for text in texts:
+            name, sign, value = text.rpartition("=") if split_at_last else text.partition("=")
             if not (name and sign and value):
-                raise click.BadParameter(f"{text!r} is no {parameter.metavar}. Give, for example, {such_as}.")
-            found[name] = value
-        return found
+                raise click.BadParameter(
+                    f"{text!r} is not of the form {parameter.metavar}. Set, for example, {example}."
+                )
+            pairs[name] = value
+        return pairs
 
-    return read
-
-
-def _split(text: str) -> tuple[str, ...]:
-    found = tuple(word.strip() for word in text.split(",") if word.strip())
-    if not found:
-        raise click.BadParameter(f"{text!r} names nothing. Give one name, or several separated by commas.")
-    return found
+    return parse
 
 
-def refuse(*rules: tuple[object, str]) -> None:
-    """Raises: UsageError with the words of the first rule that is broken: whether it is, and what to say then."""
-    for broken, said in rules:
-        if broken:
-            raise click.UsageError(said)
+def _split_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise click.BadParameter(f"{text!r} contains no name. Set one name, or several separated by commas.")
+    return names
+
+
+def check_usage(*rules: tuple[object, str]) -> None:
+    """Check combinations of options.
+
+    Parameters
+    ----------
+    *rules : tuple of (object, str)
+        Value that is true if the rule is violated, and the message for that case.
+
+    Raises
+    ------
+    click.UsageError
+        If a rule is violated; with the message of the first such rule.
+    """
+    for is_violated, message in rules:
+        if is_violated:
+            raise click.UsageError(message)
 
 
 R = TypeVar("R")
-Shown = Literal["short", "quiet", "verbose", "json"]
-"""How much a command prints of a run's ranking."""
+F = TypeVar("F", bound=Callable[..., object])
+OutputMode = Literal["short", "quiet", "verbose", "json"]
+"""How much a command prints of a run, and in which format."""
 
 
-def shown(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --verbose, --quiet and --json, which arrive as one `how`."""
+def explain_ability(function: F) -> F:
+    """Append the explanation of abilities to the help of a command."""
+    function.__doc__ = f"{cleandoc(function.__doc__ or '')}\n\n{ABILITY}"
+    return function
+
+
+def output_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add --verbose, --quiet and --json, which are passed on as one `output_mode`."""
 
     @click.option(
         "--verbose",
         is_flag=True,
-        help="Say everything about the plan and the ranking, as the report does. Without it: a few lines.",
+        help="Print all details of the plan and the ranking, not only a summary.",
     )
-    @click.option("--quiet", is_flag=True, help="Print the ranking's table and nothing else.")
+    @click.option("--quiet", is_flag=True, help="Print only the table of the ranking.")
     @json
     @wraps(function)
-    def wrapped(*, verbose: bool, quiet: bool, as_json: bool, **rest: object) -> R:
-        refuse((verbose and quiet, "--verbose and --quiet cannot go together. Give one of them."))
-        how: Shown = "json" if as_json else "verbose" if verbose else "quiet" if quiet else "short"
-        return function(how=how, **rest)
+    def wrapped(*, verbose: bool, quiet: bool, as_json: bool, **arguments: object) -> R:
+        check_usage((verbose and quiet, "Got both --verbose and --quiet. Set only one of them."))
+        output_mode: OutputMode = "short"
+        if as_json:
+            output_mode = "json"
+        elif verbose:
+            output_mode = "verbose"
+        elif quiet:
+            output_mode = "quiet"
+        return function(output_mode=output_mode, **arguments)
 
     return wrapped
 
 
-def _with_charts(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
+def _check_charts_installed(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
     if path is not None:
         from youden.report.charts.vega import need_charts
 
@@ -155,8 +215,8 @@ def _with_charts(_ctx: click.Context, _parameter: click.Parameter, path: Path | 
     return path
 
 
-CONFIGS = (".yaml", ".yml")
-"""What a run's config ends in, where a command takes a pool as well."""
+CONFIG_SUFFIXES = (".yaml", ".yml")
+"""Suffixes that identify the config of a run, in commands that also accept a pool."""
 
 config = click.argument("config", type=click.Path(path_type=Path))
 run = click.argument("run", type=click.Path(path_type=Path))
@@ -165,119 +225,124 @@ pool_or_config = click.argument("source", metavar="POOL|CONFIG", type=click.Path
 html = click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
-    callback=_with_charts,
-    help="Also draw it, into this file.",
+    callback=_check_charts_installed,
+    help="Also write the figures to this HTML file.",
 )
-json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
-dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
+json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output.")
+dry_run = click.option("--dry-run", is_flag=True, help="Show the planned requests and their cost without sending any.")
 
 retry_failed = click.option(
-    "--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected."
+    "--retry-failed",
+    is_flag=True,
+    help="Resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.",
 )
-log = click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+log = click.option(
+    "--log", type=click.Path(path_type=Path), help="Write each call and each failure to this file, as JSON lines."
+)
 grace = click.option(
     "--grace",
     type=Number(min=0),
     default=8.0,
     metavar="SECONDS",
-    help="On Ctrl-C, SIGTERM or SIGHUP, wait this long for answers to calls in flight, and keep them. A second one ends at "
-    "once.",
+    help="After Ctrl-C, SIGTERM or SIGHUP, wait this long for the answers to calls in flight and store them. A second signal "
+    "stops at once.",
 )
 
 labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Compare the ranking with labels: CSV, JSONL or Parquet with a column agent and columns of numbers. "
-    "Columns item (labels of agents on items) and alias (an agent's other name) may be there. They change no fit.",
+    help="Compare the ranking with labels: CSV, JSONL or Parquet with a column `agent` and numeric columns, and optionally "
+    "`item` (for labels of single responses) and `alias` (another name of the agent). The fit does not use them.",
 )
 family = click.option(
     "--family",
     "families",
     multiple=True,
     metavar="JUDGE=NAME",
-    callback=pairs("gpt-4o-mini=gpt", at_last=True),
-    help="A judge's family, by the name that agents have in meta.family; used instead of `family:` in the judge's config. "
-    "Repeatable.",
+    callback=parse_pairs("gpt-4o-mini=gpt", split_at_last=True),
+    help="Family of a judge, named as in meta.family of the agents; overrides `family:` in the judge's config. Repeatable.",
 )
 
 
-def seeded(draws: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Adds --seed. draws: what it draws, in words."""
-    return click.option("--seed", type=click.IntRange(min=0), default=0, help=f"Draws {draws}.")
+def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add --seed; `purpose` names what the seed is used for, after "Seed for"."""
+    return click.option("--seed", type=click.IntRange(min=0), default=0, help=f"Seed for {purpose}.")
 
 
-def _ends(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, float] | None:
-    if said is None:
+def _parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    if value is None:
         return None
     try:
-        low, high = (float(word) for word in said.split(","))
+        low, high = map(float, value.split(","))
     except ValueError as error:
-        raise click.BadParameter(f"{said!r} is no lowest and highest label. Give, for example, 1,5.") from error
+        raise click.BadParameter(f"{value!r} is not a pair of numbers LOW,HIGH. Set, for example, 1,5.") from error
     return low, high
 
 
-def of_labels(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --labels, --label and --scale, which arrive as files, label and scale."""
+def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add --labels, --label and --scale, which are passed on under the names files, label and scale."""
     for option in (
         click.option(
             "--scale",
-            callback=_ends,
+            callback=_parse_scale,
             metavar="LOW,HIGH",
-            help="The lowest and the highest label there can be. [default: 0,1]",
+            help="Lowest and highest possible label. [default: 0,1]",
         ),
-        click.option("--label", metavar="COLUMN", help="The column that is meant, where there are several."),
+        click.option("--label", metavar="COLUMN", help="Column to use if the files have several label columns."),
         click.option(
             "--labels",
             "files",
             multiple=True,
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="Labels: a table that `youden label` wrote, filled in, or CSV, JSONL or Parquet with columns agent, item and "
-            "a label. Repeatable; an answer may be labelled more than once.",
+            help="File with labels: a completed table from `youden label`, or CSV, JSONL or Parquet with the columns `agent`, "
+            "`item` and a label. A response may have several labels. Repeatable.",
         ),
     ):
         function = option(function)
     return function
 
 
-def open_store(function: Callable[..., R]) -> Callable[..., R]:
-    """Add --open-store, which permits opening a network store that only a folder's config names."""
+def open_store_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add --open-store, which permits opening a network store that is named only in the config of a folder."""
 
     @click.option(
         "--open-store",
         "opens_store",
         is_flag=True,
-        help="Open the store on a server that the folder's config names. Its host may receive your password.",
+        help="Open the network store that the config of the folder names. Its host may receive your password.",
     )
     @wraps(function)
-    def wrapped(*, opens_store: bool, **rest: object) -> R:
-        return _allowing_stores(function, password=True)(**rest) if opens_store else function(**rest)
+    def wrapped(*, opens_store: bool, **arguments: object) -> R:
+        if not opens_store:
+            return function(**arguments)
+        return _with_stores_allowed(function, password=True)(**arguments)
 
     return wrapped
 
 
-def opens_its_store(function: Callable[..., R]) -> Callable[..., R]:
-    """Let a command that queries judges open any store its config names, but not send it the password in PGPASSWORD."""
-    return wraps(function)(_allowing_stores(function, password=False))
+def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
+    """Let a command open any store that its config names, without sending the password in PGPASSWORD to it."""
+    return wraps(function)(_with_stores_allowed(function, password=False))
 
 
-def _allowing_stores(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
-    def with_permission(**arguments: object) -> R:
+def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
+    def wrapped(**arguments: object) -> R:
         from youden.judging.store.permission import network_stores_allowed
 
         with network_stores_allowed(password=password):
             return function(**arguments)
 
-    return with_permission
+    return wrapped
 
 
-def scores(default: str, name: str = "scores") -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add --scores, which arrives as `name`."""
+def scores_option(default: str, name: str = "scores") -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add --scores, which is passed on as the argument `name`."""
     return click.option(
         "--scores",
         name,
         type=click.Choice(["row", "symmetric"]),
         default=default,
-        help="row: an agent's trials where it stands first, the paper's way; symmetric: in both orders.",
+        help="row: trials in which the agent's response comes first, as in the paper; symmetric: trials in both orders.",
     )

@@ -1,6 +1,6 @@
-"""What commands print: tables, notes, warnings, JSON; other people's text is made safe here.
+"""Print what commands compute: notes and warnings to standard error, tables, text and JSON to standard output.
 
-Shared by several commands: a plan with its cost, a fitted run with its ranking and how far labels agree.
+Texts that come from files or models are escaped here and nowhere else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from youden.text.tables import Table, format_decimal
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from youden.cli.options import Shown
+    from youden.cli.options import OutputMode
     from youden.data.folder.run_folder import RunFolder
     from youden.judging.config.judge_files import JudgeConfig
     from youden.pipeline.judged_run import PlannedRun
@@ -32,312 +32,413 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Mapping[str, Json]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object to standard output."""
     click.echo(json.dumps(value, ensure_ascii=True, allow_nan=False))
 
 
-def note(text: str) -> None:
-    """A line on standard error."""
+def print_note(text: str) -> None:
+    """Print a line to standard error."""
     click.echo(printable(text), err=True)
 
 
-COLUMNS = 80
+DEFAULT_COLUMNS = 80
+"""Width of standard output if it is not a terminal."""
 
 
-def console() -> Console:
-    """Standard output; 80 columns wide where it is no terminal."""
+def make_console() -> Console:
+    """Return a console that writes to standard output and raises BrokenPipeError if its reader has closed it."""
     from rich.console import Console
 
     class Output(Console):
         def on_broken_pipe(self) -> None:
-            """The reader had enough: `main` ends quietly."""
+            # rich would exit with code 1; `main` ends a closed pipe with code 0
             raise BrokenPipeError
 
-    return Output(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
+    width = None if sys.stdout.isatty() else DEFAULT_COLUMNS
+    return Output(file=sys.stdout, highlight=False, width=width)
 
 
-def draw(of: Table) -> None:
-    """A table on standard output."""
+def print_table(table: Table) -> None:
+    """Print a table to standard output."""
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table as Drawn
+    from rich.table import Table as RichTable
 
-    terminal = console()
-    drawn = Drawn(title=safe(of.title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for head, side in zip(of.heads, of.sides, strict=True):
-        drawn.add_column(safe(head), justify="right" if side == "r" else "left", no_wrap=side == "c", overflow="fold")
-    for row in of.rows:
-        drawn.add_row(*map(safe, row))
-    terminal.print(drawn)
+    rich_table = RichTable(
+        title=escape_text(table.title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
+    )
+    for head, side in zip(table.heads, table.sides, strict=True):
+        rich_table.add_column(
+            escape_text(head), justify="right" if side == "r" else "left", no_wrap=side == "c", overflow="fold"
+        )
+    for row in table.rows:
+        rich_table.add_row(*map(escape_text, row))
+    make_console().print(rich_table)
 
 
-def warn(warnings: Iterable[Finding | str]) -> None:
-    """Lines on standard error that begin with `warning: `."""
+def print_warnings(warnings: Iterable[Finding | str]) -> None:
+    """Print each warning to standard error, as a line that begins with `warning: `."""
     for warning in warnings:
-        note(f"warning: {warning}")
+        print_note(f"warning: {warning}")
 
 
-def tell(
+def print_result(
     as_json: bool,
-    found: Mapping[str, Json],
+    value: Mapping[str, Json],
     *,
     tables: Iterable[Table] = (),
-    words: Iterable[str] = (),
+    lines: Iterable[str] = (),
     notes: Iterable[str] = (),
     warnings: Iterable[Finding | str] = (),
 ) -> None:
-    """What a command found: as JSON, or as tables and words on standard output with notes beside them. Warnings come first."""
-    warn(warnings)
+    """Print the result of a command, its warnings first.
+
+    Parameters
+    ----------
+    as_json : bool
+        Whether to print `value`; otherwise tables, lines and notes are printed.
+    value : mapping of str to object
+        Result as JSON.
+    tables, lines : iterable of Table, iterable of str
+        Result for readers, printed to standard output.
+    notes : iterable of str
+        Further lines, printed to standard error.
+    warnings : iterable of Finding or str
+        Warnings, printed to standard error in both formats.
+    """
+    print_warnings(warnings)
     if as_json:
-        print_json(found)
+        print_json(value)
         return
-    for one in tables:
-        draw(one)
-    for line in words:
+    for table in tables:
+        print_table(table)
+    for line in lines:
         click.echo(printable(line))
     for line in notes:
-        note(line)
+        print_note(line)
 
 
-def safe(text: str | None) -> str:
-    """Other people's text, without markup or control characters."""
+def escape_text(text: str | None) -> str:
+    """Return a text without rich markup and control characters; a dash for None."""
     from rich.markup import escape
 
     return "–" if text is None else escape(printable(text))
 
 
-def minutes(value: float | None) -> str:
-    """`about 4 minutes`."""
-    if value is None:
+def format_minutes(minutes: float | None) -> str:
+    """Format a duration in minutes, for example "about 4 minutes"; None means that it is unknown."""
+    if minutes is None:
         return "unknown time"
-    if value < 1.5:
-        return "under a minute" if value < 1 else "about a minute"
-    return f"about {value:,.0f} minutes" if value < 120 else f"about {value / 60:,.1f} hours"
+    if minutes < 1:
+        return "under a minute"
+    if minutes < 1.5:
+        return "about a minute"
+    if minutes < 120:
+        return f"about {minutes:,.0f} minutes"
+    return f"about {minutes / 60:,.1f} hours"
 
 
-def with_sd(mean: float, sd: float | None) -> str:
-    """`0.117 (0.003)`."""
+def format_with_sd(mean: float, sd: float | None) -> str:
+    """Format a mean with its standard deviation in parentheses, if it is known."""
     return format_decimal(mean) if sd is None else f"{format_decimal(mean)} ({format_decimal(sd)})"
 
 
-def dollars(usd: float | None, *, whose: str = "the judge's") -> str:
-    """`$1.20`. whose: config it is that may have no price."""
-    return f"unknown ({whose} config has no price)" if usd is None else f"${usd:,.2f}"
+def format_usd(usd: float | None, *, config_owner: str = "the judge") -> str:
+    """Format an amount in USD; if it is unknown, say whose config has no price, such as "the judge"."""
+    return f"unknown ({config_owner}'s config has no price)" if usd is None else f"${usd:,.2f}"
 
 
-def cost_in_words(cost: Cost, judge: str) -> str:
-    """Estimated tokens and dollars, and what they rest on."""
-    known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
-    known += [f"prices from {cost.prices}"] if cost.prices else []
-    left = "" if cost.usd_left is None else f", so that ${cost.usd_left:,.2f} is left to pay"
-    stored = f"; {cost.stored:,} of the {cost.calls:,} answers are stored already{left}" if cost.stored else ""
-    return (
-        f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {dollars(cost.usd)} with {judge}"
-        + (f" ({', '.join(known)})" if known else "")
-        + stored
+def format_cost(cost: Cost, judge_name: str) -> str:
+    """Format estimated tokens and USD, with the sources of the estimate and the number of stored answers."""
+    sources = []
+    if cost.tokens_in:
+        sources.append(f"tokens by {cost.tokenizer}")
+    if cost.prices:
+        sources.append(f"prices from {cost.prices}")
+
+    text = (
+        f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {format_usd(cost.usd)} with {judge_name}"
     )
+    if sources:
+        text += f" ({', '.join(sources)})"
+    if cost.stored:
+        text += f"; {cost.stored:,} of the {cost.calls:,} answers are already stored"
+        if cost.usd_left is not None:
+            text += f", which leaves ${cost.usd_left:,.2f} to pay"
+    return text
 
 
-def note_connections(judge: JudgeConfig) -> None:
-    """Print where a judge sends texts, and which variable holds its key."""
+def print_connections(judge: JudgeConfig) -> None:
+    """Print where a judge sends texts, and which environment variable contains its key."""
     for line in judge.describe_connections():
-        note(f"judge: {line}")
+        print_note(f"judge: {line}")
 
 
-def show_run_plan(planned: PlannedRun, how: Shown = "verbose") -> PrecisionForecast:
-    """Print a run's plan, its cost and its expected precision, and return the latter."""
+def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast:
+    """Print the plan, the cost and the expected precision of a run.
+
+    Parameters
+    ----------
+    planned : PlannedRun
+        Run with its plan.
+    output_mode : {"short", "quiet", "verbose", "json"}, default "verbose"
+        "quiet" prints only where texts are sent.
+
+    Returns
+    -------
+    PrecisionForecast
+        Expected precision.
+    """
     from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
-    note_connections(planned.judge)
-    expected = PrecisionForecast(planned.plan, read_variance_components(planned.folder), kind=planned.judge.answers)
-    show_plan(planned, how, expected=expected, half_width=expected.usual_half_width)
-    return expected
+    print_connections(planned.judge)
+    forecast = PrecisionForecast(planned.plan, read_variance_components(planned.folder), kind=planned.judge.answers)
+    print_plan(planned, output_mode, forecast=forecast, half_width=forecast.usual_half_width)
+    return forecast
 
 
-def show_plan(
+def print_plan(
     planned: PlannedRun,
-    how: Shown,
+    output_mode: OutputMode,
     *,
     plan: Plan | None = None,
     cost: Cost | None = None,
-    expected: PrecisionForecast | None = None,
+    forecast: PrecisionForecast | None = None,
     half_width: str | None = None,
 ) -> None:
-    """Print calls, estimated tokens and USD before anything runs, on standard error, so that data stays clean.
+    """Print calls, estimated tokens and USD to standard error before any request is sent.
 
-    plan, cost: the part of the run's plan that is asked, and its cost; by default the whole. expected: the expected precision,
-    for the verbose form; half_width: approximate, of the intervals, for the short form.
+    Parameters
+    ----------
+    planned : PlannedRun
+        Run with its plan.
+    output_mode : {"short", "quiet", "verbose", "json"}
+        "quiet" prints nothing, "short" one line; the others print all.
+    plan, cost : Plan, Cost, optional
+        Trials that will be judged, and their cost. Default: those of the whole run.
+    forecast : PrecisionForecast, optional
+        Expected precision, for the complete form.
+    half_width : str, optional
+        Expected half-width of the intervals, for the short form.
     """
-    from youden.protocol.coverage import compute_coverage
-    from youden.text.printable import redact_location
+    plan = plan or planned.plan
+    cost = cost or planned.cost
+    if output_mode == "quiet":
+        return
+    if output_mode == "short":
+        print_note(_format_short_plan(planned, plan, cost, half_width))
+        return
+    for line in _describe_plan(planned, plan, cost, forecast):
+        print_note(f"plan: {line}")
 
-    plan, cost, judge = plan or planned.plan, cost or planned.cost, planned.judge
-    share = f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
-    store = (
-        f"; answers are kept in {redact_location(planned.config.store_location)}" if judge.stores_new_answers else ""
-    )
-    end = f"{_held_out(plan)}{store}"
-    if how == "quiet":
-        return
-    if how == "short":
-        left = cost.usd if cost.usd_left is None else cost.usd_left
-        usd = "at an unknown price" if left is None else f"${left:,.2f}"
-        stored = f" ({cost.stored:,} stored)" if cost.stored else ""
-        width = "" if half_width is None else f", about ± {half_width}"
-        note(f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge.name}, {share}, {usd}{width}{end}")
-        return
-    counted = compute_coverage(plan)
-    note(
-        f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls ({share}), "
-        f"{cost_in_words(cost, judge.name)}{end}"
-    )
+
+def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: str | None) -> str:
+    parts = [plan.design, f"{cost.calls:,} calls"]
+    if cost.stored:
+        parts[-1] += f" ({cost.stored:,} stored)"
+    parts[-1] += f" to {planned.judge.name}"
+    parts.append(_format_percent_of_dense(plan, cost))
+    usd = cost.usd if cost.usd_left is None else cost.usd_left
+    parts.append("price unknown" if usd is None else f"${usd:,.2f}")
+    if half_width is not None:
+        parts.append(f"about ± {half_width}")
+    return f"plan: {', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
+
+
+def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
+    """Return the lines of the complete form."""
+    from youden.protocol.coverage import compute_coverage
+
+    coverage = compute_coverage(plan)
+    percent = _format_percent_of_dense(plan, cost)
+    lines = [
+        f"{plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls ({percent}), "
+        f"{format_cost(cost, planned.judge.name)}{_format_holdout(plan)}{_format_store(planned)}"
+    ]
     if cost.pace:
-        note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
-    note(
-        f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered), {counted.independent:,} independent calls; "
-        f"{counted.present_fraction:.1%} of all cells get a row score, {counted.train_fraction:.1%} of those left for training; "
-        f"{counted.holdout:,} calls touch held-out cells"
+        lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
+    lines.append(
+        f"{coverage.ordered:,} ordered pairs ({coverage.unordered:,} unordered), "
+        f"{coverage.independent:,} independent calls; {coverage.present_fraction:.1%} of all cells get a row score, "
+        f"{coverage.train_fraction:.1%} of those not held out; {coverage.holdout:,} calls include held-out cells"
     )
-    lines = list(plan.notes)
-    if expected is not None:
+    if forecast is not None:
         from youden.pipeline.precision import format_forecast
 
         usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
-        lines = [*format_forecast(expected, usd_per_call=usd_per_call, n_agents=plan.n_agents), *lines]
-    for line in lines:
-        note(f"plan: {line}")
+        lines += format_forecast(forecast, usd_per_call=usd_per_call, n_agents=plan.n_agents)
+    return [*lines, *plan.notes]
 
 
-def _held_out(plan: Plan) -> str:
-    """Say that cells are held out if the design does so by itself."""
-    if not plan.split.n_holdout or plan.asked.holdout is not None:
+def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
+    return f"{100 * cost.calls / plan.n_dense_calls:.1f} % of dense"
+
+
+def _format_store(planned: PlannedRun) -> str:
+    """Return a clause that names the store of new answers; empty if the judge stores none."""
+    from youden.text.printable import redact_location
+
+    if not planned.judge.stores_new_answers:
         return ""
-    return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
+    return f"; answers are stored in {redact_location(planned.config.store_location)}"
 
 
-def places(low: int, high: int) -> str:
-    """`3` or `3–5`."""
+def _format_holdout(plan: Plan) -> str:
+    """Return a clause on held-out cells if the design holds them out by default; else an empty text."""
+    if not plan.split.n_holdout or plan.request.holdout is not None:
+        return ""
+    return (
+        f"; design '{plan.design}' holds out {plan.split.fraction:.0%} of the cells by default (set `holdout: 0` to "
+        "rank by all cells)"
+    )
+
+
+def format_rank_range(low: int, high: int) -> str:
+    """Format a range of ranks; for example, return 3 or 3–5."""
     return str(low) if low == high else f"{low}–{high}"
 
 
 BAR_CELLS = 22
-WIDE = 100
+"""Width of the bars of intervals in the table of the ranking, in characters."""
+MIN_COLUMNS_FOR_BARS = 100
+"""Width of the terminal from which on bars are drawn."""
+MAX_SHORT_LINES = 3
+"""Maximum number of warnings, and of changes of an extension, in the short form."""
 
 
-def _show_ranking(data: Summary) -> None:
-    """The ranking with groups, intervals and, where the terminal has room, small bars."""
-    draw(data.table(bar_cells=BAR_CELLS if console().width >= WIDE else 0))
+def _print_ranking(summary: Summary) -> None:
+    has_room = make_console().width >= MIN_COLUMNS_FOR_BARS
+    print_table(summary.table(bar_cells=BAR_CELLS if has_room else 0))
 
 
-def _show_labels(found: Validation) -> None:
-    """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
+def _print_labels(validation: Validation) -> None:
+    """Print the agreement of the ranking with each label, and the agents whose ranks disagree."""
     from youden.report.data.ranking_tables import labels_table
 
-    draw(labels_table(found))
-    for label in found.labels:
-        for sentence in label.words:
+    print_table(labels_table(validation))
+    for label in validation.labels:
+        for sentence in label.summary:
             click.echo(printable(sentence))
-        for one in label.disagreements:
-            by_label = f"{places(one.label_low, one.label_high)} by '{label.name}' ({one.label:.4g})"
-            by_ability = f"{one.place} by ability ({one.ability:.3f}, {places(one.rank_low, one.rank_high)})"
-            click.echo(printable(f"  {one.agent}: {by_label}, {by_ability}{'' if one.explained else ', unexplained'}"))
-    for line in found.notes:
-        note(f"labels: {line}")
+        for agent in label.disagreements:
+            label_ranks = format_rank_range(agent.label_low, agent.label_high)
+            ability_ranks = format_rank_range(agent.rank_low, agent.rank_high)
+            by_label = f"{label_ranks} by '{label.name}' ({agent.label:.4g})"
+            by_ability = f"{agent.rank} by ability ({agent.ability:.3f}, {ability_ranks})"
+            suffix = "" if agent.explained else ", unexplained"
+            click.echo(printable(f"  {agent.agent}: {by_label}, {by_ability}{suffix}"))
+    for line in validation.notes:
+        print_note(f"labels: {line}")
 
 
-MOST_SAID = 3
-
-
-def _show_in_short(data: Summary, ends: str, report: str, *, moved: Sequence[str], warnings: Sequence[str]) -> None:
+def _print_short(
+    summary: Summary, next_steps: str, report: str, *, changes: Sequence[str], warnings: Sequence[str]
+) -> None:
     from youden.report.data.warnings import merge_by_kind
 
-    lines = [*warnings, *(line.short for _, line in merge_by_kind(data.warnings, headline=data.headline))]
-    for line in _first(lines, MOST_SAID - bool(moved)):
-        note(f"warning: {line}")
-    if data.calibration is not None:
-        note(data.calibration)
-    click.echo(printable(data.headline))
-    _show_ranking(data)
-    if moved:
-        click.echo(printable(" ".join(_first(moved, MOST_SAID))))
-    if data.labels is not None:
-        _show_labels(data.labels)
-    parts = data.signature.split("|")
-    before = f"{ends}; " if ends else ""
-    note(f"{before}report: {report} ({parts[0]}, {parts[-1]})")
+    merged = merge_by_kind(summary.warnings, headline=summary.headline)
+    lines = [*warnings, *(line.short for _, line in merged)]
+    print_warnings(_truncate_lines(lines, MAX_SHORT_LINES - bool(changes)))
+    if summary.calibration is not None:
+        print_note(summary.calibration)
+
+    click.echo(printable(summary.headline))
+    _print_ranking(summary)
+    if changes:
+        click.echo(printable(" ".join(_truncate_lines(changes, MAX_SHORT_LINES))))
+    if summary.labels is not None:
+        _print_labels(summary.labels)
+
+    signature_parts = summary.signature.split("|")
+    prefix = f"{next_steps}; " if next_steps else ""
+    print_note(f"{prefix}report: {report} ({signature_parts[0]}, {signature_parts[-1]})")
 
 
-def _first(lines: Sequence[str], most: int) -> list[str]:
-    """The first `most` lines; the last one says how many more there are."""
-    said, more = list(lines[:most]), len(lines) - most
-    return [*said[:-1], f"{said[-1]} (and {more} more: see the report)"] if more > 0 else said
+def _truncate_lines(lines: Sequence[str], max_lines: int) -> list[str]:
+    """Return the first lines, with the number of further lines at the end of the last one."""
+    first_lines = list(lines[:max_lines])
+    n_more = len(lines) - max_lines
+    if n_more > 0:
+        first_lines[-1] += f" (and {n_more} more: see the report)"
+    return first_lines
 
 
-def show_asked(
+def print_judged_run(
     folder: RunFolder,
-    data: Summary,
-    how: Shown,
+    summary: Summary,
+    output_mode: OutputMode,
     *,
-    why: str = "",
-    moved: Sequence[str] = (),
+    end_reason: str = "",
+    changes: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> None:
-    """Print a run that was just judged and fitted: its ranking and recommendation on standard output, the rest on standard error.
+    """Print a run that was judged and fitted: ranking and recommendation to standard output, the rest to standard error.
 
-    why: reason why a search ended, printed before the next step; moved: what an extension moved, which replaces one warning in
-    the short form; warnings: printed before those of the fit.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run.
+    summary : Summary
+        Summary of the fitted run.
+    output_mode : {"short", "quiet", "verbose", "json"}
+        "quiet" prints only the ranking.
+    end_reason : str, optional
+        Reason why a search ended, printed before the next step.
+    changes : sequence of str, optional
+        Changes by an extension; in the short form they replace one warning.
+    warnings : sequence of str, optional
+        Warnings that are printed before those of the fit.
     """
     from youden.pipeline.precision import format_next_step
 
-    if how == "quiet":
-        _show_ranking(data)
+    if output_mode == "quiet":
+        _print_ranking(summary)
         return
-    calls = data.calls
-    each = None if calls is None else calls.usd_per_call
-    step = format_next_step(folder, data.facts, usd_per_call=each)
-    bill = bill_words(data.warnings).removesuffix("; ")
-    ends = "; ".join(filter(None, (bill, why, step and f"next: {step}")))
-    if how == "short":
-        _show_in_short(data, ends, str(folder.path / "report.html"), moved=moved, warnings=warnings)
+    calls = summary.calls
+    usd_per_call = None if calls is None else calls.usd_per_call
+    step = format_next_step(folder, summary.facts, usd_per_call=usd_per_call)
+    costs = format_uncertain_costs(summary.warnings).removesuffix("; ")
+    next_steps = "; ".join(filter(None, (costs, end_reason, step and f"next: {step}")))
+    if output_mode == "short":
+        _print_short(summary, next_steps, str(folder.path / "report.html"), changes=changes, warnings=warnings)
         return
-    warn(warnings)
-    show_result(data, as_json=how == "json")
-    if ends:
-        note(ends)
+    print_warnings(warnings)
+    print_fitted_run(summary, as_json=output_mode == "json")
+    if next_steps:
+        print_note(next_steps)
 
 
-def bill_words(warnings: Iterable[Finding]) -> str:
-    """Format how many answers reported no credible token usage, to begin a command's last line; empty if there are none."""
+def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
+    """Return clauses on answers without credible token usage, to begin the last line of a command; empty if there are none."""
     return "".join(
         f"{finding.facts['n']:,} answers of '{finding.facts['doubted']}' reported no credible token usage and are booked at "
-        f"their worst case, ${finding.facts['usd']:.6g}; "
+        f"their maximum cost, ${finding.facts['usd']:.6g}; "
         for finding in warnings
         if "doubted" in finding.facts
     )
 
 
-def show_result(data: Summary, *, as_json: bool) -> None:
-    """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
-    warn(data.warnings)
-    if data.calibration is not None:
-        note(data.calibration)
+def print_fitted_run(summary: Summary, *, as_json: bool) -> None:
+    """Print a fitted run: the ranking to standard output, or all facts as JSON; warnings and signature to standard error."""
+    print_warnings(summary.warnings)
+    if summary.calibration is not None:
+        print_note(summary.calibration)
     if as_json:
         print_json(
             {
-                "run": data.name,
-                "recommendation": asdict(data.facts.recommendation),
-                "ranking": [agent.as_json for agent in data.ranking],
-                "facts": asdict(data.facts),
-                "calibration": data.calibration,
-                "labels": None if data.labels is None else asdict(data.labels),
-                "signature": data.signature,
+                "run": summary.name,
+                "recommendation": asdict(summary.facts.recommendation),
+                "ranking": [agent.as_json for agent in summary.ranking],
+                "fit": asdict(summary.facts),
+                "calibration": summary.calibration,
+                "labels": None if summary.labels is None else asdict(summary.labels),
+                "signature": summary.signature,
             }
         )
         return
-    click.echo(printable(data.headline))
-    _show_ranking(data)
-    for line in data.standings:
+    click.echo(printable(summary.headline))
+    _print_ranking(summary)
+    for line in summary.standings:
         click.echo(printable(line))
-    note(data.target)
-    if data.labels is not None:
-        _show_labels(data.labels)
-    note(f"signature: {data.signature}")
+    print_note(summary.target)
+    if summary.labels is not None:
+        _print_labels(summary.labels)
+    print_note(f"signature: {summary.signature}")

@@ -1,10 +1,6 @@
-"""Commands that move pools: generate, import, export.
+"""Define the commands that create, import and export pools: `generate`, `import` and `export`.
 
-`youden generate AGENTS [ITEMS]`: make a pool of responses.
-
-`youden import FORMAT PATH…`: bring what other tools made.
-
-`youden export SOURCE OUT`: a pool or a run for other tools.
+Formats are looked up when a command runs, so that plugins can add them.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, output, run_options
-from youden.cli.options import pairs
+from youden.cli.options import parse_pairs
 from youden.errors import InputError
 from youden.progress_bar import progress_bar
 from youden.project_store import project_store, usual_store
@@ -28,37 +24,37 @@ if TYPE_CHECKING:
     from youden.pools.generation.generate import GenerationResult
     from youden.types.pool import Json
 
-ANSWERS = "answers.db"
-"""The store in a pool's folder: of agents that ask no model, and of pools that an earlier version made."""
+STORE_IN_POOL = "answers.db"
+"""File name of a store in the folder of a pool, for agents that query no model and pools of earlier versions."""
 
 
 @click.command("generate")
 @click.argument("agents", type=click.Path(path_type=Path))
 @click.argument("items", required=False)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The pool's folder to make.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool.")
 @click.option(
     "--model-map",
     "model_map",
     multiple=True,
     metavar="MODEL=JUDGE",
-    callback=pairs("gpt-4=local"),
-    help="Ask JUDGE in place of MODEL: another model of the file, a name in configs/judges/, or a .yaml. `*=JUDGE` replaces "
-    "all. Repeatable.",
+    callback=parse_pairs("gpt-4=local"),
+    help="Query JUDGE instead of MODEL: a model of the file, a name in configs/judges/, or a .yaml file. `*=JUDGE` replaces "
+    "all models. Repeatable.",
 )
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),
     default=1,
-    help="How many responses of each agent to each item. More than are there already: only the others are asked for.",
+    help="Number of responses of each agent to each item. Existing responses are kept.",
 )
-@run_options.of_config(
+@run_options.config_options(
     "max_cost",
     "max_missing",
-    store="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE. "
-    "[default: the store that the pool in --out was made with, else YOUDEN_STORE, else the project's .youden/answers.db]",
+    store="Store of the answers: a path, or postgresql://USER@HOST/DATABASE. "
+    "[default: the store of the existing pool in --out, else YOUDEN_STORE, else .youden/answers.db of the project]",
 )
-@run_options.asking
-@click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
+@run_options.judging_options
+@click.option("--replay", is_flag=True, help="Use only stored answers; a missing one is an error.")
 @options.json
 def generate_command(
     *,
@@ -67,19 +63,19 @@ def generate_command(
     out: Path,
     model_map: dict[str, str],
     repeats: int,
-    said: run_options.Said,
-    asking: run_options.Terms,
+    overrides: run_options.Overrides,
+    make_options: run_options.OptionsFactory,
     replay: bool,
     as_json: bool,
 ) -> None:
-    """Let AGENTS respond to ITEMS, and write the pool --out.
+    """Generate a pool of responses of AGENTS to ITEMS.
 
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
-    ITEMS is an items.jsonl (id, prompt), a pool whose items are taken, or `python-topics`; AGENTS may name its own. Calls and
-    cost are shown first; the same command resumes.
+    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`; AGENTS may set a default. Calls and
+    cost are printed before any request is sent. Run the same command again to resume.
 
-    With --replay nobody is asked and no key is needed: the answers of --store, such as a cassette that was imported, make the
-    same pool again.
+    With --replay, no request is sent and no API key is needed: the same pool is made from the answers in --store, for example
+    from an imported cassette.
     """
     from youden.data.pools.pool_reader import write_pool
     from youden.pools.generation.agents import load_agents
@@ -89,118 +85,120 @@ def generate_command(
     from youden.run_keys import MAX_MISSING
 
     file = load_agents(agents, model_map=model_map)
-    place = items or file.items
-    if place is None:
-        raise click.UsageError("Give ITEMS: AGENTS names none.")
-    planned = plan_generation(file, read_items(place), repeats=repeats)
+    item_source = items or file.items
+    if item_source is None:
+        raise click.UsageError("ITEMS are missing, and AGENTS sets no default. Pass ITEMS.")
+    planned = plan_generation(file, read_items(item_source), repeats=repeats)
     check_output_pool(planned, out)
     cost = planned.cost
-    store = _store(said, out, calls=planned.makes_calls)
-    if replay and planned.makes_calls and "store" not in said and is_local_file(store) and not to_path(store).is_file():
+    store = _choose_store(overrides, out, makes_calls=planned.makes_calls)
+    uses_default_store = planned.makes_calls and "store" not in overrides
+    if replay and uses_default_store and is_local_file(store) and not to_path(store).is_file():
         raise InputError(
-            f"--replay answers from a store, and there is none at {store}. Say where the answers are: --store STORE.",
+            f"--replay requires a store with answers: got {store}, which does not exist. Set --store STORE.",
             slug="replay-store",
         )
-    most = output.dollars(cost.usd, whose="a model's")
-    output.note(
-        f"generate: {len(file.agents)} agents × {len(planned.items)} items{_times(repeats)}, {cost.calls:,} calls, "
-        f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
-        + (f"; answers are kept in {redact_location(store)}" if planned.makes_calls else "")
+    max_usd = output.format_usd(cost.usd, config_owner="a model")
+    store_note = f"; answers are stored in {redact_location(store)}" if planned.makes_calls else ""
+    output.print_note(
+        f"generate: {len(file.agents)} agents × {len(planned.items)} items{_format_repeats(repeats)}, {cost.calls:,} calls, "
+        f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {max_usd}{store_note}"
     )
     with progress_bar() as bar:
-        made = generate(
+        result = generate(
             planned,
             store=store,
             asking=replace(
-                asking(progress=bar if planned.makes_calls else None),
-                max_cost=said.get("max_cost"),
-                max_missing=said.get("max_missing", MAX_MISSING),
+                make_options(progress=bar if planned.makes_calls else None),
+                max_cost=overrides.get("max_cost"),
+                max_missing=overrides.get("max_missing", MAX_MISSING),
             ),
             replay=replay,
             name=out.name,
         )
-    write_pool(made.pool, out)
+    pool = result.pool
+    write_pool(pool, out)
     write_recipe(out, planned, store=store)
-    for note in made.notes:
-        output.note(f"note: {note}")
-    output.tell(
+    for note in result.notes:
+        output.print_note(f"note: {note}")
+    output.print_result(
         as_json,
-        {"out": str(out), **_counts(made)},
-        words=[f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items{_times(made.pool.repeats)}: {out}"],
-        notes=[f"look it over with: youden check {out}"],
+        {"out": str(out), **_count_responses(result)},
+        lines=[f"pool of {pool.n_agents} agents × {pool.n_items} items{_format_repeats(pool.repeats)}: {out}"],
+        notes=[f"next: youden check {out}"],
     )
 
 
-def _store(said: run_options.Said, out: Path, *, calls: bool) -> str:
-    """Return the store of a generated pool. calls: whether a model is asked; without calls the project needs no store."""
+def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
+    """Return the location of the store for a generated pool; if no model is queried, it is in the folder of the pool."""
     from youden.judging.store.permission import allow_store
     from youden.pools.generation.generation import is_generated, read_store_location
 
-    if "store" in said:
-        allow_store(str(said["store"]))
-        return str(said["store"])
+    if "store" in overrides:
+        allow_store(str(overrides["store"]))
+        return str(overrides["store"])
     if is_generated(out):
         return read_store_location(out)
-    own = str(out / ANSWERS)
-    if not calls or Path(own).is_file():
-        return own
+    store_in_pool = out / STORE_IN_POOL
+    if not makes_calls or store_in_pool.is_file():
+        return str(store_in_pool)
     return usual_store() or str(project_store())
 
 
-def _times(repeats: int) -> str:
+def _format_repeats(repeats: int) -> str:
     return f" × {repeats} repeats" if repeats > 1 else ""
 
 
-def _counts(made: GenerationResult) -> dict[str, Json]:
+def _count_responses(result: GenerationResult) -> dict[str, Json]:
     return {
-        "agents": made.pool.n_agents,
-        "items": made.pool.n_items,
-        "missing": made.pool.n_missing,
-        "responses": made.pool.n_responses,
-        "asked": made.n_asked,
-        "failed": made.n_failed,
-        "usd": None if isnan(made.usd) else made.usd,
+        "agents": result.pool.n_agents,
+        "items": result.pool.n_items,
+        "missing": result.pool.n_missing,
+        "responses": result.pool.n_responses,
+        "asked": result.n_asked,
+        "failed": result.n_failed,
+        "usd": None if isnan(result.usd) else result.usd,
     }
 
 
 PEER_PREDICTION = "peer-prediction"
 
 
-def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """A format that there is, looked up when the command runs."""
+def _check_format(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return the name of a registered format; any other name is a usage error (click callback)."""
     from youden.data.importers import IMPORTERS
 
     return str(click.Choice([PEER_PREDICTION, *IMPORTERS]).convert(value, parameter, ctx))
 
 
 @click.command("import")
-@click.argument("format_", metavar="FORMAT", callback=_registered)
+@click.argument("format_", metavar="FORMAT", callback=_check_format)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to make: a pool's or a run's.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the new pool or run.")
 @click.option(
     "--column",
     "columns",
     multiple=True,
-    metavar="NOUN=NAME",
-    callback=pairs("text=output"),
-    help="In tables: the column of agent, item, text, prompt or group, where it is called otherwise, or a path inside one "
-    "(meta.model, turns[0], completions[].response); text=a,b: columns that are an agent each. Repeatable.",
+    metavar="FIELD=COLUMN",
+    callback=parse_pairs("text=output"),
+    help="Column of a table, or path inside one (meta.model, turns[0], completions[].response), that contains agent, item, text, "
+    "prompt or group; text=a,b: one agent per column. Repeatable.",
 )
 @click.option(
     "--text",
     type=click.Choice(["answer", "transcript"]),
     default="answer",
-    help="For inspect and opentelemetry: a response is what the agent said last, or all that it did (turns, calls of tools with "
-    "arguments, results).",
+    help="For inspect and opentelemetry: whether a response is the last message of the agent or the whole transcript (turns, "
+    "tool calls with arguments, and results).",
 )
 @click.option(
     "--allow-dropped",
     is_flag=True,
-    help="Go on where more than 1 % of the responses cannot be used; without it that is an error.",
+    help="Continue if more than 1 % of the responses cannot be used, which is an error by default.",
 )
-@click.option("--split", metavar="NAME", help="The split of a Hub dataset to read. [default: all]")
-@click.option("--revision", metavar="NAME", help="The branch, tag or commit of a Hub dataset. [default: the newest]")
-@click.option("--subset", metavar="NAME", help="The subset of a Hub dataset that has several.")
+@click.option("--split", metavar="NAME", help="Split of a Hub dataset. [default: all]")
+@click.option("--revision", metavar="NAME", help="Branch, tag or commit of a Hub dataset. [default: the newest]")
+@click.option("--subset", metavar="NAME", help="Subset of a Hub dataset with several subsets.")
 @options.json
 def import_command(
     *,
@@ -213,40 +211,42 @@ def import_command(
     as_json: bool,
     **hub: str | None,
 ) -> None:
-    """Import the files or folders PATH… into the folder --out. Several files are joined by item.
+    """Import files of other tools into the folder --out. Several files are joined by item.
 
     \b
-    inspect          logs of Inspect (.eval, .json): an agent a model
-    opentelemetry    traces as OTLP JSON, by the conventions for generative AI: an agent a name or model
-    lm-eval          samples_*.jsonl that lm-evaluation-harness writes with --log_samples
-    alpaca-eval      model_outputs.json: an agent a folder of results/, or a generator
+    inspect          logs of Inspect (.eval, .json); one agent per model
+    opentelemetry    traces as OTLP JSON with the conventions for generative AI; one agent per agent name or model
+    lm-eval          samples_*.jsonl, written by lm-evaluation-harness with --log_samples
+    alpaca-eval      model_outputs.json; one agent per folder of results/ or per generator
     fastchat         model_answer JSONL of FastChat and Arena-Hard
-    promptfoo        results as JSON, JSONL or CSV: an agent a provider
-    helm             scenario_state.json of helm-run: an agent a model
-    hf-dataset       OWNER/NAME on the Hugging Face Hub, or a folder that `datasets` saved to disk
-    table            CSV, TSV, Excel, JSON, Parquet with any columns: an agent a file, or by a column; what is not
-                     said by --column is guessed, and said; generations, chosen and rejected are known
-    peer-prediction  the paper's data: an agents file becomes a pool; a folder that holds
-                     tvd_mi_individual_examples becomes a run, without texts
+    promptfoo        results as JSON, JSONL or CSV; one agent per provider
+    helm             scenario_state.json of helm-run; one agent per model
+    hf-dataset       OWNER/NAME on the Hugging Face Hub, or a folder saved by `datasets`
+    table            CSV, TSV, Excel, JSON or Parquet with any columns; one agent per file or per value of a column.
+                     Columns not set by --column are guessed and printed; generations, chosen and rejected are known
+    peer-prediction  data of the paper: an agents file becomes a pool; a folder that contains
+                     tvd_mi_individual_examples becomes a run without texts
 
-    What cannot be used is left out, counted, and named with its place; items that do not line up are listed. To lose more
-    than 1 % of the responses is an error.
+    Rows that cannot be used are skipped, counted and listed with their locations, and items without a response of every agent are
+    listed. It is an error if more than 1 % of the responses are lost.
     """
     if format_ == PEER_PREDICTION:
-        _peer_prediction(paths, out, columns, as_json=as_json)
+        _import_peer_prediction(paths, out, columns, as_json=as_json)
         return
     from youden.pools.first_config import import_pool
 
-    said = {name: value for name, value in hub.items() if value is not None}
-    imported = import_pool(format_, paths, out, columns=columns, text=text, hub=said, allow_dropped=allow_dropped)
+    hub_options = {name: value for name, value in hub.items() if value is not None}
+    imported = import_pool(
+        format_, paths, out, columns=columns, text=text, hub=hub_options, allow_dropped=allow_dropped
+    )
     pool = imported.pool
     if imported.taken:
-        output.note(f"took {imported.taken}")
+        output.print_note(f"read {imported.taken}")
     if imported.unused:
-        output.note(f"not used: {', '.join(map(repr, imported.unused))}")
+        output.print_note(f"not used: {', '.join(map(repr, imported.unused))}")
     for note in imported.notes:
-        output.note(f"note: {note}")
-    found: dict[str, Json] = {
+        output.print_note(f"note: {note}")
+    result: dict[str, Json] = {
         "out": str(out),
         "kind": "pool",
         "agents": pool.n_agents,
@@ -258,27 +258,29 @@ def import_command(
         **({"taken": imported.taken} if imported.taken else {}),
     }
     size = f"{pool.n_agents} agents × {pool.n_items} items, {format_count(pool.n_missing, 'cell')} missing"
-    output.tell(
-        as_json, found, words=[f"pool of {size}: {out}"], notes=[f"next: youden init {format_command([str(out)])}"]
+    output.print_result(
+        as_json, result, lines=[f"pool of {size}: {out}"], notes=[f"next: youden init {format_command([str(out)])}"]
     )
 
 
-def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
+def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
     from youden.pipeline.offline import import_peer_prediction
 
     if len(paths) != 1 or columns:
-        raise click.UsageError(f"{PEER_PREDICTION} takes one PATH and no --column.")
+        raise click.UsageError(
+            f"{PEER_PREDICTION} requires exactly one PATH and no --column: got {len(paths)} paths and {len(columns)} columns."
+        )
     imported = import_peer_prediction(paths[0], out)
     for note in imported.notes:
-        output.note(f"note: {note}")
-    found: dict[str, Json] = {
+        output.print_note(f"note: {note}")
+    result: dict[str, Json] = {
         "out": str(out),
         "kind": imported.kind,
         "agents": imported.n_agents,
         "items": imported.n_items,
     }
-    output.tell(
-        as_json, found, words=[f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}"]
+    output.print_result(
+        as_json, result, lines=[f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}"]
     )
 
 
@@ -290,15 +292,20 @@ def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str]
     "name",
     default="tables",
     metavar="FORMAT",
-    help="tables, eee, hf, or a package's own.",
+    help="tables, eee, hf, or the format of a plugin.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace files that are there. Folders are never replaced.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files. Folders are never replaced.")
 @click.option(
-    "--raw-cells", is_flag=True, help="In CSV, write no apostrophe before texts that a spreadsheet would run."
+    "--raw-cells", is_flag=True, help="In CSV, do not put an apostrophe before texts that a spreadsheet would evaluate."
 )
-@click.option("--organization", metavar="NAME", help="Who made this run, for eee, which asks.")
-@click.option("--push", "repo", metavar="OWNER/NAME", help="Also put it on the Hugging Face Hub (hf), privately.")
-@click.option("--public", is_flag=True, help="With --push: a repository that is new can be seen by everybody.")
+@click.option("--organization", metavar="NAME", help="Organization that made the run; required by eee.")
+@click.option(
+    "--push",
+    "repo",
+    metavar="OWNER/NAME",
+    help="Also upload the export to the Hugging Face Hub (hf), as a private dataset.",
+)
+@click.option("--public", is_flag=True, help="With --push: make a new repository public.")
 @options.json
 def export_command(
     *,
@@ -312,17 +319,17 @@ def export_command(
     public: bool,
     as_json: bool,
 ) -> None:
-    """Write a pool or a run to OUT, for other tools.
+    """Export a pool or a run to OUT, for other tools.
 
-    SOURCE is a pool or a run's folder.
+    SOURCE is a pool or the folder of a run.
 
-    tables: a file, by its ending .csv, .jsonl, .parquet or .duckdb. A pool becomes one tidy table (agent, item, text, prompt,
-    group), which `youden run` reads again as .csv or .parquet. A run becomes its tables ranking, items and trials: in a .duckdb
-    together, else in a file each. In CSV, texts that a spreadsheet would run as formulas begin with an apostrophe, and the column
-    guarded marks them; youden removes the apostrophe when it reads the table.
+    tables: one file in the format of its suffix, .csv, .jsonl, .parquet or .duckdb. A pool becomes a tidy table (agent, item,
+    text, prompt, group), which `youden run` can read as .csv or .parquet. A run becomes the tables ranking, items and trials,
+    together in a .duckdb, else in one file each. In CSV, texts that a spreadsheet would evaluate as formulas begin with an
+    apostrophe and are marked in the column `guarded`; youden removes the apostrophe when it reads the table.
 
-    The others write a new folder. eee: a run in the schema of Every Eval Ever, a file for each agent. hf: a pool or a run as a
-    dataset of the Hugging Face Hub, with a card.
+    The other formats write a new folder. eee: a run in the schema of Every Eval Ever, one file per agent. hf: a pool or a run as
+    a dataset for the Hugging Face Hub, with a card.
     """
     from youden.data.exporters import EXPORTERS
     from youden.data.exporters.export_files import ExportOptions
@@ -331,16 +338,17 @@ def export_command(
     from youden.data.pools.pool_reader import read_pool
 
     if public and repo is None:
-        raise click.UsageError("--public is of a push. Add --push OWNER/NAME, or leave it out.")
+        raise click.UsageError("--public requires --push. Add --push OWNER/NAME, or remove --public.")
     exporter = EXPORTERS.load(name)
     if repo is not None:
         check_push(name)
     folder = RunFolder(source)
-    read = folder if folder.has("pool.json") else read_pool(source)
-    written = exporter(read, out, terms=ExportOptions(overwrite, organization, raw_cells))
-    address = None if repo is None else upload_dataset(out, repo, public=public)
+    data = folder if folder.has("pool.json") else read_pool(source)
+    written = exporter(data, out, terms=ExportOptions(overwrite, organization, raw_cells))
+    url = None if repo is None else upload_dataset(out, repo, public=public)
     for line in written.notes:
-        output.note(line)
+        output.print_note(line)
     files = [str(file) for file in written.files]
-    found: dict[str, Json] = {"files": [*files], "rows": dict(written.rows), "pushed": address}
-    output.tell(as_json, found, words=[*files, *([address] if address else [])])
+    result: dict[str, Json] = {"files": [*files], "rows": dict(written.rows), "pushed": url}
+    lines = files if url is None else [*files, url]
+    output.print_result(as_json, result, lines=lines)

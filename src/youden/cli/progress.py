@@ -1,4 +1,7 @@
-"""What commands that send requests share: the progress bar around them, and `--mlflow`, which is checked before any request."""
+"""Run a command that sends requests with a progress bar, and log its run to MLflow.
+
+A tracking server that cannot be used is an error before any request is sent.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +22,59 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def asked(
-    planned: Mapping[str, Json],
-    ask: Callable[[ProgressBar | None], T],
+def run_with_progress(
+    plan: Mapping[str, Json],
+    function: Callable[[ProgressBar | None], T],
     *,
     dry_run: bool,
     as_json: bool,
     quiet: bool = False,
 ) -> T | None:
-    """What `ask` brings, with a bar while it works; None after a dry run, which asks nothing and prints what is planned."""
+    """Call a function that sends requests, and show its progress.
+
+    Parameters
+    ----------
+    plan : mapping of str to object
+        Planned requests as JSON, printed after a dry run.
+    function : callable
+        Takes the progress bar, or None.
+    dry_run : bool
+        Whether to return without calling the function.
+    as_json : bool
+        Whether to print `plan` after a dry run.
+    quiet : bool, default False
+        Whether to show no progress.
+
+    Returns
+    -------
+    object or None
+        Result of the function; None after a dry run.
+    """
     if dry_run:
         if as_json:
-            output.print_json(planned)
+            output.print_json(plan)
         return None
     with nullcontext() if quiet else progress_bar() as bar:
-        return ask(bar)
+        return function(bar)
 
 
-option = click.option(
+mlflow_option = click.option(
     "--mlflow",
     "to_mlflow",
     is_flag=True,
-    help="Log the ranking, its intervals, the cost and the report to MLflow, where MLFLOW_TRACKING_URI says.",
+    help="Log the ranking, its intervals, the cost and the report to the MLflow server at MLFLOW_TRACKING_URI.",
 )
 
 
-def check() -> None:
-    """Raises: ConfigError where a run could not be logged."""
+def check_mlflow() -> None:
+    """Raise ConfigError if a run could not be logged to MLflow."""
     from youden.report.tracking import check_tracking
 
     check_tracking()
 
 
-def log(folder: RunFolder) -> None:
-    """Log a run that has its report, and say under which id."""
+def log_to_mlflow(folder: RunFolder) -> None:
+    """Log a run that has a report to MLflow, and print the id of the MLflow run."""
     from youden.report.tracking import log_run
 
-    output.note(f"MLflow run {log_run(folder)}")
+    output.print_note(f"MLflow run {log_run(folder)}")

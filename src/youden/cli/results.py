@@ -1,12 +1,6 @@
-"""Commands that read what was judged: fit, compare, report, view.
+"""Define the commands that evaluate judged runs: `fit`, `compare`, `report` and `view`.
 
-`youden fit RUN`: rates, scores, fit and ranking of a judged run.
-
-`youden compare RUN RUN…`: do judges agree?
-
-`youden report RUN`: draw a run's report anew, or a part of it for another place.
-
-`youden view [RUN…]`: look at runs in a browser.
+They use only the files of run folders and send no request to a judge.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, output, progress, run_options
+from youden.cli.options import explain_ability
 from youden.errors import ConfigError
 from youden.text.printable import format_command
 from youden.text.sentences import format_items_compared, format_signed_interval, format_with_interval
@@ -38,54 +33,54 @@ if TYPE_CHECKING:
 @click.command("fit")
 @options.run
 @options.labels
-@run_options.of_config("target", "robust", "trusted", "families")
+@run_options.config_options("target", "robust", "trusted", "families")
 @click.option("--rates", is_flag=True, help="Write rates.parquet even for 10,000,000 trials or more.")
 @options.json
+@explain_ability
 def fit_command(
     *,
     run: Path,
     labels: Path | None,
-    said: run_options.Said,
+    overrides: run_options.Overrides,
     rates: bool,
     as_json: bool,
 ) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
-    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
-    with --labels also labels.json, which says how far the ranking agrees with them.
-
-    Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
-    items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
-    and is no proof of correctness.
+    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json, and with
+    --labels also labels.json, which measures how well the ranking agrees with the labels.
     """
     from youden.runs.run_object import Run
 
-    summary = Run(run).fit(**said, labels=labels, rates=rates).summary
-    output.show_result(summary, as_json=as_json)
-    if labels is not None and summary.labels is not None and any(one.cells for one in summary.labels.labels):
-        output.note(
-            f"labels and ability together: {format_command(['youden', 'quality', str(run), '--labels', str(labels)])}"
-        )
+    summary = Run(run).fit(**overrides, labels=labels, rates=rates).summary
+    output.print_fitted_run(summary, as_json=as_json)
+    if labels is None or summary.labels is None:
+        return
+    has_labelled_responses = any(label.cells for label in summary.labels.labels)
+    if has_labelled_responses:
+        command = format_command(["youden", "quality", str(run), "--labels", str(labels)])
+        output.print_note(f"to combine labels and ability, run: {command}")
 
 
-MOST_SHOWN = 5
+MAX_INSIGNIFICANT_SHIFTS = 5
+"""Maximum number of agents in the table of shifts if none is significant; all significant shifts are shown."""
 
 
 @click.command("compare")
 @options.runs
-@options.scores("symmetric")
+@options.scores_option("symmetric")
 @click.option(
     "--match",
     type=click.Choice(["id", "number"]),
     default="id",
-    help="Which items are the same: those with one id, or with one last number in it (example-7 is task-007).",
+    help="How to match items of different runs: by id, or by the last number in the id (example-7 matches task-007).",
 )
 @click.option(
     "--target",
     type=click.Choice(["items-like-these", "these-items", "items-and-judges"]),
-    help="What differences describe: how agents would do on more items like these, or on these items alone. items-and-judges: "
-    "rank by the average of judges that answered the same trials, with what judges differ in, in the intervals. "
-    "[default: what the runs say, else items-like-these]",
+    help="Population of the differences: more items like these, or only these items. items-and-judges: rank by the mean over "
+    "judges that answered the same trials, with intervals that include the variance between judges. [default: that of the "
+    "runs, else items-like-these]",
 )
 @options.family
 @options.json
@@ -98,14 +93,16 @@ def compare_command(
     families: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Do the judges of RUNs agree on what they share?
+    """Compare the judges of RUNs on shared agents and items.
 
-    The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
-    Krippendorff's α), and where they differ most. "rankings ρ" is of the two rankings as they stand; "fitted anew ρ" is of
-    additive fits to what the runs share. It also says which pairs of agents each run tells apart, and whether in the same
-    order; --target says which items these differences are about. Where two runs answered the same trials, it names the agents
-    that the later run's judge moves beyond chance, and says whether a judge favours agents of its own family (meta.family of the
-    pool's agents).
+    Reproduces Table 6 of the paper: correlations of the rankings of agents and of the difficulties of items; curl of the data and
+    of the predictions; agreement per trial (raw, Cohen's κ, Krippendorff's α); and the largest differences. The column
+    "rankings ρ" correlates the rankings of the runs, and "refitted ρ" the abilities of additive fits to the shared data.
+
+    The result also lists which pairs of agents differ significantly in each run, and whether in the same order; --target sets the
+    population of these differences. If two runs contain answers to the same trials, the agents whose abilities differ
+    significantly under the second judge are listed, and whether a judge favours agents of its own family (meta.family of the
+    agents of the pool).
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
@@ -113,110 +110,136 @@ def compare_command(
     from youden.types.pool import plain_fields
 
     if target == "items-and-judges":
-        _over_judges(runs, as_json=as_json)
+        _print_mean_over_judges(runs, as_json=as_json)
         return
     study = compare(*runs, scores=scores, match=match, target=target, families=families)
-    beside = compare_quality([(name, RunFolder(run)) for name, run in zip(study.runs, runs, strict=True)])
-    words = [*study.words, *beside]
-    signatures = [RunFolder(run).read_signature().text for run in runs]
-    found: dict[str, Json] = {**plain_fields(study), "words": list(words), "signatures": list(signatures)}
-    output.tell(
+    folders = [RunFolder(run) for run in runs]
+    quality_lines = compare_quality(list(zip(study.runs, folders, strict=True)))
+    lines = [*study.summary, *quality_lines]
+    signatures = [folder.read_signature().text for folder in folders]
+    result: dict[str, Json] = {**plain_fields(study), "summary": list(lines), "signatures": list(signatures)}
+    output.print_result(
         as_json,
-        {"judges": found},
+        {"judges": result},
         tables=judges_tables(study),
-        words=words,
-        notes=[f"signature of {name}: {one}" for name, one in zip(study.runs, signatures, strict=True)],
+        lines=lines,
+        notes=[f"signature of {name}: {text}" for name, text in zip(study.runs, signatures, strict=True)],
     )
 
 
-def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """The ranking averaged over judges, and what they are worth."""
+def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
+    """Print the ranking by the mean over judges, and the effective number of judges."""
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import describe_judge_spread, measure_judge_spread
     from youden.types.pool import or_none
 
-    results = [(folder := RunFolder(run)).read_verdicts(folder.read_plan()) for run in runs]
-    found = measure_judge_spread(results)
-    half, ids, M, said = (
-        found.covariance.half_width(),
-        results[0].plan.agent_ids,
-        len(runs),
-        describe_judge_spread(found),
-    )
-    order = sorted(range(len(ids)), key=lambda k: -found.ability[k])
-    agents: list[Json] = [
-        {"agent": ids[k], "ability": float(found.ability[k]), "half_width": or_none(float(half[k]))} for k in order
-    ]
-    lines = ([ids[k], format_decimal(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
-    title = f"Averaged over {M} judges, for items and judges like these"
-    output.tell(
+    results = []
+    for run in runs:
+        folder = RunFolder(run)
+        results.append(folder.read_verdicts(folder.read_plan()))
+    judge_spread = measure_judge_spread(results)
+    summary = describe_judge_spread(judge_spread)
+    half_width = judge_spread.covariance.half_width()
+    ids = results[0].plan.agent_ids
+
+    agents: list[Json] = []
+    rows = []
+    for k in sorted(range(len(ids)), key=lambda k: -judge_spread.ability[k]):
+        ability = float(judge_spread.ability[k])
+        agents.append({"agent": ids[k], "ability": ability, "half_width": or_none(float(half_width[k]))})
+        rows.append([ids[k], format_decimal(ability), f"± {half_width[k]:.3f}"])
+
+    title = f"Mean over {len(runs)} judges, for items and judges like these"
+    output.print_result(
         as_json,
-        {"target": "items-and-judges", "agents": agents, "votes": found.n_effective, "said": said},
-        tables=[make_table(title, ["agent"], ["ability", "95 %"], lines)],
-        words=[said],
+        {"target": "items-and-judges", "agents": agents, "votes": judge_spread.n_effective, "said": summary},
+        tables=[make_table(title, ["agent"], ["ability", "95 %"], rows)],
+        lines=[summary],
     )
 
 
 def judges_tables(study: JudgesStudy) -> Iterator[Table]:
-    """All that a study of judges has beside its words."""
-    yield make_table(
-        f"Judges on {study.n_agents} agents × "
-        f"{format_items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
-        ["judges"],
-        ["rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"],
-        (
+    """Yield the tables of a comparison of judges.
+
+    Parameters
+    ----------
+    study : JudgesStudy
+        Comparison of two or more judged runs.
+
+    Yields
+    ------
+    Table
+        Agreement of each pair of judges, curl, largest differences, and the shifts of each pair with the same trials.
+    """
+    yield _make_agreement_table(study)
+    yield _make_curl_table(study)
+    yield _make_differences_table(study)
+    yield from map(_make_shifts_table, study.shifts)
+
+
+def _make_agreement_table(study: JudgesStudy) -> Table:
+    rows = []
+    for pair in study.pairs:
+        correlations = (pair.ranking, pair.refit_ability, pair.difficulty)
+        agreement = (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded)
+        rows.append(
             [
-                f"{pair.one} / {pair.other}",
-                *map(_with_interval, (pair.ranking, pair.fits, pair.difficulty)),
+                f"{pair.judge_a} / {pair.judge_b}",
+                *map(_format_interval, correlations),
                 f"{pair.n_units:,}",
-                *map(format_decimal, (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)),
+                *map(format_decimal, agreement),
             ]
-            for pair in study.pairs
-        ),
+        )
+    items = format_items_compared(study.n_items, study.n_compared, by=" by every judge")
+    return make_table(
+        f"Judges on {study.n_agents} agents × {items}, agreement on {study.units}",
+        ["judges"],
+        ["rankings ρ", "refitted ρ", "items ρ", study.units, "same", "κ", "α", "α graded"],
+        rows,
     )
-    yield make_table(
-        "Curl, median / P95",
-        ["judge", "link"],
-        ["data", "predictions"],
-        (
-            [
-                name,
-                link,
-                f"{format_decimal(row.data_median)} / {format_decimal(row.data_p95)}",
-                f"{format_decimal(row.predicted_median)} / {format_decimal(row.predicted_p95)}",
-            ]
-            for name, rows in study.curl.items()
-            for link, row in rows.items()
-        ),
-    )
-    differ = [[agent["agent"], *(f"place {place}" for place in agent["places"])] for agent in study.agents]
-    differ += [
+
+
+def _make_curl_table(study: JudgesStudy) -> Table:
+    rows = []
+    for name, row_by_link in study.curl.items():
+        for link, row in row_by_link.items():
+            data = f"{format_decimal(row.data_median)} / {format_decimal(row.data_p95)}"
+            predictions = f"{format_decimal(row.predicted_median)} / {format_decimal(row.predicted_p95)}"
+            rows.append([name, link, data, predictions])
+    return make_table("Curl, median / P95", ["judge", "link"], ["data", "predictions"], rows)
+
+
+def _make_differences_table(study: JudgesStudy) -> Table:
+    agent_rows = [[agent["agent"], *(f"rank {rank}" for rank in agent["places"])] for agent in study.agents]
+    item_rows = [
         [item["item"], *(f"{format_decimal(value, 2)} SD" for value in item["difficulty"])] for item in study.items
     ]
-    yield make_table("Where they differ most", ["agent or item"], study.runs, differ)
-    yield from map(_shifts_table, study.shifts)
+    return make_table("Largest differences", ["agent or item"], study.runs, [*agent_rows, *item_rows])
 
 
-def _shifts_table(shifts: JudgeShifts) -> Table:
+def _make_shifts_table(shifts: JudgeShifts) -> Table:
+    """Tabulate the shifts of agents and families, with Holm-adjusted p-values."""
     tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
-    rows = [
-        [
-            agent.agent,
-            f"{agent.shift:+.3f}",
-            f"{format_signed_interval(agent.low, agent.high)} ({shifts.level:.0%})",
-            format_decimal(agent.p_holm),
-        ]
-        for number, agent in enumerate(tested)
-        if agent.moves or number < MOST_SHOWN
-    ]
-    for row in shifts.families:
-        whose = f", that of {' and '.join(row.judges)}" if row.judges else ""
-        interval = format_signed_interval(row.low, row.high) + ("" if row.low is None else f" ({row.level:.0%})")
-        apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
-        name = f"family {row.family} ({row.n_agents}{whose}{apart})"
-        rows.append([name, f"{row.shift:+.3f}", interval, format_decimal(row.p_holm)])
+    rows = []
+    for number, agent in enumerate(tested):
+        if agent.moves or number < MAX_INSIGNIFICANT_SHIFTS:
+            interval = f"{format_signed_interval(agent.low, agent.high)} ({shifts.level:.0%})"
+            rows.append([agent.agent, f"{agent.shift:+.3f}", interval, format_decimal(agent.p_holm)])
+
+    for family in shifts.families:
+        description = str(family.n_agents)
+        if family.judges:
+            description += f", family of {' and '.join(family.judges)}"
+        if not family.identifiable and family.curve_share is not None:
+            description += ", not distinguishable from a nonlinear relation"
+        interval = format_signed_interval(family.low, family.high)
+        if family.low is not None:
+            interval += f" ({family.level:.0%})"
+        name = f"family {family.family} ({description})"
+        rows.append([name, f"{family.shift:+.3f}", interval, format_decimal(family.p_holm)])
+
     return make_table(
-        f"{shifts.other} against {shifts.one}: yes-rates off what {shifts.one} leads to expect, "
+        f"{shifts.other} against {shifts.one}: yes rates relative to those predicted from {shifts.one}, "
         f"{shifts.n_trials:,} {shifts.units}",
         ["agents or family"],
         ["shift", "interval", "p (Holm)"],
@@ -224,7 +247,7 @@ def _shifts_table(shifts: JudgeShifts) -> Table:
     )
 
 
-def _with_interval(metric: Metric | None) -> str:
+def _format_interval(metric: Metric | None) -> str:
     return "–" if metric is None else format_with_interval(metric.value, metric.low, metric.high, digits=3)
 
 
@@ -238,26 +261,29 @@ CHARTS = (
     "curl",
     "curl-scaled",
     "alarms",
-    "moves",
+    "variance",
     "holdout",
     "pairs",
     "pairs-beyond",
     "quality",
 )
-PICTURES = ("png", "svg")
-FORMATS = ("html", "md", *PICTURES, "csv")
+"""Figures that `report --chart` can draw."""
+PICTURE_FORMATS = ("png", "svg")
+FORMATS = ("html", "md", *PICTURE_FORMATS, "csv")
 
 
 @click.command("report")
 @options.run
-@click.option("--format", "kind", type=click.Choice(FORMATS), default="html", help="What is written.")
-@click.option("--chart", type=click.Choice(CHARTS), help="The figure that png and svg draw. [default: ranking]")
-@click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
-@options.labels
-@progress.option
-@options.open_store
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="html", help="Format to write.")
+@click.option("--chart", type=click.Choice(CHARTS), help="Figure to draw as png or svg. [default: ranking]")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
+    "--against", type=click.Path(path_type=Path), metavar="RUN", help="Show another run next to this one (html)."
+)
+@options.labels
+@progress.mlflow_option
+@options.open_store_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="File to write. [default: RUN/report.html, RUN/CHART.png, …]"
 )
 def report_command(
     *,
@@ -269,11 +295,12 @@ def report_command(
     to_mlflow: bool,
     out: Path | None,
 ) -> None:
-    """Write RUN/report.html, or a part of it for another place.
+    """Write the report of RUN, or a part of it.
 
-    Reads the files of a fitted run and prints the path it wrote. md (a summary fit for a pull request) and csv (the ranking)
-    go to standard output unless --out is given; png and svg draw one figure. --against OTHER writes both runs side by side.
-    --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
+    Reads the files of a fitted run and prints the path of the file it writes. The formats md (a summary, for example for a pull
+    request) and csv (the ranking) are written to standard output unless --out is set; png and svg contain one figure. --against
+    writes a page with both runs side by side. --labels also writes RUN/labels.json, which later reports include until the ranking
+    changes.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.summary import Summary
@@ -281,15 +308,15 @@ def report_command(
     from youden.runs.run_object import Run
     from youden.workflows.labels import open_labels, validate
 
-    if chart is not None and kind not in PICTURES:
-        raise click.UsageError(f"--chart is drawn as png or svg, not as {kind}. Add --format png.")
+    if chart is not None and kind not in PICTURE_FORMATS:
+        raise click.UsageError(f"--chart requires the format png or svg: got {kind}. Set --format png.")
     if to_mlflow:
         if kind != "html" or against is not None or out is not None:
             raise ConfigError(
-                "--mlflow logs RUN/report.html as it is written now. Leave out --format, --against and --out.",
+                "--mlflow logs the new RUN/report.html. Remove --format, --against and --out.",
                 slug="report-mlflow",
             )
-        progress.check()
+        progress.check_mlflow()
     folder = RunFolder(run)
     if labels is not None:
         validate(folder, open_labels(labels, folder.read_pool().agents))
@@ -298,22 +325,23 @@ def report_command(
         return
     path = Run(run).report(out, format=kind, chart=chart, against=against)
     if kind == "html" and against is None:
-        output.warn(Summary(folder).warnings)
+        output.print_warnings(Summary(folder).warnings)
     click.echo(str(path))
     if to_mlflow:
-        progress.log(folder)
+        progress.log_to_mlflow(folder)
 
 
 @click.command("view")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port to serve at. [default: any that is free]")
-@click.option("--open/--no-open", "opens", show_default=False, help="Open the address in a browser.")
-@options.open_store
+@click.option("--port", type=click.IntRange(0, 65535), help="Port of the server. [default: any free port]")
+@click.option("--open/--no-open", "opens", show_default=False, help="Open the page in a browser.")
+@options.open_store_option
 def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
-    """Look at runs in a browser, also while they are under way.
+    """View runs in a browser, including runs in progress.
 
-    Shows reports, two runs side by side, and every trial. Serves the runs named, or all in `runs/`, to this machine only, and
-    only to who has the address that is printed. It reads and never writes. End it with Ctrl-C.
+    Shows reports, comparisons of two runs, and every trial. Serves the given runs, or all runs in `runs/`. The server can be
+    reached only from this machine, and only at the printed address, which contains a secret token. It changes no files. Press
+    Ctrl-C to stop it.
     """
     from youden.report.charts.vega import need_charts
     from youden.view.shown import find_runs
@@ -321,9 +349,9 @@ def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
     need_charts()
     from youden.view.app import prepare
 
-    serving = prepare(find_runs(runs, root=Path("runs")), port=port or 0, token=secrets.token_urlsafe(24))
-    click.echo(serving.url)
-    output.note("Serving to this machine only; Ctrl-C ends it.")
+    server = prepare(find_runs(runs, root=Path("runs")), port=port or 0, token=secrets.token_urlsafe(24))
+    click.echo(server.url)
+    output.print_note("Serving on this machine only. Press Ctrl-C to stop.")
     if opens:
-        click.launch(serving.url_once)  # other users of the machine see a command's words
-    serving.run()
+        click.launch(server.url_once)  # other users of the machine can see the arguments of processes
+    server.run()

@@ -1,10 +1,6 @@
-"""Commands that ask a judge: run, plan, judge.
+"""Define the commands `plan`, `judge` and `run`.
 
-`youden plan CONFIG`: which calls a run would make and what they would cost, before anything runs.
-
-`youden run CONFIG`: plan, judge, fit and report in one go.
-
-`youden judge CONFIG`: ask the judge everything the plan asks and the store does not hold.
+The plan and its cost are printed before any request is sent; answers that are in the store are not requested again.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from youden.cli import options, output, progress, run_options
-from youden.cli.options import Number
+from youden.cli.options import Number, explain_ability
 from youden.errors import ConfigError
 from youden.progress_bar import progress_bar
 from youden.text.sentences import format_count
@@ -28,68 +24,69 @@ if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.pipeline.judged_run import PlannedRun
     from youden.types import Verdicts
+    from youden.types.facts import CallFacts
     from youden.types.pool import Json
 
 
 @click.command("plan")
 @options.config
-@run_options.of_config(*run_options.keys_of("plan"))
+@run_options.config_options(*run_options.keys_for_command("plan"))
 @click.option(
     "--export",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write what has still to be asked into this new folder, for an engine of your own to answer.",
+    help="Write the remaining requests to this new folder, to be answered by another inference engine.",
 )
 @click.option(
     "--format",
     type=click.Choice(["jsonl", "parquet"]),
-    help="Format of the export: jsonl (lines as a Batch API and `vllm run-batch` read them) or parquet. [default: jsonl]",
+    help="Format of the export: jsonl (for Batch APIs and `vllm run-batch`) or parquet. [default: jsonl]",
 )
 @click.option(
     "--shards",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Files of the export, alike in size. [default: 1]",
+    help="Number of files of the export, of equal size. [default: 1]",
 )
-@options.open_store
+@options.open_store_option
 @options.json
 def plan_command(
     *,
     config: Path,
-    said: run_options.Said,
+    overrides: run_options.Overrides,
     export: Path | None,
     format: Literal["jsonl", "parquet"] | None,
     shards: int | None,
     as_json: bool,
 ) -> None:
-    """Draw the plan of CONFIG and say what it would cost.
+    """Plan the trials of CONFIG and estimate their cost.
 
-    Writes config.yaml, pool.json and plan.parquet into the run's folder; asks no judge and spends nothing. What an export asks is
-    answered elsewhere and comes back by `youden judge CONFIG --import ANSWERS`.
+    Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. With --export, another engine can
+    answer the requests; import its answers with `youden judge CONFIG --import ANSWERS`.
     """
-    chosen = run_options.run_config(config, said)
+    run_config = run_options.load_config(config, overrides)
     from youden.judging.store.permission import check_store_allowed
     from youden.pipeline.judged_run import plan_run
     from youden.protocol.coverage import compute_coverage
 
-    options.refuse(
+    options.check_usage(
         (
             export is None and (format is not None or shards is not None),
-            "--format and --shards are of an export. Add --export DIR, or leave them out.",
+            "--format and --shards require an export. Add --export DIR, or remove them.",
         )
     )
-    planned = plan_run(chosen)
-    expected = output.show_run_plan(planned)
+    planned = plan_run(run_config)
+    forecast = output.print_run_plan(planned)
     if planned.judge.needs_store:
         try:
             check_store_allowed(planned.config.store_location)
         except ConfigError as error:
             if export is not None:
                 raise
-            output.warn([str(error)])
+            output.print_warnings([str(error)])
     exported: dict[str, Json] = {}
     if export is not None:
-        exported = {"export": _exported(planned, config, export, format=format or "jsonl", shards=shards or 1)}
+        exported = {"export": _export_requests(planned, config, export, format=format or "jsonl", shards=shards or 1)}
     if as_json:
         output.print_json(
             {
@@ -97,7 +94,7 @@ def plan_command(
                 "judge": planned.judge.name,
                 "design": planned.plan.design,
                 "dense_calls": planned.plan.n_dense_calls,
-                "expected": expected.to_json(),
+                "expected": forecast.to_json(),
                 "cost": asdict(planned.cost),
                 "coverage": asdict(compute_coverage(planned.plan)),
                 "notes": list(planned.plan.notes),
@@ -105,28 +102,30 @@ def plan_command(
             }
         )
     elif export is None:
-        output.note(
-            f"plan written to {planned.folder.path}; judge it with: youden judge {planned.folder.file('config.yaml')}"
+        output.print_note(
+            f"plan written to {planned.folder.path}; next: youden judge {planned.folder.file('config.yaml')}"
         )
 
 
-def _exported(
+def _export_requests(
     planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
 ) -> dict[str, Json]:
+    """Write the remaining requests to a new folder, print how to import their answers, and return a summary as JSON."""
     from youden.pipeline.offline import export_run, find_stage
 
     stage = find_stage(planned)
     n_requests, files = export_run(planned, stage, folder, format=format, shards=shards)
     if not n_requests:
-        output.note(f"nothing is left to ask, so {folder} was not written; go on with: youden judge {config} --import")
+        output.print_note(
+            f"every request has an answer, so {folder} was not written; next: youden judge {config} --import"
+        )
     else:
-        output.note(
+        output.print_note(
             f"{format_count(n_requests, 'request')} exported to {folder} in {format_count(len(files), 'file')}; "
-            "bring their answers back with: "
-            f"youden judge {config} --import ANSWERS"
+            f"import their answers with: youden judge {config} --import ANSWERS"
         )
         if stage.describe():
-            output.note(stage.describe())
+            output.print_note(stage.describe())
     return {
         "folder": str(folder),
         "requests": n_requests,
@@ -137,43 +136,41 @@ def _exported(
 
 @click.command("run")
 @options.config
-@run_options.of_config(*run_options.keys_of("run"))
-@run_options.asking
+@run_options.config_options(*run_options.keys_for_command("run"))
+@run_options.judging_options
 @options.labels
-@progress.option
-@options.shown
+@progress.mlflow_option
+@options.output_options
+@explain_ability
 def run_command(
     *,
     config: Path,
-    said: run_options.Said,
-    asking: run_options.Terms,
+    overrides: run_options.Overrides,
+    make_options: run_options.OptionsFactory,
     labels: Path | None,
     to_mlflow: bool,
-    how: options.Shown,
+    output_mode: options.OutputMode,
 ) -> None:
-    """Rank the agents of CONFIG, from its pool to report.html.
+    """Plan, judge, fit and report the run of CONFIG.
 
-    The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped. The last line says
-    who won, or what would settle it, and where the report is, which says the rest.
-
-    Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
-    items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
-    and is no proof of correctness.
+    The plan and its cost are printed before any request is sent. To resume a stopped run, run the same command again. The output
+    ends with the next step and the path of the report.
     """
-    chosen = run_options.run_config(config, said)
+    run_config = run_options.load_config(config, overrides)
     from youden.pipeline.judged_run import plan_run
     from youden.runs.run_object import judge_and_rank
 
     if to_mlflow:
-        progress.check()
-    planned = plan_run(chosen)
-    output.show_run_plan(planned, how)
-    with nullcontext() if how == "quiet" else progress_bar() as bar:
-        run = judge_and_rank(planned, asking(progress=bar), labels=labels)
-    why = run.plan.notes[-1] if run.plan.rounds is not None else ""
-    output.show_asked(planned.folder, run.summary, how, why=why)
+        progress.check_mlflow()
+    planned = plan_run(run_config)
+    output.print_run_plan(planned, output_mode)
+    with nullcontext() if output_mode == "quiet" else progress_bar() as bar:
+        run = judge_and_rank(planned, make_options(progress=bar), labels=labels)
+    is_search = run.plan.rounds is not None
+    end_reason = run.plan.notes[-1] if is_search else ""
+    output.print_judged_run(planned.folder, run.summary, output_mode, end_reason=end_reason)
     if to_mlflow:
-        progress.log(planned.folder)
+        progress.log_to_mlflow(planned.folder)
 
 
 @click.command("judge")
@@ -183,38 +180,38 @@ def run_command(
     "--import",
     "importing",
     is_flag=True,
-    help="Ask nothing: take ANSWERS, files or folders in which an engine of your own answered a `youden plan --export`.",
+    help="Import ANSWERS to the requests of `youden plan --export`, files or folders, instead of sending requests.",
 )
-@run_options.of_config(*run_options.keys_of("judge"))
-@run_options.asking
+@run_options.config_options(*run_options.keys_for_command("judge"))
+@run_options.judging_options
 @click.option(
     "--mode",
     type=click.Choice(["calls", "batch"]),
     default="calls",
-    help="batch: through the provider's Batch API, slower and cheaper.",
+    help="batch: use the Batch API of the provider, which is slower and cheaper.",
 )
 @click.option(
     "--poll",
     type=Number(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --mode batch: how often batches are looked at. [default: 30]",
+    help="With --mode batch: interval between polls of a batch. [default: 30]",
 )
 @click.option(
     "--engine",
     type=click.Choice(["ray"]),
-    help="ray: workers on the Ray cluster of RAY_ADDRESS, or on one of this machine, ask instead of this process.",
+    help="ray: send requests from workers on the Ray cluster at RAY_ADDRESS, or on a local one.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --engine ray: how many. [default: `ray: {workers: N}` in CONFIG, else one a node]",
+    help="With --engine ray: number of workers. [default: `ray: {workers: N}` in CONFIG, else one per node]",
 )
 @click.option(
     "--worker",
     is_flag=True,
-    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. It writes no "
-    "file, and ends when the plan is answered.",
+    help="Run as a worker of a run that another process judges, on this machine or another: share its --store and its cost "
+    "limit, write no files, and end when every trial has an answer.",
 )
 @options.json
 def judge_command(
@@ -222,8 +219,8 @@ def judge_command(
     config: Path,
     answers: tuple[Path, ...],
     importing: bool,
-    said: run_options.Said,
-    asking: run_options.Terms,
+    overrides: run_options.Overrides,
+    make_options: run_options.OptionsFactory,
     mode: str,
     poll: float | None,
     engine: str | None,
@@ -231,101 +228,113 @@ def judge_command(
     worker: bool,
     as_json: bool,
 ) -> None:
-    """Ask the judge what CONFIG plans and has no answer yet.
+    """Query the judge on the trials of CONFIG without an answer.
 
-    The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
-    while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.
+    The plan and its cost are printed before any request is sent. Answers are stored as they arrive. Run the same command again to
+    resume, also while a batch is in progress at the provider. Writes verdicts.parquet to the folder of the run.
 
-    With --import nothing is asked: ANSWERS are taken into the store, any number of times, in any order, and verdicts are written
-    once every trial has one.
+    With --import, no request is sent: ANSWERS are added to the store. They can be imported in several steps and in any order;
+    verdicts are written as soon as every trial has an answer.
     """
     batch = mode == "batch"
-    options.refuse(
+    options.check_usage(
         (
             answers and not importing,
-            f"{answers[:1] and answers[0]} would be answers to take. Add --import, or leave it out.",
+            f"ANSWERS require --import: got {answers[:1] and answers[0]}. Add --import, or remove the argument.",
         ),
-        (poll is not None and not batch, "--poll goes with --mode batch: nothing else is waited for."),
+        (poll is not None and not batch, "--poll requires --mode batch. Add --mode batch, or remove --poll."),
         (
-            importing and (batch or asking().retry_failed),
-            "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.",
+            importing and (batch or make_options().retry_failed),
+            "--import sends no requests. Remove --mode batch and --retry-failed, or --import.",
         ),
-        (engine is None and workers is not None, "--workers goes with --engine ray."),
         (
-            engine is not None and (importing or batch or asking().log is not None),
-            "--engine ray goes without --import, --mode batch and --log: its workers ask call by call.",
+            engine is None and workers is not None,
+            "--workers requires --engine ray. Add --engine ray, or remove --workers.",
+        ),
+        (
+            engine is not None and (importing or batch or make_options().log is not None),
+            "--engine ray cannot be combined with --import, --mode batch or --log. Remove them, or --engine ray.",
         ),
         (
             worker and (importing or engine is not None or batch),
-            "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one.",
+            "--worker cannot be combined with --import, --engine or --mode batch. Set these in the process that judges the run.",
         ),
     )
-    chosen = run_options.run_config(config, said)
+    run_config = run_options.load_config(config, overrides)
     from youden.engines.block_sums import count_calls
     from youden.judging.scheduler.options import POLL_SECONDS, make_batch_options
     from youden.pipeline.judged_run import judge_run, plan_run
 
     if worker:
-        _help_out(chosen, asking, as_json=as_json)
+        _run_worker(run_config, make_options, as_json=as_json)
         return
-    planned = plan_run(chosen, batched=batch)
-    output.show_run_plan(planned)
+    planned = plan_run(run_config, batched=batch)
+    output.print_run_plan(planned)
     if importing:
-        result = _imported(planned, answers, asking)
+        result = _import_answers(planned, answers, make_options)
     elif batch:
         seconds = POLL_SECONDS if poll is None else poll
         batching = make_batch_options(
-            "batch", poll=seconds, on_status=output.note, folder=planned.folder.path / "batches"
+            "batch", poll=seconds, on_status=output.print_note, folder=planned.folder.path / "batches"
         )
-        result = judge_run(planned, asking(batching=batching))
+        result = judge_run(planned, make_options(batching=batching))
     elif engine is not None:
         from youden.pipeline.offline import collect_answers_on_ray, resolve_placement
 
         with progress_bar() as bar:
-            placing = resolve_placement(planned.config, workers=workers, on_message=output.note)
-            result = judge_run(planned, asking(progress=bar), collect=partial(collect_answers_on_ray, placing=placing))
+            placement = resolve_placement(planned.config, workers=workers, on_message=output.print_note)
+            result = judge_run(
+                planned, make_options(progress=bar), collect=partial(collect_answers_on_ray, placing=placement)
+            )
     else:
         with progress_bar() as bar:
-            result = judge_run(planned, asking(progress=bar))
-    output.warn(result.warnings)
+            result = judge_run(planned, make_options(progress=bar))
+    output.print_warnings(result.warnings)
     calls = count_calls(result)
     if as_json:
         output.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
     else:
-        output.note(
-            f"{output.bill_words(result.warnings)}{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
-            f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
-            f"{_spent(calls.usd)} spent in all passes"
-            f"{f', ${format_decimal(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
-            f"rank with: youden fit {planned.folder.path}"
+        output.print_note(
+            f"{output.format_uncertain_costs(result.warnings)}{_format_calls(calls)}; next: youden fit {planned.folder.path}"
         )
 
 
-def _spent(usd: float | None) -> str:
-    return "an amount that nobody knows was" if usd is None else f"${usd:.4f}"
+def _format_calls(calls: CallFacts) -> str:
+    """Format the numbers of answered and reused calls and their cost over all invocations."""
+    text = f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
+    if calls.n_reused:
+        text += f"{calls.n_reused:,} of them requested before this run, "
+    text += "an unknown amount" if calls.usd is None else f"${calls.usd:.4f}"
+    text += " spent in all invocations"
+    if calls.usd_calibration:
+        text += f", of which ${format_decimal(calls.usd_calibration, 4)} by the calibration"
+    return text
 
 
-def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_options.Terms) -> Verdicts:
-    from youden.judging.scheduler.options import JudgingOptions as Terms
+def _import_answers(
+    planned: PlannedRun, answers: tuple[Path, ...], make_options: run_options.OptionsFactory
+) -> Verdicts:
+    """Import answers into the store, and return the verdicts of the run."""
+    from youden.judging.scheduler.options import JudgingOptions as Options
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import import_run
 
     if answers:
-        taken = import_run(planned, answers)
-        for said in taken.sentences():
-            output.note(said)
-        if taken.n_new:
-            output.note("what these answers cost was spent elsewhere and is not known here")
-    return judge_run(planned, Terms(stored_only=True, log=asking().log))
+        imported = import_run(planned, answers)
+        for sentence in imported.sentences():
+            output.print_note(sentence)
+        if imported.n_new:
+            output.print_note("the cost of imported answers is not known and not included")
+    return judge_run(planned, Options(stored_only=True, log=make_options().log))
 
 
-def _help_out(config: RunConfig, asking: run_options.Terms, *, as_json: bool) -> None:
+def _run_worker(config: RunConfig, make_options: run_options.OptionsFactory, *, as_json: bool) -> None:
     from youden.judging.config.judge_files import load_judge_of_run
     from youden.pipeline.offline import run_worker
 
-    output.note_connections(load_judge_of_run(config))
+    output.print_connections(load_judge_of_run(config))
     with progress_bar() as bar:
-        result = run_worker(config, asking(progress=bar))
+        result = run_worker(config, make_options(progress=bar))
     n_answered, n = int(result.answered.sum()), len(result)
-    said = f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
-    output.tell(as_json, {"worker": True, "calls": n, "answered": n_answered}, notes=[said])
+    note = f"{n_answered:,} of {n:,} answered by all processes; to write the folder of the run: youden judge CONFIG"
+    output.print_result(as_json, {"worker": True, "calls": n, "answered": n_answered}, notes=[note])

@@ -1,4 +1,7 @@
-"""Options of a run: what the command line says beside a run's config, by the config's own keys, and how a judge is asked."""
+"""Define command-line options that override the config of a run, and options for sending requests to a judge.
+
+The options of config keys are generated from `youden.run_keys`, so that types, limits and help have one source.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import click
 
 from youden.cli import options
-from youden.cli.options import Number, words
+from youden.cli.options import Number, parse_names
 from youden.errors import PlanError
 from youden.project_store import usual_store
 from youden.run_keys import REPLACED_KEYS, CallBudget, declared_keys
@@ -21,20 +24,20 @@ if TYPE_CHECKING:
     from youden.types import Progress
     from youden.types.pool import Json
 
-    Said = Mapping[str, Any]
-    """What was said on the command line, by the keys of a run's config."""
-    Terms = Callable[..., JudgingOptions]
-    """Makes the terms of asking, with what the command adds to them."""
+    Overrides = Mapping[str, Any]
+    """Values of options that were set on the command line, by config key."""
+    OptionsFactory = Callable[..., JudgingOptions]
+    """Makes the options of judging from those of the command line and from `progress` and `batching`, its arguments."""
 
 R = TypeVar("R")
 
 
-def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Return the option of a config key, with its type there. help: replaces the help of the key."""
+def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Return the option of the config key `name`, with the type of the key; `help` replaces the help of the key."""
     declared = declared_keys()[name]
     (kind, *_), key, limits = declared.types, declared.key, declared.limits
     if name == "calls":
-        return budgets(help or key.help)
+        return calls_option(help or key.help)
     option = f"--{name.replace('_', '-')}"
     is_flag = kind is bool
     parameter_type: Any = None
@@ -51,22 +54,35 @@ def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callabl
         type=parameter_type,
         is_flag=is_flag,
         default=None,
-        callback=words if get_origin(kind) is list else None,
+        callback=parse_names if get_origin(kind) is list else None,
         metavar=None if key.metavar == "PATH" else key.metavar,
         help=help or key.help,
     )
 
 
 def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
-    """Read the value of an option or argument that is a budget."""
+    """Parse an option or argument that is a budget of calls (click callback); invalid text is a usage error."""
     try:
         return None if value is None else CallBudget.parse(value).plain
     except PlanError as error:
         raise click.BadParameter(error.message.removeprefix("calls: ")) from None
 
 
-def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add `--calls`, which takes one budget or, with `several`, a tuple of them, and refuse the options that it replaces."""
+def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add --calls, and hidden options that explain how to replace --trials and --percent.
+
+    Parameters
+    ----------
+    help : str
+        Help of the option.
+    several : bool, default False
+        Whether the option is a comma-separated list of budgets, which is passed on as a tuple.
+
+    Returns
+    -------
+    callable
+        Decorator of a command.
+    """
 
     def parse_several(
         ctx: click.Context, parameter: click.Parameter, value: str | None
@@ -76,8 +92,9 @@ def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]],
     def refuse(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
             option = parameter.opts[0]
-            new = str(REPLACED_KEYS[option.removeprefix("--")]).format(value).replace(":", "")
-            raise click.UsageError(f"No such option: {option}. Set --{new}.")
+            key = REPLACED_KEYS[option.removeprefix("--")]
+            replacement = str(key).format(value).replace(":", "")
+            raise click.UsageError(f"No such option: {option}. Set --{replacement}.")
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         for old in ("--trials", "--percent"):
@@ -89,52 +106,82 @@ def budgets(help: str, *, several: bool = False) -> Callable[[Callable[..., R]],
     return decorate
 
 
-def keys_of(command: str) -> list[str]:
-    """Return the config keys that `plan`, `judge` or `run` has as options."""
+def keys_for_command(command: str) -> list[str]:
+    """Return the config keys that the command `plan`, `judge` or `run` has as options."""
     return [name for name, declared in declared_keys().items() if command in declared.key.commands.split()]
 
 
-def of_config(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Adds the options of these config keys; those that were given arrive as one `said`, value by key.
+def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add options of config keys; those that are set are passed on as one mapping `overrides`, by key.
 
-    helps: keys with a help of this command's own.
+    Parameters
+    ----------
+    *keys : str
+        Config keys.
+    **helps : str
+        Further config keys, with a help that replaces that of the key.
+
+    Returns
+    -------
+    callable
+        Decorator of a command.
     """
     names = (*keys, *helps)
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         @wraps(function)
-        def wrapped(**given: object) -> R:
-            said = {key: value for key in names if (value := given.pop(key)) is not None}
-            return function(said=said, **given)
+        def wrapped(**arguments: object) -> R:
+            values = {key: arguments.pop(key) for key in names}
+            overrides = {key: value for key, value in values.items() if value is not None}
+            return function(overrides=overrides, **arguments)
 
         command: Callable[..., R] = wrapped
         for key in reversed(names):
-            command = _option(key, helps.get(key))(command)
+            command = _config_option(key, helps.get(key))(command)
         return command
 
     return decorate
 
 
-def run_config(path: Path, said: Said) -> RunConfig:
-    """The run config at `path`, with what was said in place of its own words.
+def load_config(path: Path, overrides: Overrides) -> RunConfig:
+    """Load the config of a run, with options of the command line in place of its keys.
 
-    What it names is looked for before the libraries of a run are loaded, which takes a second.
+    Judge, design and pool are checked here, before the libraries of a run are imported, which takes a second.
+
+    Parameters
+    ----------
+    path : Path
+        YAML file.
+    overrides : mapping
+        Values of options, by config key.
+
+    Returns
+    -------
+    RunConfig
+        Config with its store.
+
+    Raises
+    ------
+    click.UsageError
+        If both --robust and --trusted are set.
+    ConfigError
+        If the config is invalid, or its judge, design or pool cannot be found.
     """
     from youden.data.folder.run_config import load_run_config, with_default_store
 
-    if said.get("robust") and "trusted" in said:
-        raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")
-    changes = {key: _as_json(key, value) for key, value in said.items()}
-    if "trusted" in said:
+    if overrides.get("robust") and "trusted" in overrides:
+        raise click.UsageError("Got both --robust and --trusted. Set only one of them.")
+    changes = {key: _to_json(key, value) for key, value in overrides.items()}
+    if "trusted" in overrides:
         changes["robust"] = False
-    elif said.get("robust"):
+    elif overrides.get("robust"):
         changes["trusted"] = []
-    if said.keys() & {"calls", "width"}:  # they replace whatever budget the config has
-        changes = {"calls": None, "width": None} | changes
-    if "store" in said:
+    if overrides.keys() & {"calls", "half_width"}:  # either replaces both keys of the config
+        changes = {"calls": None, "half_width": None} | changes
+    if "store" in overrides:
         from youden.judging.store.permission import allow_store
 
-        allow_store(str(said["store"]))
+        allow_store(str(overrides["store"]))
     config = with_default_store(load_run_config(path, changes), usual_store())
     from youden.judging.config.judge_files import load_judge_of_run
 
@@ -147,30 +194,30 @@ def run_config(path: Path, said: Said) -> RunConfig:
     return config
 
 
-def _as_json(key: str, value: object) -> Json:
+def _to_json(key: str, value: object) -> Json:
     if key == "families":
         from youden.data.label_tables import read_families
 
         return {**read_families(Path(str(value)))}
     if isinstance(value, tuple):
-        return [str(one) for one in value]
+        return [str(item) for item in value]
     return value if isinstance(value, bool | int | float) else str(value)
 
 
-def asking(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --retry-failed, --log and --grace, and hands over what makes the terms of asking with them as `asking`."""
+def judging_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add --retry-failed, --log and --grace, which are passed on as a function `make_options` that makes JudgingOptions."""
 
     @options.retry_failed
     @options.log
     @options.grace
-    @options.opens_its_store
+    @options.allow_config_store
     @wraps(function)
-    def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **rest: object) -> R:
-        def terms(*, progress: Progress | None = None, batching: Batching | None = None) -> JudgingOptions:
-            from youden.judging.scheduler.options import JudgingOptions as Terms
+    def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **arguments: object) -> R:
+        def make_options(*, progress: Progress | None = None, batching: Batching | None = None) -> JudgingOptions:
+            from youden.judging.scheduler.options import JudgingOptions as Options
 
-            return Terms(retry_failed=retry_failed, log=log, grace=grace, progress=progress, batching=batching)
+            return Options(retry_failed=retry_failed, log=log, grace=grace, progress=progress, batching=batching)
 
-        return function(asking=terms, **rest)
+        return function(make_options=make_options, **arguments)
 
     return wrapped

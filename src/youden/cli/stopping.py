@@ -1,6 +1,7 @@
-"""How signals end a command.
+"""Handle the signals that stop a command.
 
-The first lets it keep what was answered; the second ends it at once, whatever a thread waits for.
+The first signal lets the command store received answers and end. The second one ends the process at once, even if a thread
+blocks.
 """
 
 from __future__ import annotations
@@ -16,14 +17,20 @@ from contextlib import contextmanager
 
 from youden.judging.store.watchdog import shutdown_started
 
-STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""What stops a command beside Ctrl-C; it ends with 128 and the signal's number."""
-AT_ONCE = 0.7
-"""Seconds after the second signal in which answers that are there may still be written."""
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Signals that stop a command in addition to SIGINT."""
+WRITE_SECONDS = 0.7
+"""Time after the second signal in which received answers may still be written."""
 
 
-class Stopped(KeyboardInterrupt):
-    """SIGTERM or SIGHUP came: the same end as after Ctrl-C, with a code of its own."""
+class SignalInterrupt(KeyboardInterrupt):
+    """Raised on SIGTERM or SIGHUP, so that they end a command in the same way as Ctrl-C.
+
+    Attributes
+    ----------
+    number : int
+        Number of the signal; the exit code of the command is 128 plus this number.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -31,40 +38,58 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def stoppable(last_words: Callable[[int], str]) -> Iterator[None]:
-    """SIGTERM and SIGHUP raise `Stopped`, unless they are ignored, as under nohup. last_words: said by the second signal, of
-    its number."""
+def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
+    """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the block; end the process at the second signal.
 
-    def stop(number: int, _frame: object) -> None:
-        raise Stopped(number)
+    Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed.
+
+    Parameters
+    ----------
+    format_message : callable
+        Takes the number of the second signal, and returns the message that is printed before the process ends.
+    """
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise SignalInterrupt(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, stop) for number in STOPS if signal.getsignal(number) is signal.SIG_DFL}
-    heard, told = socket.socketpair()
-    told.setblocking(False)
-    others = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=_end_at_the_second, args=(heard, last_words), name="youden stop", daemon=True).start()
+
+    previous_handlers = {}
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            previous_handlers[number] = signal.signal(number, interrupt)
+
+    # Python writes the number of each received signal to this socket, even while the main thread is blocked
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    previous_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    watcher = threading.Thread(
+        target=_exit_on_second_signal, args=(receiver, format_message), name="youden stop", daemon=True
+    )
+    watcher.start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(others)
-        told.close()
+        signal.set_wakeup_fd(previous_fd)
+        sender.close()
         shutdown_started.clear()
-        for number, old in before.items():
-            signal.signal(number, old)
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)
 
 
-def _end_at_the_second(heard: socket.socket, last_words: Callable[[int], str]) -> None:
-    """Wait for signals where nothing else is waited for: Python writes their numbers as they come."""
-    n = 0
-    with heard:
-        while came := heard.recv(1):
-            n += came[0] in (signal.SIGINT, *STOPS)
-            if n == 1:
+def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[int], str]) -> None:
+    """Read signal numbers until the socket is closed; end the process at the second stop signal."""
+    n_signals = 0
+    with receiver:
+        while data := receiver.recv(1):
+            number = data[0]
+            n_signals += number in (signal.SIGINT, *STOP_SIGNALS)
+            if n_signals == 1:
                 shutdown_started.set()
-            elif n > 1:
-                time.sleep(AT_ONCE)
-                os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"{last_words(came[0])}\n".encode())
-                os._exit(128 + came[0])
+            elif n_signals > 1:
+                time.sleep(WRITE_SECONDS)
+                stderr = sys.__stderr__.fileno() if sys.__stderr__ else 2
+                os.write(stderr, f"{format_message(number)}\n".encode())
+                os._exit(128 + number)

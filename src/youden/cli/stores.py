@@ -1,8 +1,6 @@
-"""Commands on kept answers: store, cassette.
+"""Define the commands on stored answers: `cassette` and `store`.
 
-`youden cassette …`: the requests and answers of a run or a generated pool as a file for version control, and back.
-
-`youden store copy A… B`: answers from stores to a store; `youden store batches`: what is under way.
+A cassette is a file for version control; a store is a database that runs share. Neither command sends requests.
 """
 
 from __future__ import annotations
@@ -22,7 +20,8 @@ from youden.text.sentences import format_count
 if TYPE_CHECKING:
     from youden.types.pool import Json
 
-FELL_SHORT = 1
+INCOMPLETE = 1
+"""Exit code of `cassette verify` if answers are missing."""
 
 file = click.argument("file", type=click.Path(path_type=Path))
 source = click.argument("source", type=click.Path(path_type=Path), metavar="RUN|POOL")
@@ -30,69 +29,69 @@ source = click.argument("source", type=click.Path(path_type=Path), metavar="RUN|
 
 @click.group("cassette", cls=SuggestingGroup)
 def cassette_command() -> None:
-    """Keep requests and answers as a file, to test and to share.
+    """Save requests and answers as a file, for tests and sharing.
 
-    A cassette is what a judge, or the models behind a generated pool, were asked and answered, as JSON lines. It is sorted by
-    key and holds no keys, times or headers, so that the same answers make the same file.
+    A cassette contains the requests to a judge, or to the models of a generated pool, with their answers, as JSON lines. It is
+    sorted by request hash and contains no API keys, times or headers, so that the same answers give the same file.
     """
 
 
 @cassette_command.command("export")
 @source
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
-@click.option("--redact", is_flag=True, help="Keep sha256 hashes in place of texts (of a RUN).")
-@options.open_store
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write.")
+@click.option("--redact", is_flag=True, help="Replace texts by their SHA-256 hashes (RUN only).")
+@options.open_store_option
 @options.json
 def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
-    """Write the requests and answers of RUN, or of POOL, into --out.
+    """Write the requests and answers of RUN or POOL to a cassette.
 
-    A POOL is one that `youden generate` made. Requests are rebuilt from the run's config, pool and plan, or from the pool's
-    generation.json and items; answers come from its store. Nothing is asked.
+    POOL is a pool made by `youden generate`. Requests are reconstructed from the config, pool and plan of the run, or from
+    generation.json and the items of the pool; answers are read from the store.
     """
     from youden.pools.run_cassettes import export_cassette
 
-    done = export_cassette(source, out, redacted=redact)
-    said = (
-        f"{format_count(done.n_answers, 'answer')} and {format_count(done.n_failures, 'failure')} in {out}; "
-        f"{format_count(done.n_unanswered, 'request')} of {source} unanswered"
+    counts = export_cassette(source, out, redacted=redact)
+    note = (
+        f"{format_count(counts.n_answers, 'answer')} and {format_count(counts.n_failures, 'failure')} in {out}; "
+        f"{format_count(counts.n_unanswered, 'request')} of {source} unanswered"
     )
-    output.tell(as_json, {"file": str(out), **asdict(done)}, notes=[said])
+    output.print_result(as_json, {"file": str(out), **asdict(counts)}, notes=[note])
 
 
 @cassette_command.command("import")
 @file
-@click.option("--store", required=True, metavar="STORE", help="A path or sqlite:///path; made where there is none.")
+@click.option("--store", required=True, metavar="STORE", help="Path or sqlite:///path; created if it does not exist.")
 @options.json
 def import_(file: Path, store: str, as_json: bool) -> None:
-    """Put the answers of FILE into --store.
+    """Import the answers of FILE into a store.
 
-    Answers that the store already has stay as they are. A run, or `youden generate`, with this store then asks only what FILE
-    does not hold, and with `judge: replay`, or --replay, nobody.
+    Existing answers in the store do not change. A run, or `youden generate`, with this store then sends only requests without an
+    answer in FILE, and none with `judge: replay` or --replay.
     """
     from youden.pools.run_cassettes import import_cassette
 
-    done = import_cassette(file, store)
-    said = f"{done.n_added:,} added to {redact_location(store)}, {done.n_kept:,} were there already"
-    output.tell(as_json, {"store": redact_location(store), **asdict(done)}, notes=[said])
+    counts = import_cassette(file, store)
+    note = f"{counts.n_added:,} added to {redact_location(store)}, {counts.n_kept:,} already stored"
+    output.print_result(as_json, {"store": redact_location(store), **asdict(counts)}, notes=[note])
 
 
 @cassette_command.command("verify")
 @file
 @click.argument("source", type=click.Path(path_type=Path), metavar="[RUN|POOL]", required=False)
-@options.open_store
+@options.open_store_option
 @options.json
 def verify(file: Path, source: Path | None, as_json: bool) -> int:
-    """Check FILE, and whether it answers all of RUN or POOL.
+    """Check FILE, and whether it answers all requests of RUN or POOL.
 
-    A POOL is one that `youden generate` made. Every line has to fit the schema and be there once, every key has to follow
-    from its request. Problems go to standard output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
+    POOL is a pool made by `youden generate`. Each line must match the schema and be unique, and its hash must match its request.
+    Problems are written to standard output. Exit codes: 0 complete; 1 requests have no answer in FILE; 2 FILE is damaged.
     """
     from youden.judging.offline.cassette_file import check_cassette
     from youden.pools.run_cassettes import find_missing_requests
 
     cassette, problems = check_cassette(file)
     missing = {} if source is None else find_missing_requests(cassette, source)
-    found: dict[str, Json] = {
+    result: dict[str, Json] = {
         "file": str(file),
         "n_answers": cassette.n_answers,
         "n_failures": len(cassette.entries) - cassette.n_answers,
@@ -100,24 +99,25 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
         "problems": list(problems),
         "missing": list(missing),
     }
-    beside = "" if source is None else f"; {format_count(len(missing), 'request')} of {source} missing"
-    said = (
-        f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their keys cannot be checked); "
-        f"{format_count(len(problems), 'problem')}{beside}"
+    missing_note = "" if source is None else f"; {format_count(len(missing), 'request')} of {source} missing"
+    note = (
+        f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their hashes cannot be checked); "
+        f"{format_count(len(problems), 'problem')}{missing_note}"
     )
-    lines = [*problems, *(f"missing: {key} ({which})" for key, which in missing.items())]
-    output.tell(as_json, found, words=lines, notes=[said])
+    lines = [*problems, *(f"missing: {key} ({description})" for key, description in missing.items())]
+    output.print_result(as_json, result, lines=lines, notes=[note])
     if problems:
         raise InputError(
-            f"{file} has {len(problems)} damaged lines. Take it from version control, or export it again.",
+            f"{file} is damaged: got {format_count(len(problems), 'problem')}. Restore it from version control, or export it "
+            "again.",
             slug="cassette",
         )
-    return FELL_SHORT if missing else 0
+    return INCOMPLETE if missing else 0
 
 
 @click.group("store", cls=SuggestingGroup)
 def store_command() -> None:
-    """Copy answers between stores; see which batches are under way."""
+    """Copy answers between stores, and list batches in progress."""
 
 
 @store_command.command("copy")
@@ -125,56 +125,57 @@ def store_command() -> None:
 @click.argument("target")
 @options.json
 def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
-    """Put all that every SOURCE holds into TARGET, made where there is none.
+    """Copy the answers of each SOURCE to the store TARGET.
 
-    Each is a path, or postgresql://USER@HOST/DATABASE. What TARGET has stays, and of two answers to one request the first stands;
-    the same command goes on where it broke off. A run whose `store:` is TARGET asks only what no SOURCE holds.
+    Each is a path, or postgresql://USER@HOST/DATABASE; TARGET is created if it does not exist. Existing answers in TARGET do not
+    change, and of two answers to the same request, the first is kept. Run the same command again to resume.
     """
     from youden.judging.store.copying import copy_stores
 
-    done = copy_stores(sources, target)
-    said = f"{done.n_new:,} of {done.n_answers:,} answers are new in {redact_location(target)}"
-    output.tell(as_json, {"store": redact_location(target), **asdict(done)}, notes=[said])
+    counts = copy_stores(sources, target)
+    note = f"{counts.n_new:,} of {counts.n_answers:,} answers are new in {redact_location(target)}"
+    output.print_result(as_json, {"store": redact_location(target), **asdict(counts)}, notes=[note])
 
 
 @store_command.command("batches")
 @click.argument("store")
-@click.option("--forget", metavar="BATCH", help="Give its answers up: its requests are asked again.")
+@click.option("--forget", metavar="BATCH", help="Give up this batch, so that its requests are sent again.")
 @options.json
 def batches(store: str, forget: str | None, as_json: bool) -> None:
-    """Show the batches that STORE knows to be under way at a provider.
+    """List the batches of STORE in progress at a provider.
 
-    Any host goes on with them: `youden judge CONFIG --mode batch` with this store waits for those that nobody waits for.
+    Any host can resume them: `youden judge CONFIG --mode batch` with this store waits for batches for which no process waits.
     """
     from youden.judging.store.answers import open_store
     from youden.judging.store.leases import list_jobs
 
     with open_store(store, read_only=forget is None) as opened:
-        found = list_jobs(opened.place)
+        jobs = list_jobs(opened.place)
         if forget is not None:
-            named = [one for one in found if forget in (one.batch, one.id)]
-            if not named:
+            forgotten = [job for job in jobs if forget in (job.batch, job.id)]
+            if not forgotten:
                 raise ConfigError(
-                    f"{opened.name} knows of no batch {forget}. `youden store batches {opened.name}` names them.",
+                    f"{opened.name} contains no batch {forget}. Run `youden store batches {opened.name}` to list the batches.",
                     slug="batch-none",
                 )
-            for one in named:
-                opened.place.forget_batch(one.id)
-            found = [one for one in found if one not in named]
-    lines = [
-        f"{one.batch or one.id}: {format_count(len(one.keys), 'request')} to {one.model} at {one.address}"
-        for one in found
+            for job in forgotten:
+                opened.place.forget_batch(job.id)
+            jobs = [job for job in jobs if job not in forgotten]
+
+    notes = [
+        f"{job.batch or job.id}: {format_count(len(job.keys), 'request')} to {job.model} at {job.address}"
+        for job in jobs
     ]
-    lines.append(f"{len(found):,} {'batch is' if len(found) == 1 else 'batches are'} under way")
-    told: list[Json] = [
+    notes.append(f"{len(jobs):,} {'batch' if len(jobs) == 1 else 'batches'} in progress")
+    records: list[Json] = [
         {
-            "id": one.id,
-            "address": one.address,
-            "model": one.model,
-            "batch": one.batch,
-            "n_requests": len(one.keys),
-            "created": one.created,
+            "id": job.id,
+            "address": job.address,
+            "model": job.model,
+            "batch": job.batch,
+            "n_requests": len(job.keys),
+            "created": job.created,
         }
-        for one in found
+        for job in jobs
     ]
-    output.tell(as_json, {"store": opened.name, "batches": told}, notes=lines)
+    output.print_result(as_json, {"store": opened.name, "batches": records}, notes=notes)

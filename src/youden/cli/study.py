@@ -1,6 +1,6 @@
-"""`youden study`: the paper's questions asked of a run. `links`: does the additive model hold, and on which link?
-`paper`: its tables again, beside its own figures.
-`variance`: what moves its ranking. `aa`: is an agent told apart from itself?
+"""Define `youden study` and its commands `links`, `paper`, `variance` and `aa`.
+
+They analyse the files of judged runs and send no requests.
 """
 
 from __future__ import annotations
@@ -28,56 +28,65 @@ if TYPE_CHECKING:
 
 @click.command("links")
 @options.run
-@options.scores("row")
+@options.scores_option("row")
 @click.option(
-    "--draws", type=click.IntRange(min=0), default=500, help="Bootstrap resamples of agents and items; 0: none."
+    "--n-resamples",
+    "draws",
+    type=click.IntRange(min=0),
+    default=500,
+    help="Number of bootstrap resamples of agents and items; 0: none.",
 )
 @click.option(
-    "--coincident",
+    "--duplicates",
+    "coincident",
     type=click.Choice(["drop", "keep"]),
     default="drop",
-    help="What becomes of rectangles whose agent or item was drawn twice. keep: the paper's way, biased to 0.",
+    help="What to do with rectangles whose agent or item was resampled twice. keep: as in the paper, biased towards 0.",
 )
-@options.seeded("the resamples")
+@options.seed_option("the resamples")
 @options.json
 def links_command(
     *, run: Path, scores: ScoreKind, draws: int, coincident: Coincident, seed: int, as_json: bool
 ) -> None:
-    """Does ability − difficulty fit RUN, and on which link?
+    """Test how well the additive model fits the scores of RUN.
 
-    Exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles, raw and per SD of the
-    transformed scores, with the R² of the additive fit.
+    Computes the exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles for each link,
+    raw and per SD of the transformed scores, and the R² of the additive fit.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.link_curl import LinksStudy, compute_partner_share
     from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
+    partner_share = 1.0
+    if folder.has("rates.parquet"):
+        partner_share = compute_partner_share(folder.read_rates(), scores)
     study = LinksStudy(
         folder.read_scores(scores),
-        partners=compute_partner_share(folder.read_rates(), scores) if folder.has("rates.parquet") else 1.0,
+        partners=partner_share,
         n_draws=draws,
         coincident=coincident,
         seed=seed,
     )
     signature = folder.read_signature().text
     warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
-    found: dict[str, Json] = {
+    details: dict[str, Json] = {
         "run": folder.path.name,
         "signature": signature,
-        "warnings": [plain_fields(one) for one in warnings],
+        "warnings": [plain_fields(warning) for warning in warnings],
     }
-    output.tell(
+    output.print_result(
         as_json,
-        plain_fields(study) | found,
+        plain_fields(study) | details,
         tables=_links_tables(study, folder.path.name),
-        words=study.words,
+        lines=study.words,
         notes=[f"signature: {signature}"],
         warnings=warnings,
     )
 
 
 def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
+    """Yield a table of curl by link, and one of the differences between links if resamples were drawn."""
     yield make_table(
         f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
         f"{format_items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
@@ -91,32 +100,38 @@ def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     if study.differences:
         first = study.differences[0]
         yield make_table(
-            f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, coincident: {first.coincident}",
+            f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, duplicates: {first.coincident}",
             ["links"],
             ["exact", "mean of resamples", "low", "high"],
             (
-                [f"{gap.first} − {gap.second}", *map(format_decimal, (gap.exact, gap.mean, gap.low, gap.high))]
-                for gap in study.differences
+                [f"{row.first} − {row.second}", *map(format_decimal, (row.exact, row.mean, row.low, row.high))]
+                for row in study.differences
             ),
         )
 
 
 @click.command("paper")
 @options.runs
-@click.option("--seeds", type=click.IntRange(min=1), default=20, help="Holdouts drawn.")
-@click.option("--draws", type=click.IntRange(min=20), default=500, help="Bootstrap resamples of Table 2.")
+@click.option("--n-seeds", "seeds", type=click.IntRange(min=1), default=20, help="Number of random holdouts.")
+@click.option(
+    "--n-resamples",
+    "draws",
+    type=click.IntRange(min=20),
+    default=500,
+    help="Number of bootstrap resamples for Table 2.",
+)
 @click.option(
     "--judges",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Runs of several judges on one pool, for Table 6; repeat it.",
+    help="Run of one of several judges on the same pool, for Table 6. Repeatable.",
 )
 @options.json
 def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Path, ...], as_json: bool) -> None:
-    """The paper's tables again, and where paper and data disagree.
+    """Reproduce the tables of the paper from its data.
 
-    Its figures stand beside ours. RUNs are imported, and recognised by the folder they were imported from: pubmed…, opus…,
-    peer_review….
+    Each figure is printed next to that of the paper, and disagreements between the paper and its data are listed. RUNs are
+    imported runs; they are identified by the name of the folder from which they were imported: pubmed…, opus…, peer_review….
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.agreement import JudgesStudy
@@ -126,19 +141,20 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     from youden.types.pool import plain_fields
 
     folders = [RunFolder(run) for run in runs]
-    worlds = group_by_domain({folder.read_pool().source: read_dense_answers(folder) for folder in folders})
-    compared = None
+    answers_by_domain = group_by_domain({folder.read_pool().source: read_dense_answers(folder) for folder in folders})
+    judges_study = None
     if judges:
-        compared = JudgesStudy(AlignedRuns([read_judged_run(RunFolder(run)) for run in judges], match="number"))
+        judges_study = JudgesStudy(AlignedRuns([read_judged_run(RunFolder(run)) for run in judges], match="number"))
     with progress_bar() as bar:
-        study = study_paper(worlds, n_seeds=seeds, n_draws=draws, judges=compared, progress=bar)
+        study = study_paper(answers_by_domain, n_seeds=seeds, n_draws=draws, judges=judges_study, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]
-    told = (("Not made", study.missing), ("Where the paper and its data disagree", study.disagreements))
-    output.tell(
+    lines = ["Not computed:", *(f"- {line}" for line in study.missing)]
+    lines += ["Disagreements between the paper and its data:", *(f"- {line}" for line in study.disagreements)]
+    output.print_result(
         as_json,
         {"paper": plain_fields(study) | {"signatures": [*signatures]}},
         tables=_paper_tables(study),
-        words=[line for title, lines in told for line in (f"{title}:", *(f"- {one}" for one in lines))],
+        lines=lines,
         notes=[f"signature: {signature}" for signature in signatures],
     )
 
@@ -149,56 +165,58 @@ def _paper_tables(study: PaperStudy) -> Iterator[Table]:
             [row.row, row.figure, *map(format_decimal, (row.paper, row.ours, row.sd)), format_decimal(row.sds, 1)]
             for row in rows
         )
-        yield make_table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
+        yield make_table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "difference in SDs"], figures)
 
 
 @click.command("variance")
 @options.run
-@click.argument("others", metavar="[OTHER_RUNS]…", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("other_runs", metavar="[OTHER_RUNS]…", nargs=-1, type=click.Path(path_type=Path))
 @options.json
-def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> None:
-    """What moves RUN's ranking: items, luck, calls, the judge?
+def variance_command(*, run: Path, other_runs: tuple[Path, ...], as_json: bool) -> None:
+    """Estimate the variance components of the abilities of RUN.
 
-    The variance of an ability in parts, what twice of each would make of the interval, and one sentence. OTHER_RUNS are other
-    judges' runs of the same plan. Nothing is asked. The report of a fitted RUN shows it, from moves.json.
+    The components are those of items, responses, calls and judges. The result shows how the interval of an ability would change
+    if each quantity were doubled, and a conclusion. OTHER_RUNS are runs of other judges on the same plan. If RUN was fitted,
+    variance_components.json is updated, which the report shows.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.variance_components import build_variance_table, study_variance
     from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
-    found = study_variance(folder, [RunFolder(other) for other in others])
+    components = study_variance(folder, [RunFolder(path) for path in other_runs])
     if folder.has("fit.json"):
-        folder.write_moves(found)
-    errors = (
-        f"An agent's distance from the average has a standard error of {found.error:.4f}, two agents' difference one of "
-        f"{found.of_difference:.4f}; agents differ by {found.between**0.5:.4f} (SD)."
+        folder.write_variance_components(components)
+    between_agent_sd = components.between_agent_variance**0.5
+    std_errors = (
+        f"The standard error is {components.std_error:.4f} for an agent's distance from the average, and "
+        f"{components.difference_std_error:.4f} for the difference of two agents; abilities have an SD of {between_agent_sd:.4f}."
     )
-    words = [errors, *found.unknown, found.sentence]
-    output.tell(as_json, plain_fields(found), tables=[build_variance_table(found)], words=words)
+    lines = [std_errors, *components.unknown, components.summary]
+    output.print_result(as_json, plain_fields(components), tables=[build_variance_table(components)], lines=lines)
 
 
 @click.command("aa")
 @options.run
-@click.option("--splits", type=click.IntRange(min=1), default=20, help="Random splits in halves.")
-@options.seeded("the splits")
+@click.option("--n-splits", "splits", type=click.IntRange(min=1), default=20, help="Number of random splits.")
+@options.seed_option("the splits")
 @options.json
 def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
-    """Is an agent told apart from itself? Halves of its repeats.
+    """Run an A/A test on RUN: compare agents with themselves.
 
-    Each agent's responses to each item are split in two halves, which are ranked as if they were agents. A half that is told
-    apart from the other, or gated worse, is an error of the program. Nothing is asked.
+    The responses of each agent to each item are split into two random halves, which are ranked as if they were two agents. The
+    test counts how often the two halves differ significantly, or one is worse in a gate, which should happen rarely.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.types.pool import plain_fields
     from youden.workflows.halves import run_aa_test
 
     folder = RunFolder(run)
-    found = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
-    output.tell(as_json, plain_fields(found), words=[found.words])
+    result = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
+    output.print_result(as_json, plain_fields(result), lines=[result.words])
 
 
-QUESTIONS = {
+STUDIES = {
     "links": "youden.cli.study:links_command",
     "sparsity": "youden.cli.study_budgets:sparsity_command",
     "baselines": "youden.cli.study_budgets:baselines_command",
@@ -208,8 +226,9 @@ QUESTIONS = {
     "variance": "youden.cli.study:variance_command",
     "aa": "youden.cli.study:aa_command",
 }
+"""Name of a study → its module and object."""
 
 
-@click.command("study", cls=LazyGroup, groups={"Commands": QUESTIONS})
+@click.command("study", cls=LazyGroup, groups={"Commands": STUDIES})
 def study_command() -> None:
-    """Ask the paper's questions of a run."""
+    """Study the method on a judged run."""

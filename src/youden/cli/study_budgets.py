@@ -1,10 +1,6 @@
-"""`youden study budget`, `sparsity` and `baselines`: what fewer calls would have given, and what other models would.
+"""Define the studies `budget`, `sparsity` and `baselines`, which evaluate fewer calls or other models on a judged run.
 
-`youden study budget RUN`: what each design would have bought at each number of calls.
-
-`youden study sparsity RUN…`: how few cells or calls are enough.
-
-`youden study baselines RUN`: the additive model against others.
+Answers come from the run, so that no request is sent.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from youden.cli import options, output, run_options
-from youden.cli.options import Number, numbers, words
+from youden.cli.options import Number, parse_names, parse_numbers
 from youden.progress_bar import progress_bar
 from youden.text.tables import Table, format_decimal, make_table
 
@@ -36,193 +32,209 @@ if TYPE_CHECKING:
 
 
 def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options of a study over random holdouts, which arrive by the names of its arguments, and --html and --json.
+    """Add the options of a study over random holdouts, and --html and --json.
 
-    --above and --below arrive as `groups`, a function of the recorded answers.
+    --top-groups and --bottom-groups are passed on as one argument `groups`, a function that takes the recorded answers and
+    returns the contrast, or None.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @click.option("--seeds", "n_seeds", type=click.IntRange(min=1), default=n_seeds, help="Holdouts drawn.")
+        @click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts.")
         @click.option(
             "--holdout",
             type=Number(0, 1, min_open=True, max_open=True),
-            metavar="SHARE",
+            metavar="FRACTION",
             default=0.2,
-            help="The share of the cells that is held out.",
+            help="Fraction of the cells to hold out.",
         )
         @click.option(
-            "--rule",
-            type=click.Choice(["shared", "own"]),
-            default="shared",
-            help="What a held-out cell keeps out of training. shared: every trial that touches it; own: those that score it, "
-            "the paper's way.",
+            "--holdout-rule",
+            "rule",
+            type=click.Choice(["strict", "paper"]),
+            default="strict",
+            help="Trials to exclude from training. strict: all trials that include a held-out cell; paper: those that score it, "
+            "as in the paper.",
         )
-        @options.scores("row", "kind")
+        @options.scores_option("row", "kind")
         @click.option(
-            "--above", default="faithful", callback=words, help="Groups that should rank first, separated by commas."
+            "--top-groups",
+            default="faithful",
+            callback=parse_names,
+            help="Groups that should rank first, separated by commas.",
         )
         @click.option(
-            "--below",
+            "--bottom-groups",
             default="strategic,low-effort",
-            callback=words,
+            callback=parse_names,
             help="Groups that should rank last, separated by commas.",
         )
         @options.html
         @options.json
         @wraps(function)
-        def wrapped(*, above: tuple[str, ...], below: tuple[str, ...], **rest: object) -> None:
-            def groups(world: RecordedAnswers) -> Contrast | None:
+        def wrapped(*, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object) -> None:
+            def groups(answers: RecordedAnswers) -> Contrast | None:
                 from youden.study.known_groups import find_contrast
 
-                return find_contrast(world, above=above, below=below)
+                return find_contrast(answers, above=top_groups, below=bottom_groups)
 
-            function(groups=groups, **rest)
+            function(groups=groups, **arguments)
 
         return wrapped
 
     return decorate
 
 
-def _tell(
+def _print_study(
     name: str,
     folder: RunFolder,
-    found: Json,
+    result: Json,
     *,
     table: Table,
     text: Iterable[str],
-    drawn: tuple[object, ...],
+    figure_arguments: tuple[object, ...],
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the study `name` of one run, and draw it into `html`. drawn: arguments of its figures."""
-    lines, signature, run = tuple(text), folder.read_signature().text, folder.path.name
+    """Print a study of one run, and write its figures to `html` if this is not None.
+
+    `figure_arguments` are the arguments of the function `youden.report.charts.studies.NAME_figures`.
+    """
+    lines = tuple(text)
+    signature = folder.read_signature().text
+    run = folder.path.name
     if html is not None:
         from youden.report.charts import studies
         from youden.report.pages.writing import StudyPart, write_study
 
-        figures = getattr(studies, f"{name}_figures")(*drawn)
+        figures = getattr(studies, f"{name}_figures")(*figure_arguments)
         write_study(html, name.capitalize(), [StudyPart(run, signature, lines, figures)])
-    output.tell(
+    output.print_result(
         as_json,
-        {name: found, "run": run, "signature": signature},
+        {name: result, "run": run, "signature": signature},
         tables=[table],
-        words=lines,
+        lines=lines,
         notes=[f"signature: {signature}"],
     )
 
 
 @click.command("baselines")
 @options.run
-@click.option("--c", type=Number(min=0, min_open=True), default=1.6, help="How many cells are seen: C of n log n.")
+@click.option(
+    "--c", type=Number(min=0, min_open=True), default=1.6, help="Number of observed cells, as a multiple of n log n."
+)
 @click.option(
     "--only",
     "names",
-    callback=words,
+    callback=parse_names,
     metavar="NAMES",
-    help="These baselines alone, separated by commas. [default: all]",
+    help="Baselines to fit, separated by commas. [default: all]",
 )
 @_holdouts(10)
 def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
-    """Do other models predict held-out cells of RUN better?
+    """Compare the additive model with others on held-out cells.
 
-    The paper's Table 5, fair and paper settings side by side, on the same holdouts and cells.
+    Reproduces Table 5 of the paper, with fair settings and those of the paper side by side, on the same holdouts and cells.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.baseline_table import baselines_to_json, describe_baselines, study_baselines
     from youden.study.replaying import read_dense_answers
 
     folder = RunFolder(run)
-    world = read_dense_answers(folder)
+    answers = read_dense_answers(folder)
     with progress_bar() as bar:
-        study = study_baselines(world, groups=groups(world), progress=bar, **arguments)
-    _tell(
+        study = study_baselines(answers, groups=groups(answers), progress=bar, **arguments)
+    _print_study(
         "baselines",
         folder,
         baselines_to_json(study),
         table=_baselines_table(study, folder.path.name),
         text=describe_baselines(study),
-        drawn=(study,),
+        figure_arguments=(study,),
         html=html,
         as_json=as_json,
     )
 
 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
-    heads = ["model", "holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"]
+    heads = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
     for row in study.rows:
-        first, behind, *others = (
-            "–" if spread is None else output.with_sd(spread.mean, spread.sd)
-            for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
-        )
+        std_errors = (format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4))
         rows.append(
-            [row.name, first, behind, format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4), *others]
+            [
+                row.name,
+                *map(_format_summary, (row.rmse, row.behind)),
+                *std_errors,
+                *map(_format_summary, (row.rho, row.tau, row.auc)),
+            ]
         )
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
 
 
 @click.command("budget")
 @options.run
-@click.option("--design", "designs", default="cyclic,nlogn", callback=words, help="Designs, separated by commas.")
-@run_options.budgets(
+@click.option("--design", "designs", default="cyclic,nlogn", callback=parse_names, help="Designs, separated by commas.")
+@run_options.calls_option(
     "Budgets, separated by commas: calls, percentages of the dense calls or trials per agent, as in 4000,5%,450/agent. "
     "[default: the first three of 1%,2%,5%,10%,20%,50%,100% that a design can be drawn at]",
     several=True,
 )
 @click.option(
-    "--width",
-    "widths",
-    callback=numbers,
+    "--half-width",
+    "half_widths",
+    callback=parse_numbers,
     metavar="NUMBERS",
-    help="Half widths of intervals: calls are asked until they are reached, as in 0.03,0.05.",
+    help="Half-widths of intervals to reach instead of a number of calls, separated by commas, as in 0.03,0.05.",
 )
-@click.option("--seeds", "n_seeds", type=click.IntRange(min=1), default=100, help="Plans drawn of each.")
+@click.option(
+    "--n-seeds", type=click.IntRange(min=1), default=100, help="Number of random plans per design and budget."
+)
 @click.option(
     "--target",
     type=click.Choice(["symmetric", "row"]),
     default="symmetric",
-    help="The scores whose ranking is wanted. row: the paper's.",
+    help="Scores by which to rank. row: as in the paper.",
 )
 @click.option(
     "--top",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Whose recall --goal means: the top N. [default: 5, or one less than there are agents]",
+    help="Number of top agents whose recall --goal refers to. [default: 5, or the number of agents minus one]",
 )
 @click.option(
-    "--goal", default="rho=0.97", help="What to reach, as cheaply as can be: rho=…, recall=…, halfwidth=… or regret=…."
+    "--goal", default="rho=0.97", help="Goal to reach at the lowest cost: rho=…, recall=…, half_width=… or regret=…."
 )
-@click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: what RUN's calls cost]")
+@click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: mean cost of the calls of RUN]")
 @options.html
 @options.json
 def budget_command(
     *, run: Path, goal: str, usd_per_call: float | None, html: Path | None, as_json: bool, **arguments: Any
 ) -> None:
-    """What would each design have bought at each number of calls?
+    """Estimate the accuracy of each design at each number of calls.
 
-    Plans are drawn again and again and answered from RUN: a dense run, or a pilot, from which a dense run is imagined. ρ is
-    the rank correlation with RUN's dense ranking. Recall is the share of its best 1, 3 and 5 that a plan finds. The ceiling
-    is how far two halves of its items agree with each other.
+    Random plans are answered from RUN, which is a dense run, or a pilot from which a dense run is simulated. ρ is the rank
+    correlation with the dense ranking. Recall is the fraction of its top 1, 3 and 5 agents that a plan finds. The ceiling is the
+    correlation of the rankings by two random halves of the items.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
     from youden.study.budget_goals import budget_to_json, describe_budget, parse_goal
     from youden.study.replaying import read_or_simulate_answers, read_usd_per_call
 
-    asked, folder = parse_goal(goal), RunFolder(run)
-    world = read_or_simulate_answers(folder, seed=0)
+    parsed_goal, folder = parse_goal(goal), RunFolder(run)
+    answers = read_or_simulate_answers(folder, seed=0)
     price = read_usd_per_call(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
-        study = study_budget(world, usd_per_call=price, progress=bar, **arguments)
-    for line in world.words:
-        output.note(f"note: {line}")
-    _tell(
+        study = study_budget(answers, usd_per_call=price, progress=bar, **arguments)
+    for line in answers.words:
+        output.print_note(f"note: {line}")
+    _print_study(
         "budget",
         folder,
-        budget_to_json(study, asked),
+        budget_to_json(study, parsed_goal),
         table=_budget_table(study, folder.path.name),
-        text=describe_budget(study, asked),
-        drawn=(study, asked),
+        text=describe_budget(study, parsed_goal),
+        figure_arguments=(study, parsed_goal),
         html=html,
         as_json=as_json,
     )
@@ -230,30 +242,24 @@ def budget_command(
 
 def _budget_table(study: BudgetStudy, name: str) -> Table:
     recalls = [f"top-{k} recall" for k in study.tops]
-    rows = [
-        [
-            design,
-            row.asked,
-            *(
-                format_decimal(value, digits)
-                for value, digits in ((row.trials, 0), (row.calls, 0), (row.usd, 2), (row.cells, 0))
-            ),
-            *map(format_decimal, (row.rho_mean, row.rho_sd)),
-            *map(format_decimal, (row.recalls or dict.fromkeys(study.tops)).values()),
-            *map(format_decimal, (row.coverage, row.halfwidth, row.regret)),
-        ]
-        for design, of_design in study.designs.items()
-        for row in of_design
-    ]
+    rows = []
+    for design, design_rows in study.designs.items():
+        for row in design_rows:
+            costs = ((row.trials, 0), (row.calls, 0), (row.usd, 2), (row.cells, 0))
+            row_recalls = (row.recalls or dict.fromkeys(study.tops)).values()
+            accuracy = (row.rho_mean, row.rho_sd, *row_recalls, row.coverage, row.half_width, row.regret)
+            cost_cells = [format_decimal(value, digits) for value, digits in costs]
+            rows.append([design, row.budget_label, *cost_cells, *map(format_decimal, accuracy)])
+
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
     rows.append(["half items", *[""] * 5, *map(format_decimal, halves), "", "", ""])
     return make_table(
         f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
-        f"ceiling {output.with_sd(study.halves.rho, study.halves.rho_sd)}",
+        f"ceiling {output.format_with_sd(study.halves.rho, study.halves.rho_sd)}",
         ["design"],
         [
-            "asked for",
-            "trials an agent",
+            "budget",
+            "trials per agent",
             "calls",
             "USD",
             "cells",
@@ -261,7 +267,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
             "SD",
             *recalls,
             "coverage",
-            "half width",
+            "half-width",
             "regret",
         ],
         rows,
@@ -274,10 +280,10 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
 def sparsity_command(
     *, runs: tuple[Path, ...], groups: Groups, html: Path | None, as_json: bool, **arguments: Any
 ) -> None:
-    """How few cells or calls predict held-out cells of RUNs?
+    """Estimate how few cells or calls predict held-out cells of RUNs.
 
-    And is the ranking kept? RUNs are dense. The paper's Tables 3 and 4 and Figure 2 over many holdouts: RMSE, ρ, τ and AUC of
-    every regime, against cells and calls.
+    Reproduces Tables 3 and 4 and Figure 2 of the paper over random holdouts of dense RUNs: RMSE of the predictions, and ρ, τ and
+    AUC of the ranking, for each regime by its numbers of cells and calls.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import compare_links
@@ -285,47 +291,46 @@ def sparsity_command(
     from youden.study.replaying import read_dense_answers
     from youden.study.sparsity import describe_sparsity, sparsity_to_json, study_sparsity
 
-    found: dict[str, Json] = {}
+    results: dict[str, Json] = {}
     parts: list[StudyPart] = []
     for run in runs:
-        world = read_dense_answers(RunFolder(run))
+        answers = read_dense_answers(RunFolder(run))
         with progress_bar() as bar:
-            study = study_sparsity(world, groups=groups(world), progress=bar, **arguments)
-        words = (*describe_sparsity(study), *describe_additivity(compare_links(world.scores(study.kind))))
+            study = study_sparsity(answers, groups=groups(answers), progress=bar, **arguments)
+        links = compare_links(answers.scores(study.kind))
+        lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
         if html is not None:
             from youden.report.charts.studies import sparsity_figures
             from youden.report.pages.writing import StudyPart as Part
 
-            parts.append(Part(run.name, signature, words, sparsity_figures(study)))
-        found[run.name] = {**sparsity_to_json(study), "words": list(words), "signature": signature}
+            parts.append(Part(run.name, signature, lines, sparsity_figures(study)))
+        results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)
-            output.tell(False, {}, tables=[table], words=words, notes=[f"signature: {signature}"])
+            output.print_result(False, {}, tables=[table], lines=lines, notes=[f"signature: {signature}"])
     if html is not None:
         from youden.report.pages.writing import write_study
 
         write_study(html, "Sparsity", parts)
     if as_json:
-        output.print_json({"sparsity": found})
+        output.print_json({"sparsity": results})
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     heads = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     rows = []
     for row in (study.dense, *study.rows):
-        shares = [None if spread is None else 100 * spread.mean for spread in (row.of_all, row.of_train)]
-        calls = [None if spread is None else spread.mean for spread in (row.calls, row.calls_unordered)]
-        rows.append(
-            [
-                row.label,
-                *(format_decimal(share, 1) for share in shares),
-                *(format_decimal(n, 0) for n in calls),
-                *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
-            ]
-        )
+        percentages = [_format_mean(summary, 1, factor=100) for summary in (row.of_all, row.of_train)]
+        calls = [_format_mean(summary, 0) for summary in (row.calls, row.calls_unordered)]
+        accuracy = map(_format_summary, (row.rmse, row.rho, row.tau, row.auc))
+        rows.append([row.label, *percentages, *calls, *accuracy])
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", heads, "crrrrrrrr", rows)
 
 
-def _with_sd(spread: SeedSummary | None) -> str:
-    return "–" if spread is None else output.with_sd(spread.mean, spread.sd)
+def _format_mean(summary: SeedSummary | None, digits: int, *, factor: float = 1) -> str:
+    return format_decimal(None if summary is None else factor * summary.mean, digits)
+
+
+def _format_summary(summary: SeedSummary | None) -> str:
+    return "–" if summary is None else output.format_with_sd(summary.mean, summary.sd)

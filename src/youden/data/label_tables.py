@@ -19,7 +19,7 @@ import numpy as np
 
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_files import EXCEL, read_excel_sheets, read_rows
-from youden.data.pools.spool import shown
+from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.regular_files import read_regular
 from youden.text.replacements import Replacements
@@ -106,7 +106,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         if "agent" not in row:
             raise import_error(
                 location,
-                f"there is no column agent: got the columns {shown(', '.join(row))}. Name the columns agent, item (for labels of "
+                f"there is no column agent: got the columns {format_excerpt(', '.join(row))}. Name the columns agent, item "
+                "(for labels of "
                 "agents on items), and one of any name per label.",
                 slug="labels-columns",
             )
@@ -139,7 +140,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         raise import_error(
             path,
             "no column other than agent and item contains numbers, or yes and no: got "
-            f"{shown(', '.join(candidates)) if candidates else 'none'}. Add a column, such as accuracy, or set 1 and 0 in "
+            f"{format_excerpt(', '.join(candidates)) if candidates else 'none'}. Add a column, such as accuracy, or set 1 and "
+            "0 in "
             "place of other words.",
             slug="labels-columns",
         )
@@ -238,7 +240,8 @@ def _parse_label(value: object, name: str, location: str) -> float:
     if number is None or math.isinf(number):
         raise import_error(
             location,
-            f"{name} is not a finite number: got {shown(value)}. Set a number, or leave the field empty if there is no label.",
+            f"{name} is not a finite number: got {format_excerpt(value)}. Set a number, or leave the field empty if there is "
+            "no label.",
             slug="labels-value",
         )
     return number
@@ -267,7 +270,9 @@ def _parse_id(value: object, column: str, location: str) -> str:
     name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(name, str) or not name.strip():
         raise import_error(
-            location, f"the {column} is not an id: got {shown(value)}. Set its id as in the pool.", slug="labels-id"
+            location,
+            f"the {column} is not an id: got {format_excerpt(value)}. Set its id as in the pool.",
+            slug="labels-id",
         )
     return name
 
@@ -288,8 +293,8 @@ def read_families(path: Path) -> dict[str, str]:
     Raises
     ------
     ImportFormatError
-        [families-columns]: if a column is missing; [families-twice]: if an agent has two families; [families-empty]: if no agent
-        has a family. Also if the file cannot be read.
+        [families-columns]: if a column is missing; [families-duplicate]: if an agent has two families; [families-empty]: if no
+        agent has a family. Also if the file cannot be read.
     """
     families: dict[str, str] = {}
     for location, row in read_rows(path, exact=True):
@@ -305,7 +310,7 @@ def read_families(path: Path) -> dict[str, str]:
         if families.setdefault(agent, family) != family:
             raise ImportFormatError(
                 f"{location}: '{agent}' has the family '{family}' here and '{families[agent]}' above. Remove one of the rows.",
-                slug="families-twice",
+                slug="families-duplicate",
             )
     if not families:
         raise ImportFormatError(

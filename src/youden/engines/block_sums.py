@@ -83,9 +83,9 @@ class PairSums:
         return Pairs(
             agreement=np.divide(self._difference, self._items, out=no_agreement, where=is_compared),
             mean=means.mean,
-            error=means.std_error,
+            std_error=means.std_error,
             n=means.n,
-            above=np.where(np.isnan(differences.std_error), np.nan, differences.significantly_better),
+            significantly_better=np.where(np.isnan(differences.std_error), np.nan, differences.significantly_better),
             ability=ability,
             partners_seen=partners_seen,
             own_rates=self._has_own_rates,
@@ -145,7 +145,7 @@ class ChunkSums:
         holdout = _ScoreCollector(source, "symmetric") if source.split.n_holdout else None
         self.split, self.false_positives = source.split, false_positives
         self.n_trials_by_item: Positions = np.zeros(source.n_items, dtype=np.int64)
-        self.pairs = PairSums(source.n_agents, own_rates=source.independent == "twin")
+        self.pairs = PairSums(source.n_agents, own_rates=source.independent == "matched")
 
         for chunk in chunks:
             rates = chunk.rates
@@ -236,7 +236,7 @@ class CallCounts:
     plan : Plan
         Plan of the run; its trials are not read.
     measured : collection of str
-        Names of the columns that the judge filled: "key", "tokens_in", "tokens_out", "usd", "seconds".
+        Names of the columns that the judge filled: "request_hash", "tokens_in", "tokens_out", "usd", "seconds".
     """
 
     def __init__(self, plan: Plan, measured: Collection[str]) -> None:
@@ -264,11 +264,11 @@ class CallCounts:
         for columns in read_rows():
             is_paid = self._find_paid(columns)
             if is_paid.any():
-                paid_keys = columns["key"][is_paid]
+                paid_keys = columns["request_hash"][is_paid]
                 self._reused_keys = [keys[~np.isin(keys, paid_keys)] for keys in self._reused_keys]
 
     def _add(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        is_paired, missing = columns["arm"] == PAIRED, columns["missing"]
+        is_paired, missing = columns["trial_type"] == PAIRED, columns["missing_reason"]
         for side in ("first", "second"):
             self._is_compared[columns[side][is_paired], columns["item"][is_paired]] = True
         for trial_type, rows in enumerate((is_paired, ~is_paired)):
@@ -281,8 +281,8 @@ class CallCounts:
             self._seconds += float(timed.sum())
             self._n_timed += len(timed)
             is_reused = (missing == 0) & ~self._find_paid(columns)
-            if "key" in self._measured and is_reused.any():
-                keys = columns["key"][is_reused]
+            if "request_hash" in self._measured and is_reused.any():
+                keys = columns["request_hash"][is_reused]
                 self._reused_keys.append(keys[keys != b""])
 
     def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
@@ -335,10 +335,10 @@ def count_calls(result: Verdicts) -> CallFacts:
     CallFacts
     """
     plan = result.plan
-    measures = {name: getattr(result, name) for name in ("key", "tokens_in", "tokens_out", "usd", "seconds")}
+    measures = {name: getattr(result, name) for name in ("request_hash", "tokens_in", "tokens_out", "usd", "seconds")}
     measures = {name: column for name, column in measures.items() if column is not None}
 
     counts = CallCounts(plan, measures)
-    columns = plan.trials.columns() | {"missing": result.missing} | measures
+    columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measures
     counts.add_rows(lambda: [columns])
-    return counts.to_facts(models=result.models, usd_tried=result.usd_tried)
+    return counts.to_facts(models=result.models, usd_tried=result.usd_calibration)

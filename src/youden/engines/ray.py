@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from youden import __version__
 from youden.data.folder.run_config import RayWorkers
-from youden.errors import ConfigError, ShortRunError, YoudenError
+from youden.errors import ConfigError, IncompleteRunError, YoudenError
 from youden.judging.scheduler.shutdown import run_until_stopped
 
 T = TypeVar("T")
@@ -90,10 +90,10 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     Raises
     ------
     ConfigError
-        [ray-extra]: if Ray is not installed. [ray-away]: if the cluster cannot be reached. [ray-sqlite]: if the
+        [ray-extra]: if Ray is not installed. [ray-unreachable]: if the cluster cannot be reached. [ray-sqlite]: if the
         workers share a file and the cluster has several nodes. [ray-package]: if a node has no youden, or another
         version.
-    ShortRunError
+    IncompleteRunError
         [ray-workers]: if all workers are lost.
     YoudenError
         The first that `work` raises on a worker, after the other workers have stopped.
@@ -160,7 +160,7 @@ def _wait_for_stop(stop_event: Any) -> None:
 
 
 def _raise_stopped(_number: int, _frame: object) -> None:
-    raise ShortRunError(
+    raise IncompleteRunError(
         "A stop signal ended the worker. All answers are stored; run the same command again to resume.", slug="stopped"
     )
 
@@ -214,7 +214,7 @@ class _WorkerGroup(Generic[T]):
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
         """Return the result of the first worker that is not lost.
 
-        Raises: the YoudenError that this worker raised; ShortRunError [ray-workers] or ConfigError [ray-package], if
+        Raises: the YoudenError that this worker raised; IncompleteRunError [ray-workers] or ConfigError [ray-package], if
         all are lost.
         """
         losses: list[Exception] = []
@@ -237,7 +237,7 @@ class _WorkerGroup(Generic[T]):
                 f"pip install 'youden[ray]=={__version__}', with the extra of the store.",
                 slug="ray-package",
             )
-        raise ShortRunError(
+        raise IncompleteRunError(
             f"All {len(losses)} workers were lost, the last one by {type(losses[-1]).__name__}. See Ray's logs on their nodes. "
             "All answers are stored; run the same command again to resume.",
             slug="ray-workers",
@@ -303,7 +303,7 @@ def _connect(ray: Any) -> Iterator[None]:
             "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset "
             "RAY_ADDRESS to start a cluster "
             "on this machine.",
-            slug="ray-away",
+            slug="ray-unreachable",
         ) from None
     try:
         if threading.current_thread() is threading.main_thread():

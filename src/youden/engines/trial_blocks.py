@@ -29,7 +29,7 @@ from youden.types.finding import Fact
 from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import Rates
-from youden.types.trials import FOLLOW_UP, PLAN, PROBE
+from youden.types.trials import FOLLOW_UP, MAIN, PROBE
 
 Columns = dict[str, NDArray[Any]]
 Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
@@ -82,7 +82,7 @@ class ItemChunk(NamedTuple):
     """int (n_trials,): agent whose response comes first."""
     second: Ids
     """int (n_trials,): agent whose response comes second."""
-    slot: Ids
+    block: Ids
     """int (n_trials,): block of a cyclic plan, -1 without one."""
     step: Ids
     """int (n_trials,): extension step that added the trial, 0 for the first plan."""
@@ -99,7 +99,7 @@ class ItemChunk(NamedTuple):
 
     @property
     def answered(self) -> Bools:
-        """bool (n_trials,): whether a trial has an answer."""
+        """Whether a trial has an answer: bool (n_trials,)."""
         return ~np.isnan(self.answer)
 
     def count_by_agent(self, n_agents: int) -> Positions:
@@ -135,7 +135,7 @@ class ItemChunk(NamedTuple):
             self.second,
             self.answer - offset,
             n_items=self.n_items,
-            block=self.slot if by_block else None,
+            block=self.block if by_block else None,
         )
         if weight_by_agent:
             return replace(pairs, first_weight=self.counts_for_first, second_weight=self.counts_for_second)
@@ -186,11 +186,11 @@ class TrialsByItem:
         self._was_extended = plan.rounds is not None or plan.extensions is not None
 
         for columns in rows():
-            self.n += len(columns["arm"])
+            self.n += len(columns["trial_type"])
             if votes:
                 self.n_votes = len(get_votes_by_judge(columns))
             is_follow_up = columns["role"] == FOLLOW_UP
-            is_paired = (columns["arm"] == PAIRED) & ~is_follow_up
+            is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
             if is_follow_up.any():
                 self.has_follow_ups = True
                 self._append_to_partitions("follow-up", columns, is_follow_up)
@@ -210,7 +210,9 @@ class TrialsByItem:
         votes : bool, default False
             Whether to keep the votes of the judges of a jury.
         """
-        columns = result.plan.trials.columns() | {name: getattr(result, name) for name in ("answer", "hard", "missing")}
+        columns = result.plan.trials.columns() | {
+            name: getattr(result, name) for name in ("answer", "hard_answer", "missing_reason")
+        }
         if votes and result.votes is not None:
             columns |= {vote_column(number).name: vote for number, vote in enumerate(result.votes, 1)}
         return cls(lambda: [columns], result.plan, None, votes=votes)
@@ -245,7 +247,7 @@ class TrialsByItem:
             n = len(columns["answer"])
             defaults: Columns = {
                 "step": np.zeros(n, dtype=np.int32),
-                "role": np.full(n, PLAN, dtype=np.int8),
+                "role": np.full(n, MAIN, dtype=np.int8),
                 "votes": np.empty((n, 0)),
             }
             defaults |= dict.fromkeys(("counts_for_first", "counts_for_second"), np.ones(n, dtype=np.bool_))
@@ -267,7 +269,7 @@ class TrialsByItem:
             Whether to include follow-ups, the trials in which suspicious pairs were queried again.
         """
         kinds = ["paired"]
-        if self.plan.independent == "twin":
+        if self.plan.independent == "matched":
             kinds.append("independent")
         if with_follow_ups:
             kinds.append("follow-up")
@@ -283,11 +285,11 @@ class TrialsByItem:
                 f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were called the same source "
                 f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
             )
-            if self.plan.independent == "twin":
+            if self.plan.independent == "matched":
                 message += "."
             else:
                 message += (
-                    "; with one pooled rate they rank too high (`independent: twin` gives each pair its own rate)."
+                    "; with one pooled rate they rank too high (`independent: matched` gives each pair its own rate)."
                 )
             facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
             findings.append(Finding("alarm", message, agents=agents, facts=facts))
@@ -369,13 +371,13 @@ class TrialsByItem:
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add the independent trials of some rows to the sums, and keep them if each pair has its own rate."""
-        is_independent = columns["arm"] == INDEPENDENT
+        is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
             return
-        is_answered = is_independent & (columns["missing"] == 0)
+        is_answered = is_independent & (columns["missing_reason"] == 0)
         is_probe = columns["role"] == PROBE
         self.yes_counts.add(
-            columns["first"][is_answered], columns["second"][is_answered], columns["hard"][is_answered] >= 0.5
+            columns["first"][is_answered], columns["second"][is_answered], columns["hard_answer"][is_answered] >= 0.5
         )
 
         used = is_answered & ~is_probe
@@ -383,14 +385,14 @@ class TrialsByItem:
         clean = _is_clean_independent(self.plan.split, first, item, second, other_item)
         self.false_positives.add(first, second, answer, is_training=clean)
         self.independent.add(answer[clean], item[clean], other_item[clean])
-        if self.plan.independent == "twin":
+        if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
     def _dtype(self, kind: str) -> np.dtype[Any]:
         """Return the fields that are kept of a trial; more for a plan that was extended and for a jury."""
         if kind == "independent":
             return _INDEPENDENT_DTYPE
-        fields: list[Any] = [*_TRIAL_FIELDS, ("slot", "i4")]
+        fields: list[Any] = [*_TRIAL_FIELDS, ("block", "i4")]
         if self._was_extended:
             fields += [("step", "i4"), ("role", "i1"), ("counts_for_first", "?"), ("counts_for_second", "?")]
         if self.n_votes:
@@ -415,7 +417,7 @@ class TrialsByItem:
 
     def _column(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         if name == "answer":
-            return np.where(columns["missing"] == 0, columns["answer"], np.nan)
+            return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
         if name == "votes":
             return np.stack(get_votes_by_judge(columns), axis=1)
         if name.startswith("counts_for_"):
@@ -523,7 +525,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     Raises
     ------
     RunFolderError
-        [engine-full]: if the disk is full. The run is not changed.
+        [disk-full]: if the disk is full. The run is not changed.
     """
     try:
         with scratch_directory(directory) as scratch:
@@ -535,7 +537,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
             f"The fit cannot write its temporary files in {directory}: {error}. They take 24 bytes per "
             "trial. Free space on that disk; "
             "the run is unchanged.",
-            slug="engine-full",
+            slug="disk-full",
         ) from error
 
 
@@ -553,7 +555,7 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     """
     train = rates.split.train
     used = (rates.n_paired > 0) & train[rates.first, rates.item] & train[rates.second, rates.item]
-    fpr = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
+    fpr = np.nan_to_num(rates.fpr[used]) if rates.independent == "matched" else np.zeros(int(used.sum()))
     value, weight = rates.tpr[used] - fpr, rates.n_paired[used].astype(np.float64)
     return PairChunk(rates.first[used], rates.second[used], rates.item[used], value, weight, fpr, rates.n_items)
 
@@ -561,9 +563,9 @@ def select_paired_answers(rates: Rates) -> PairChunk:
 def _is_clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
     """Return which independent trials a training score may use, bool (n_trials,).
 
-    Under the rule "own", only the cell of the first text matters.
+    Under the rule "paper", only the cell of the first text matters.
 
     first, item, second, other_item : int array (n_trials,)
     """
     holdout = split.holdout
-    return np.asarray(~holdout[first, item] & ((split.rule == "own") | ~holdout[second, other_item]))
+    return np.asarray(~holdout[first, item] & ((split.rule == "paper") | ~holdout[second, other_item]))

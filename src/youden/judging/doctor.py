@@ -152,25 +152,25 @@ def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
     reading = config.questions().read(completion)
     excerpt = repr(completion.text[:_MAX_DISPLAYED_CHARACTERS])
     answer, reasoned = split_reasoning(completion.text)
-    if reading.missing == "unfinished_reasoning":
+    if reading.missing_reason == "unfinished_reasoning":
         return _make_finding(
             "parse",
             "failed",
             f"{excerpt} is reasoning that does not end, so there is no answer (finish reason '{completion.finish_reason}', "
             f"{completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that the reasoning can end.",
         )
-    if reading.missing == "answered" and reasoned:
+    if reading.missing_reason == "answered" and reasoned:
         answer_excerpt = repr((answer or "").strip()[:_MAX_DISPLAYED_CHARACTERS])
         fact = f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it"
         return _make_finding(
             "parse", "warning", f"{fact}: {completion.tokens_out:,} tokens are paid for. {_NO_REASONING}"
         )
-    if reading.missing == "answered":
+    if reading.missing_reason == "answered":
         return _make_finding("parse", "ok", f"{excerpt} reads as {reading.answer:.3g}")
     return _make_finding(
         "parse",
         "failed",
-        f"{excerpt} is {reading.missing} (finish reason '{completion.finish_reason}'). "
+        f"{excerpt} is {reading.missing_reason} (finish reason '{completion.finish_reason}'). "
         "Raise max_tokens, change the prompt or `decision`, or set another model.",
     )
 

@@ -127,13 +127,16 @@ class JudgedTrials:
         return read_answers(self._questions, self._plan, store, keys, is_new=self.costs.is_new)
 
     def request(self, row: int, key: str) -> Request:
+        """Make the request of a trial, whose key is known."""
         return self._questions.request_with_key(key, self._plan, row)
 
     def fits(self, request: Request) -> bool:
+        """Return whether a request fits the context window of the model."""
         return self._questions.fits(request)
 
     def is_answer(self, completion: Completion) -> bool:
-        return self._questions.read(completion).missing == "answered"
+        """Return whether the parser finds an answer in a completion."""
+        return self._questions.read(completion).missing_reason == "answered"
 
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
@@ -145,7 +148,7 @@ class JudgedTrials:
         completion = outcome if isinstance(outcome, Completion) else None
         reason: str = "not_asked" if outcome is None else "failed"
         if completion is not None:
-            reason = self._questions.read(completion).missing
+            reason = self._questions.read(completion).missing_reason
         if not stored:
             self.costs.add(rows, make_payment(usd, completion))
         self._counts[reason] += len(rows)
@@ -154,6 +157,7 @@ class JudgedTrials:
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
+        """Make the error for a budget that is spent before all trials are answered."""
         return make_budget_error(budget, n_done=self._counts.total(), n=len(self))
 
     @property
@@ -241,7 +245,7 @@ async def judge_plan(
         The plan, with its pool.
     config : JudgeConfig
         The judge.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies from 200
         trials on. A cassette answers single calls even if batches are set.
     store : Store, optional
@@ -316,7 +320,7 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     Raises: ReplayMissError [replay-miss] for the first trial without an answer; AnswersMissingError, TooManyMissingError.
     """
     store, is_replay = _require_store(run.store, config), config.backend == REPLAY
-    judge = (config.of or load_only_judge(store)) if is_replay else config
+    judge = (config.replay_of or load_only_judge(store)) if is_replay else config
     questions = judge.questions()
 
     def on_not_stored(key: str, row: int) -> None:
@@ -469,7 +473,7 @@ def load_only_judge(store: Store) -> JudgeConfig:
     Raises
     ------
     ConfigError
-        [replay-whom] if the store has answers of several judges or of none.
+        [replay-ambiguous] if the store has answers of several judges or of none.
     """
     judges = store.judges()
     if len(judges) != 1:
@@ -477,6 +481,6 @@ def load_only_judge(store: Store) -> JudgeConfig:
         raise ConfigError(
             f"The store {store.name} has answers of {names}, so it is not clear which judge to replay. "
             "Set it in the judge's config: {backend: replay, of: NAME}.",
-            slug="replay-whom",
+            slug="replay-ambiguous",
         )
     return load_judge_config(judges[0])

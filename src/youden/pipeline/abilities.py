@@ -233,20 +233,20 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
     (0 if there are none), or the agent's own rate if it has many.
     """
     plan = verdicts.plan
-    is_paired = plan.arm == PAIRED
-    used = plan.teaches & verdicts.answered
+    is_paired = plan.trial_type == PAIRED
+    used = plan.is_training & verdicts.answered
     paired, independent = used & is_paired, used & ~is_paired
     if not paired.any():
-        raise no_answers_error(int((plan.teaches & is_paired).sum()))
+        raise no_answers_error(int((plan.is_training & is_paired).sum()))
 
     fpr = estimate_agent_rates(
         plan.first[independent], plan.second[independent], verdicts.answer[independent], n_agents=plan.n_agents
     )
     lacks_fpr = not independent.any()
     abilities = subtract_own_rates(TrialsByItem.from_verdicts(verdicts), fpr, target, lacks_fpr=lacks_fpr)
-    if (plan.slot[paired] >= 0).all():
+    if (plan.block[paired] >= 0).all():
         return abilities
-    method = "none: there are trials without a slot" + (_NO_FPR if lacks_fpr else "")
+    method = "none: there are trials without a block" + (_NO_FPR if lacks_fpr else "")
     return abilities._replace(covariance=unknown_covariance(plan.n_agents), method=method)
 
 
@@ -307,12 +307,12 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
     n_agents, n_paired = trials.plan.n_agents, 0
     n_planned, n_answered = np.zeros((2, n_agents), dtype=np.int64)
     for chunk in trials.iter_chunks():
-        if (chunk.slot < 0).any():
+        if (chunk.block < 0).any():
             return None
-        n_paired += len(chunk.slot)
+        n_paired += len(chunk.block)
         answered = chunk.where(chunk.answered)
         n_answered += answered.count_by_agent(n_agents)
-        n_planned += chunk.where(np.isin(chunk.slot, answered.slot)).count_by_agent(n_agents)
+        n_planned += chunk.where(np.isin(chunk.block, answered.block)).count_by_agent(n_agents)
     if not n_paired or not has_enough_answers(n_planned, n_answered):
         return None
     if not n_answered.any():
@@ -341,8 +341,8 @@ def is_balanced(plan: Plan) -> bool:
     paper's data (`benchmarks/cyclic.py`), intervals by blocks then cover .79 to .93 of the time, and those of the additive fit
     .945 to .97, at the same rank correlation.
     """
-    slot = plan.slot[plan.arm == PAIRED]
-    return bool(len(slot) and (slot >= 0).all() and plan.split.train.all())
+    block = plan.block[plan.trial_type == PAIRED]
+    return bool(len(block) and (block >= 0).all() and plan.split.train.all())
 
 
 def has_enough_answers(n_planned: Positions, n_answered: Positions) -> bool:
@@ -401,16 +401,16 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
     selection = select_best_agents(abilities, differences)
     if selection is None:
         return None
-    by_probability = np.argsort(-selection.chance, kind="stable").tolist()
+    by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     return ChoiceFacts(
         tuple(agent_ids[k] for k in selection.agents),
-        selection.within,
+        selection.regret_bound,
         selection.level,
-        tuple(agent_ids[k] for k in selection.as_good),
-        selection.low,
-        selection.high,
-        {agent_ids[k]: float(selection.chance[k]) for k in by_probability},
-        selection.regret,
+        tuple(agent_ids[k] for k in selection.candidates),
+        selection.ability_low,
+        selection.ability_high,
+        {agent_ids[k]: float(selection.p_best[k]) for k in by_probability},
+        selection.expected_regret,
     )
 
 
@@ -431,12 +431,12 @@ def build_ranking_table(
             "ability": abilities.ability,
             "low": abilities.low,
             "high": abilities.high,
-            "rank_low": simultaneous_ranks.low,
-            "rank_high": simultaneous_ranks.high,
+            "simultaneous_rank_low": simultaneous_ranks.low,
+            "simultaneous_rank_high": simultaneous_ranks.high,
             "n_trials": abilities.n_trials,
-            "error": abilities.covariance.std_error,
-            "place_low": ranks.low,
-            "place_high": ranks.high,
+            "std_error": abilities.covariance.std_error,
+            "rank_low": ranks.low,
+            "rank_high": ranks.high,
             "target": abilities.target,
         }
     ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

@@ -162,7 +162,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
     first, second, item, value = rates.first[rows], rates.second[rows], rates.item[rows], value[rows]
     weight = rates.n_paired[rows].astype(np.float64)
     if has_own_rates is None:
-        has_own_rates = rates.independent == "twin" and rates.detail is not None
+        has_own_rates = rates.independent == "matched" and rates.detail is not None
     fpr = rates.tpr[rows] - value if has_own_rates else np.zeros(len(rows))
 
     n_largest = max(rates.n_agents * rates.n_items, len(rows), 1)
@@ -294,7 +294,7 @@ def fit_trials(
 
     independent, rule = trials.false_positives, trials.plan.independent
     pooled_rate = independent.training_rate if rule == "pooled" else 0.0
-    answers = partial(iter_pair_answers, trials.iter_rates, has_own_rates=rule == "twin", fpr=pooled_rate)
+    answers = partial(iter_pair_answers, trials.iter_rates, has_own_rates=rule == "matched", fpr=pooled_rate)
     abilities = fit_abilities(
         model, scores, answers, fpr=independent.rate, target=target, with_items=with_items, n_first=n_first
     )

@@ -33,7 +33,13 @@ from youden.stats.trials.comparisons import Differences, rank_with_ties
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Finding, Plan, Trials, Verdicts
-from youden.types.facts import STANDING, PartnerRules, StandingFacts, StandingMove, StandingName
+from youden.types.facts import (
+    ALTERNATIVE_COLUMNS,
+    AlternativeRanking,
+    AlternativeRankingFacts,
+    PartnerRules,
+    RankChange,
+)
 from youden.types.pool import Ids, Positions
 from youden.types.trials import FOLLOW_UP
 
@@ -44,14 +50,14 @@ MAX_NAMED_MOVES = 5
 """Maximum number of agents that a sentence names."""
 MIN_RANK_DROP = 2
 """Number of ranks by which a leader must drop to be reported, if no agent that overtakes it differs significantly."""
-TITLES: Mapping[StandingName, str] = {
+TITLES: Mapping[AlternativeRanking, str] = {
     "robust": "robust",
     "family": "family-balanced",
     "trusted": "trusted panel's",
 }
 
 
-def alternative_ranking_findings(rankings: Mapping[StandingName, StandingFacts]) -> list[Finding]:
+def alternative_ranking_findings(rankings: Mapping[AlternativeRanking, AlternativeRankingFacts]) -> list[Finding]:
     """List findings: groups of linked agents, rankings that could not be made, and rankings in which the plain leader falls."""
     findings = []
     for name, facts in rankings.items():
@@ -68,19 +74,19 @@ def alternative_ranking_findings(rankings: Mapping[StandingName, StandingFacts])
         if facts.message:
             message = f"The {TITLES[name]} ranking could not be made: {facts.message}"
             findings.append(Finding("no-standing", message, facts={"ranking": name}))
-        if facts.leader:
-            findings.append(Finding("leader", facts.leader, facts={"ranking": name}))
+        if facts.leader_change:
+            findings.append(Finding("leader", facts.leader_change, facts={"ranking": name}))
     return findings
 
 
-def describe_alternative_ranking(name: StandingName, facts: StandingFacts, *, heads: bool) -> str:
+def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRankingFacts, *, heads: bool) -> str:
     """Describe in one sentence how an alternative ranking differs from the plain one.
 
     Parameters
     ----------
     name : {"robust", "family", "trusted"}
         Name of the alternative ranking.
-    facts : StandingFacts
+    facts : AlternativeRankingFacts
         Facts of it.
     heads : bool
         Whether it is the main ranking of the run.
@@ -91,16 +97,16 @@ def describe_alternative_ranking(name: StandingName, facts: StandingFacts, *, he
         The agents with the largest changes of rank, and how many others change.
     """
     title = f"In the {TITLES[name]} ranking{', the main one of this run' if heads else ''}"
-    if not facts.moves:
+    if not facts.rank_changes:
         return f"{title}, no agent changes its rank."
-    changes = ", ".join(f"{move.agent} {move.plain} → {move.place}" for move in facts.moves[:MAX_NAMED_MOVES])
-    n_unnamed = len(facts.moves) - MAX_NAMED_MOVES
+    changes = ", ".join(f"{move.agent} {move.plain} → {move.rank}" for move in facts.rank_changes[:MAX_NAMED_MOVES])
+    n_unnamed = len(facts.rank_changes) - MAX_NAMED_MOVES
     suffix = f" and {n_unnamed} more" if n_unnamed > 0 else ""
-    return f"{title}, {format_count(len(facts.moves), 'agent', 'has', 'have')} another rank: {changes}{suffix}."
+    return f"{title}, {format_count(len(facts.rank_changes), 'agent', 'has', 'have')} another rank: {changes}{suffix}."
 
 
 def _describe_leader_change(
-    name: StandingName, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
+    name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> str:
     """Describe how the leader of the plain ranking falls in an alternative one; empty if it does not.
 
@@ -136,13 +142,13 @@ class WeightedRanking:
         Abilities by the weighted partners; None if they cannot be estimated.
     differences : Differences or None
         Pairwise differences of `abilities`.
-    facts : StandingFacts
+    facts : AlternativeRankingFacts
         Changes of rank, or the reason why the ranking could not be made.
     """
 
     def __init__(
         self,
-        name: StandingName,
+        name: AlternativeRanking,
         groups: tuple[tuple[str, ...], ...],
         make_partners: Callable[[], PartnerWeights],
         *,
@@ -163,20 +169,22 @@ class WeightedRanking:
         try:
             abilities = reweight_abilities(answers, plain, make_partners())
         except StatisticsError as error:
-            self.facts = StandingFacts(groups, None, 0, (), message=str(error))
+            self.facts = AlternativeRankingFacts(groups, None, 0, (), message=str(error))
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
         plain_rank, rank = rank_with_ties(plain.ability), rank_with_ties(abilities.ability)
         by_change = np.argsort(-np.abs(rank - plain_rank), kind="stable")
         moves = tuple(
-            StandingMove(agent_ids[i], int(plain_rank[i]), int(rank[i])) for i in by_change if rank[i] != plain_rank[i]
+            RankChange(agent_ids[i], int(plain_rank[i]), int(rank[i])) for i in by_change if rank[i] != plain_rank[i]
         )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
         leader_change = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
         self.abilities, self.differences = abilities, differences
-        self.facts = StandingFacts(groups, best, int(differences.significantly_better.sum()), moves, leader_change)
+        self.facts = AlternativeRankingFacts(
+            groups, best, int(differences.significantly_better.sum()), moves, leader_change
+        )
 
 
 def find_linked_pairs(
@@ -232,7 +240,7 @@ def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
 
 
 def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids:
-    """Number the families of agents.
+    """Assign a number to each family of agents.
 
     Parameters
     ----------
@@ -246,7 +254,7 @@ def label_families(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids
     int32 array (n_agents,)
         Number of each agent's family, from 0 in order of first appearance.
     """
-    # a family may have the name of an agent, so both kinds of names are kept apart
+    # a family may have the name of an agent, so each name is stored with its kind
     number_of: dict[tuple[str, str], int] = {}
     numbers = []
     for agent in agent_ids:
@@ -326,7 +334,7 @@ def rank_alternatives(
     Raises
     ------
     StatisticsError
-        [everything-linked], [partners-none]: if the main ranking of the run cannot be made.
+        [all-agents-flagged], [partners-none]: if the main ranking of the run cannot be made.
     """
     make_ranking = partial(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids
@@ -354,7 +362,7 @@ def _robust_partners(cluster: Ids) -> PartnerWeights:
         raise StatisticsError(
             f"All {len(cluster)} agents agree far beyond their abilities, so no agent is left to score them. Add agents that "
             "respond independently, or use the plain ranking with caution.",
-            slug="everything-linked",
+            slug="all-agents-flagged",
         )
     return group_balanced_weights(cluster)
 
@@ -402,11 +410,11 @@ def with_alternative_columns(
     """
     for ranking in rankings:
         if ranking.abilities is None or ranking.differences is None:
-            empty = {f"{ranking.name}_{column}": np.nan for column in STANDING}
+            empty = {f"{ranking.name}_{column}": np.nan for column in ALTERNATIVE_COLUMNS}
             table = table.assign(**empty)
             continue
         columns = build_ranking_table(ranking.abilities, agent_ids, differences=ranking.differences)
-        columns = columns.set_index("agent")[list(STANDING)]
+        columns = columns.set_index("agent")[list(ALTERNATIVE_COLUMNS)]
         table = table.join(columns.add_prefix(f"{ranking.name}_"), on="agent")
     return table
 
@@ -472,7 +480,7 @@ def _draw_follow_ups(plan: Plan, pairs: Positions, rng: np.random.Generator) -> 
     rows = []
     low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     for agent, partner in pairs.tolist():
-        judged_items = plan.item[(low == agent) & (high == partner) & (plan.arm == PAIRED)]
+        judged_items = plan.item[(low == agent) & (high == partner) & (plan.trial_type == PAIRED)]
         is_eligible = plan.split.train[agent] & plan.split.train[partner]
         items = np.setdiff1d(np.flatnonzero(is_eligible), judged_items)
         if not len(items):
@@ -482,4 +490,4 @@ def _draw_follow_ups(plan: Plan, pairs: Positions, rng: np.random.Generator) -> 
             first, second = (agent, partner) if number % 2 else (partner, agent)
             rows.append((item, first, second))
     trials = Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)
-    return trials.marked(FOLLOW_UP, first=0.0, second=0.0)
+    return trials.with_role(FOLLOW_UP, first=0.0, second=0.0)

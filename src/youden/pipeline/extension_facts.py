@@ -18,11 +18,13 @@ from youden.protocol.blocks import get_extensions
 from youden.stats.trials.anchored import Drift, effect_scale, estimate_block_drift, estimate_partner_drift
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.text.sentences import format_count
-from youden.types.facts import AgentMove, ExtensionFacts
+from youden.types.facts import AgentChange, ExtensionFacts
 from youden.types.pool import Bools, or_none
 
 
-def compute_extension_facts(trials: TrialsByItem, after: Abilities, *, answered_anew: bool) -> ExtensionFacts | None:
+def compute_extension_facts(
+    trials: TrialsByItem, after: Abilities, *, answers_recomputed: bool
+) -> ExtensionFacts | None:
     """Compare a run with its state before its last extension; None for a run that was never extended.
 
     Parameters
@@ -31,7 +33,7 @@ def compute_extension_facts(trials: TrialsByItem, after: Abilities, *, answered_
         All trials of the run.
     after : Abilities
         Abilities by all trials.
-    answered_anew : bool
+    answers_recomputed : bool
         Whether the judge answered the earlier trials again, because its answers have no request hashes.
 
     Returns
@@ -51,22 +53,22 @@ def compute_extension_facts(trials: TrialsByItem, after: Abilities, *, answered_
         n_calls=trials.n - earlier.n,
         joined=plan.agent_ids[earlier.plan.n_agents :],
         joined_items=plan.item_ids[earlier.plan.n_items :],
-        moves=tuple(
-            AgentMove(
+        agent_changes=tuple(
+            AgentChange(
                 agent=agent,
                 before=or_none(before.ability[i]),
                 after=or_none(after.ability[i]),
-                place_before=int(rank_before[i]),
-                place_after=int(rank_after[i]),
+                rank_before=int(rank_before[i]),
+                rank_after=int(rank_after[i]),
                 drift=or_none(drift.change[i]),
-                error=or_none(np.sqrt(drift.variance[i])),
-                p=or_none(drift.p_holm[i]),
+                std_error=or_none(np.sqrt(drift.variance[i])),
+                p_holm=or_none(drift.p_holm[i]),
             )
             for i, agent in enumerate(earlier.plan.agent_ids)
         ),
-        level=or_none(drift.judge_drift),
-        level_p=or_none(drift.judge_drift_p),
-        answered_anew=answered_anew,
+        judge_drift=or_none(drift.judge_drift),
+        judge_drift_p=or_none(drift.judge_drift_p),
+        answers_recomputed=answers_recomputed,
     )
 
 
@@ -147,16 +149,17 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
 
     changes = {
         move.agent: move.after - move.before
-        for move in facts.moves
+        for move in facts.agent_changes
         if move.before is not None and move.after is not None and move.before != move.after
     }
     if changes:
         largest = max(changes, key=lambda agent: abs(changes[agent]))
         sentences.append(
-            f"{len(changes)} of {len(facts.moves)} abilities changed, that of {largest} the most, by {changes[largest]:+.3f}."
+            f"{len(changes)} of {len(facts.agent_changes)} abilities changed, that of {largest} the most, by "
+            f"{changes[largest]:+.3f}."
         )
     else:
-        sentences.append(f"No ability of the {len(facts.moves)} earlier agents changed.")
+        sentences.append(f"No ability of the {len(facts.agent_changes)} earlier agents changed.")
 
     basis, advice = {
         "repeats": ("by its new responses", "check them"),
@@ -167,22 +170,22 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
         "items": ("on the new items", "they suit it better or worse, or the judge changed"),
         "calls": ("by the new answers", "check its responses, and whether the judge changed"),
     }[facts.kind]
-    drifted = [move for move in facts.moves if move.p is not None and move.p < ALPHA]
+    drifted = [move for move in facts.agent_changes if move.p_holm is not None and move.p_holm < ALPHA]
     for move in drifted:
         direction = "higher" if (move.drift or 0) > 0 else "lower"
         sentences.append(
             f"The ability of {move.agent} is {abs(move.drift or 0):.3f} {direction} {basis} than before "
-            f"(p = {move.p:.2g}, corrected for {len(facts.moves)} agents): {advice}."
+            f"(p = {move.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
         )
-    if not drifted and any(move.p is not None for move in facts.moves):
+    if not drifted and any(move.p_holm is not None for move in facts.agent_changes):
         sentences.append(f"No earlier agent drifted significantly {basis}.")
 
-    if facts.level is not None and facts.level_p is not None and facts.level_p < ALPHA:
-        direction = "more" if facts.level > 0 else "less"
+    if facts.judge_drift is not None and facts.judge_drift_p is not None and facts.judge_drift_p < ALPHA:
+        direction = "more" if facts.judge_drift > 0 else "less"
         sentences.append(
-            f"The judge answers 'same source' {abs(facts.level):.3f} {direction} often on the same "
-            f"items than before (p = {facts.level_p:.2g}): its model may have changed."
+            f"The judge answers 'same source' {abs(facts.judge_drift):.3f} {direction} often on the same "
+            f"items than before (p = {facts.judge_drift_p:.2g}): its model may have changed."
         )
-    if facts.answered_anew:
+    if facts.answers_recomputed:
         sentences.append(POOL_WIDE_MESSAGE)
     return tuple(sentences)

@@ -65,7 +65,7 @@ from youden.types.facts import CallFacts, ExtensionFacts, HoldoutFacts, LinkFact
 from youden.types.pool import Json, or_none
 from youden.types.results import CurlCurve, ScoreKind, Signature
 
-FACTS_VERSION = 1
+FACTS_VERSION = 2
 MAX_TRIALS_WITH_RATES = 10_000_000
 """Number of trials from which on rates.parquet is written only on request. Nothing in a judged run reads it."""
 MAX_NAMED_DEPENDENT = 3
@@ -97,7 +97,7 @@ def fit_judged(
     Raises
     ------
     RunFolderError
-        If a file is damaged; [engine-full] if the disk is full.
+        If a file is damaged; [disk-full] if the disk is full.
     StatisticsError
         If the scores cannot be fitted, or the ranking that heads the run cannot be made.
     """
@@ -121,7 +121,7 @@ def fit_judged(
             abilities = fit_trials(trials, target=target, cell_fit=(sums.symmetric, model)).abilities
         abilities = with_judge_variance(abilities, trials)
 
-        usd_calibration = nan if metadata.usd_tried is None else metadata.usd_tried
+        usd_calibration = nan if metadata.usd_calibration is None else metadata.usd_calibration
         fit = FitResult(
             sums,
             PairedAnswers.from_trials(trials, sums.pairs.totals),
@@ -136,7 +136,9 @@ def fit_judged(
             ],
             rules=terms.rules,
             groups=pool.groups,
-            extension=compute_extension_facts(trials, abilities, answered_anew="key" not in metadata.measured),
+            extension=compute_extension_facts(
+                trials, abilities, answers_recomputed="request_hash" not in metadata.measured
+            ),
         )
 
         with folder.replace_fit_files() as fit_folder:
@@ -160,7 +162,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitRe
     Raises
     ------
     RunFolderError
-        If a file is damaged; [engine-full] if the disk is full.
+        If a file is damaged; [disk-full] if the disk is full.
     StatisticsError
         If the scores cannot be fitted, or the ranking that heads the run cannot be made.
     """
@@ -228,7 +230,7 @@ class FitResult:
 
         Parameters
         ----------
-        sums : Tallied
+        sums : ChunkSums
             Sums of the run's rates.
         answers : PairedAnswers
             Answers to the paired trials.
@@ -301,16 +303,16 @@ class FitResult:
             links=links,
             links_missing=links_missing,
             warnings=(*warnings, *fit_findings, *alternative_ranking_findings(alternative_facts)),
-            growth=extension,
+            extension=extension,
             partners=measure_partner_dependence(answers.totals, agent_ids),
             target=abilities.target,
-            best=None if best is None else agent_ids[best],
-            told_apart=int(main_differences.significantly_better.sum()),
+            unique_best=None if best is None else agent_ids[best],
+            n_significant_pairs=int(main_differences.significantly_better.sum()),
             choice=choice,
             signal=signal,
             recommendation=recommend_from_abilities(choice, signal, main_abilities),
             ranked_by=rules.ranked_by,
-            standings=alternative_facts,
+            alternative_rankings=alternative_facts,
             families=dict(rules.families),
             trusted=rules.trusted,
         )
@@ -387,7 +389,7 @@ def describe_judged_run(
         "seed": plan.seed,
         "judge": str(judge.get("name")),
         "judge_detail": dict(judge),
-        "options": plan.said,
+        "options": plan.settings,
         "models": list(models),
     }
 

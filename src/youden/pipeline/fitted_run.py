@@ -56,7 +56,7 @@ def fit_run(
     is_judged = folder.has("plan.parquet") or folder.has("verdicts.parquet")
     judged = folder.open_judged_files() if is_judged else None
     judge = {} if judged is None else judged.verdicts.metadata.judge
-    check_target(terms.target, judge.get("judges"), str(judge.get("name", "nobody")))
+    check_target(terms.target, judge.get("judges"), str(judge.get("name", "no judge")))
     if terms != stored and folder.has("config.yaml"):
         folder.write_config(folder.read_config().with_terms(terms))
     if not terms.rules.families:

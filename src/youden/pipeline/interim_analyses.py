@@ -88,16 +88,16 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
                 pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
                 analyses[:last_round],
                 top=design.top,
-                max_regret=design.within,
+                max_regret=design.max_regret,
                 is_active=rounds.is_active[last_round],
                 budget_fraction=min(1.0, n_spent / design.budget(plan.split.train)),
             )
         ]
 
-    method = abilities.method if len(analyses) == 1 else f"{abilities.method}, less the luck of who was asked more"
+    method = abilities.method if len(analyses) == 1 else f"{abilities.method}, corrected for adaptive-sampling bias"
     bias = _limited_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)
     return abilities._replace(
-        search=SearchState(design.top, design.within, tuple(analyses)),
+        search=SearchState(design.top, design.max_regret, tuple(analyses)),
         ability=np.clip(abilities.ability - bias, -1, 1),
         method=method,
     )
@@ -107,7 +107,7 @@ def _mean_pilot_answer(trials: TrialsByItem) -> float:
     """Compute the mean answer of the pilot's paired trials."""
     n, total = 0, 0.0
     for chunk in trials.iter_answered():
-        answer = chunk.answer[(chunk.slot >= 0) & (chunk.step == 0)]
+        answer = chunk.answer[(chunk.block >= 0) & (chunk.step == 0)]
         n, total = n + len(answer), total + answer.sum()
     return float(total / n)
 
@@ -135,11 +135,11 @@ class _RoundSummary(NamedTuple):
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
     """Count the trials of each round, and find the agents that it sampled."""
-    n_rounds = 1 + max(int(chunk.step[chunk.slot >= 0].max(initial=-1)) for chunk in trials.iter_chunks())
+    n_rounds = 1 + max(int(chunk.step[chunk.block >= 0].max(initial=-1)) for chunk in trials.iter_chunks())
     n_trials = np.zeros(n_rounds, dtype=np.int64)
     is_active = np.zeros((n_rounds, trials.plan.n_agents), dtype=np.bool_)
     for chunk in trials.iter_chunks():
-        in_blocks = chunk.where(chunk.slot >= 0)
+        in_blocks = chunk.where(chunk.block >= 0)
         n_trials += np.bincount(in_blocks.step, minlength=n_rounds)
         is_active[in_blocks.step[in_blocks.counts_for_first], in_blocks.first[in_blocks.counts_for_first]] = True
         is_active[in_blocks.step[in_blocks.counts_for_second], in_blocks.second[in_blocks.counts_for_second]] = True
@@ -149,8 +149,8 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
 def _iter_round_answers(trials: TrialsByItem, last_round: int, fpr: float) -> Iterator[PairChunk]:
     """Yield the answers of the rounds up to `last_round`, minus the FPR, with one effect per block."""
     for chunk in trials.iter_answered():
-        in_rounds = chunk.where((chunk.slot >= 0) & (chunk.step <= last_round))
-        n_blocks = int((np.bincount(in_rounds.slot) > 0).sum())
+        in_rounds = chunk.where((chunk.block >= 0) & (chunk.step <= last_round))
+        n_blocks = int((np.bincount(in_rounds.block) > 0).sum())
         for piece in in_rounds.split(1 + trials.plan.n_agents * n_blocks // MAX_CHUNK_SIZE):
             yield piece.to_pairs(offset=fpr, by_block=True, weight_by_agent=True)
 
@@ -223,12 +223,12 @@ def initial_analysis(
     -------
     InterimAnalysis
     """
-    nobody = np.zeros(len(abilities.ability), dtype=np.bool_)
+    no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _analyze(
         pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
         previous,
         top=top,
         max_regret=max_regret,
-        is_active=nobody,
+        is_active=no_agent,
         budget_fraction=0.0 if max_regret else 1.0,
     )

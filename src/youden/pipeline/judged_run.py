@@ -73,7 +73,9 @@ class PlannedRun:
 class AnswerCollector(Protocol):
     """Function that collects the answers to a run's plan, and writes nothing but the store."""
 
-    def __call__(self, planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None) -> Verdicts: ...
+    def __call__(self, planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None) -> Verdicts:
+        """Query the judge of a planned run and return its verdicts."""
+        ...
 
 
 @trace_step("plan")
@@ -101,8 +103,8 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     StatisticsError
         If the families or the trusted panel of the config do not fit the pool.
     RunFolderError
-        [run-other]: if the folder holds answers to another plan; [run-grown]: if its plan has more extensions than the config;
-        [run-store]: if another store than the run's own one was given.
+        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions than the
+        config; [run-store]: if another store than the run's own one was given.
     """
     judge = load_judge_of_run(config)
     if batched:
@@ -153,7 +155,7 @@ def judge_run(
     ----------
     planned : PlannedRun
         Result of `plan_run`.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Options of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of missing answers
         are those of the run's config.
     collect : AnswerCollector, optional
@@ -216,9 +218,9 @@ def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *
     ----------
     planned : PlannedRun
         The run.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Options of the requests; cost cap and maximum fraction of missing answers are those of the run's config.
-    team : Team or None
+    team : WorkerGroup or None
         Processes that send requests for this run and share its cost cap; None for a judge that makes no calls.
 
     Returns
@@ -254,8 +256,8 @@ def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *
     if not options.stored_only:
         judge_or_reuse = reuse_saved_answers(judge_plan, planned.folder, config.store_location, planned.judge)
     result = run_rounds(planned.plan, judge_or_reuse, target=config.target)
-    if config.suspected:
-        result = judge_follow_ups(result, judge_or_reuse, share=config.suspected)
+    if config.follow_up_fraction:
+        result = judge_follow_ups(result, judge_or_reuse, share=config.follow_up_fraction)
     return result
 
 

@@ -23,7 +23,7 @@ from youden.pipeline.abilities import (
     find_components,
 )
 from youden.pipeline.interim_analyses import initial_analysis
-from youden.protocol.blocks import get_extensions, is_in_complete_slot, plan_after_steps, restrict_to_anchors
+from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_steps, restrict_to_anchors
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, ChunkSource, PairChunk, covariance_of_chunks
 from youden.stats.trials.anchored import (
     AnchorScale,
@@ -34,13 +34,13 @@ from youden.stats.trials.anchored import (
     effect_scale,
 )
 from youden.types.pool import Bools, Floats, Positions
-from youden.types.trials import PLACING, PLAN
+from youden.types.trials import ANCHOR, MAIN
 
 
 def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
     """Select the trials that rank the anchors: those of complete blocks."""
     n_anchors = get_extensions(trials.plan).anchors
-    return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_slot(columns, n_anchors))
+    return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_block(columns, n_anchors))
 
 
 def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
@@ -173,8 +173,8 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
     if top is None:
         return abilities
 
-    search_steps = takewhile(lambda step: step.top == top and step.within, reversed(steps))
-    max_regrets = [*reversed([step.within for step in search_steps]), steps[-1].within]
+    search_steps = takewhile(lambda step: step.top == top and step.max_regret, reversed(steps))
+    max_regrets = [*reversed([step.max_regret for step in search_steps]), steps[-1].max_regret]
     first_analysis = len(steps) - len(max_regrets) + 1
     analyses: list[InterimAnalysis] = []
     for n_steps, max_regret in enumerate(max_regrets, first_analysis):
@@ -185,7 +185,7 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
         else:
             current = estimate_extended_abilities(trials_after_steps(trials, n_steps), anchors)
         analyses.append(initial_analysis(current, top=top, max_regret=max_regret, previous=analyses))
-    return abilities._replace(search=SearchState(top, steps[-1].within, tuple(analyses)))
+    return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
 
 
 def _covariance_over_items(
@@ -291,11 +291,11 @@ def select_anchor_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter
 
     def iter_chunks() -> Iterator[PairChunk]:
         for chunk in trials.iter_answered():
-            is_used = (chunk.role == PLAN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
+            is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
             if rows is not None:
                 is_used &= rows(chunk)
             used = chunk.where(is_used)
-            yield used.to_pairs(offset=fpr, by_block=not (used.slot < 0).any())
+            yield used.to_pairs(offset=fpr, by_block=not (used.block < 0).any())
 
     return iter_chunks
 
@@ -310,7 +310,7 @@ def select_added_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter 
 
     def iter_chunks() -> Iterator[LinkingChunk]:
         for chunk in trials.iter_answered():
-            is_linking = chunk.role == PLACING
+            is_linking = chunk.role == ANCHOR
             if rows is not None:
                 is_linking &= rows(chunk)
             for_first = is_linking & chunk.counts_for_first & (chunk.second < n_anchors)
@@ -319,7 +319,7 @@ def select_added_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter 
                 np.append(chunk.item[for_first], chunk.item[for_second]),
                 np.append(chunk.first[for_first], chunk.second[for_second]),
                 np.append(chunk.second[for_first], chunk.first[for_second]),
-                np.append(chunk.slot[for_first], chunk.slot[for_second]),
+                np.append(chunk.block[for_first], chunk.block[for_second]),
                 np.append(chunk.answer[for_first], chunk.answer[for_second]) - fpr,
                 chunk.n_items,
             )

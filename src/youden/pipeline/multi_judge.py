@@ -35,8 +35,10 @@ def average_judges(result: Verdicts) -> Verdicts:
     """
     if result.votes is None:
         return result
-    columns = _answer_columns(result.votes.mean(axis=0), result.missing)
-    return replace(result, answer=columns["answer"], hard=columns["hard"], missing=columns["missing"])
+    columns = _answer_columns(result.votes.mean(axis=0), result.missing_reason)
+    return replace(
+        result, answer=columns["answer"], hard_answer=columns["hard_answer"], missing_reason=columns["missing_reason"]
+    )
 
 
 def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
@@ -47,7 +49,7 @@ def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
     is_missing = np.isnan(answer)
     reason = np.maximum(missing, MISSING_REASONS.index("failed"))
     hard = np.where(is_missing, np.nan, answer >= 0.5)
-    return {"answer": answer, "hard": hard, "missing": np.where(is_missing, reason, 0).astype(np.int8)}
+    return {"answer": answer, "hard_answer": hard, "missing_reason": np.where(is_missing, reason, 0).astype(np.int8)}
 
 
 def average_judge_rows(rows: Rows) -> Rows:
@@ -56,7 +58,7 @@ def average_judge_rows(rows: Rows) -> Rows:
     def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
         for chunk in rows():
             votes = get_votes_by_judge(chunk)
-            columns = _answer_columns(np.mean(votes, axis=0), chunk["missing"]) if votes else {}
+            columns = _answer_columns(np.mean(votes, axis=0), chunk["missing_reason"]) if votes else {}
             yield RowSubset(chunk, slice(None), **columns)
 
     return read_averaged
@@ -196,7 +198,7 @@ def is_training_answer(verdicts: Verdicts) -> Bools:
     bool array (n_trials,)
     """
     plan = verdicts.plan
-    return np.asarray(plan.teaches & (plan.arm == PAIRED) & verdicts.answered)
+    return np.asarray(plan.is_training & (plan.trial_type == PAIRED) & verdicts.answered)
 
 
 def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
@@ -238,7 +240,7 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     StatisticsError
         [judges-few]: if there is a single judge.
     """
-    used = plan.teaches & (plan.arm == PAIRED) & ~np.isnan(votes).any(axis=0)
+    used = plan.is_training & (plan.trial_type == PAIRED) & ~np.isnan(votes).any(axis=0)
     pairs = PairChunk.from_trials(
         plan.item, plan.first, plan.second, votes.mean(axis=0), n_items=plan.n_items, rows=used
     )
@@ -401,7 +403,7 @@ class VoteSums:
 
 
 def effective_number_of_judges(n_judges: int, correlation: float) -> float:
-    """Return how many independent judges have the same information as `n_judges` whose answers correlate.
+    """Return how many independent judges carry the information of `n_judges` correlated ones.
 
     References
     ----------

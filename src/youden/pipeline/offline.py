@@ -83,7 +83,7 @@ def find_stage(planned: PlannedRun) -> Stage:
         If the store cannot be read, or the judge cannot be used.
     """
     plan = planned.plan
-    if plan.rounds is None and not planned.config.suspected:
+    if plan.rounds is None and not planned.config.follow_up_fraction:
         return Stage(plan, None)
     try:
         plan = collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
@@ -119,8 +119,8 @@ def export_run(
     Raises
     ------
     InputError
-        [export-no-calls]: if the judge makes no calls; [export-there]: if the folder is not empty; [export-failed]: if it cannot
-        be written.
+        [export-no-calls]: if the judge makes no calls; [export-not-empty]: if the folder is not empty; [export-failed]: if it
+        cannot be written.
     """
     with open_store(planned.config.store_location) as store:
         return export_requests(
@@ -202,7 +202,7 @@ def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdi
     ----------
     config : RunConfig
         Config of the run.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Options of the requests.
 
     Returns
@@ -238,11 +238,11 @@ def collect_answers_on_ray(
     ----------
     planned : PlannedRun
         The run.
-    asking : Asking or None
+    asking : JudgingOptions or None
         Options of the requests.
-    team : Team or None
+    team : WorkerGroup or None
         Processes that work on this run, of which this one is the coordinator.
-    placing : Placing
+    placing : RayPlacement
         Number and resources of the workers.
 
     Returns
@@ -302,7 +302,7 @@ def resolve_placement(
 
     Returns
     -------
-    Placing
+    RayPlacement
     """
     overrides = {"workers": workers} if workers else {}
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
@@ -364,7 +364,7 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     Raises
     ------
     ImportFormatError
-        If the data cannot be read, with the file and the reason; [import-other]: if `out` holds something else.
+        If the data cannot be read, with the file and the reason; [out-not-empty]: if `out` holds something else.
     """
     if path.is_file():
         pool = import_agents(path)

@@ -23,7 +23,7 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive, Width
+from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive, FixedWidth
 from youden.protocol.extension import add_agents, add_calls, add_items, add_repeats
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
@@ -32,7 +32,7 @@ from youden.types import Plan, Pool
 from youden.types.plan_steps import Extension as Extended
 from youden.types.pool import Json
 
-_NOT_OPTIONS = {"calls", "trials_of"}
+_NOT_OPTIONS = {"calls", "trials_from"}
 
 
 class RunPlan(NamedTuple):
@@ -56,7 +56,7 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
     Parameters
     ----------
     config : RunConfig
-        Config of the run: a design, with all extensions, or `trials_of`, which takes trials from another run.
+        Config of the run: a design, with all extensions, or `trials_from`, which takes trials from another run.
     unwritten : Pool, optional
         The pool that the config names, if it is not on disk yet.
 
@@ -69,7 +69,7 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
     PoolError, PlanError
         If pool or plan do not fit the config.
     ConfigError
-        [run-config], [focus].
+        [run-config], [focus-invalid].
     RunFolderError
         If another run's plan cannot be found.
     """
@@ -96,9 +96,10 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     PoolError, PlanError
         If pool or plan do not fit the config.
     ConfigError
-        [run-config], [focus].
+        [run-config], [focus-invalid].
     RunFolderError
-        [run-other]: if the folder holds answers to another plan; [run-grown]: if its plan has more extensions than the config.
+        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions than the
+        config.
     """
     pools = read_run_pools(config)
     stored = folder.read_plan() if folder.has("plan.parquet") else None
@@ -115,7 +116,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
-    if config.trials_of is not None:
+    if config.trials_from is not None:
         plan = _draw_plan(config, pools) if _is_larger_part(config, stored) else stored
         return RunPlan(plan, stored)
 
@@ -132,7 +133,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         raise RunFolderError(
             f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
             "--out for this run.",
-            slug="run-grown",
+            slug="run-extended",
         )
     new_steps, new_pools = config.extensions[n_stored:], pools[n_stored + 1 :]
     return RunPlan(_extend_plan(plan_without_follow_ups(stored), new_steps, new_pools), stored)
@@ -140,15 +141,15 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
     """Return the config with a record of the pool and the budget by which its plan was drawn."""
-    drawn = DrawnAs(pool=get_extensions(plan).pool, budget=plan.asked.budget)
-    return config.model_copy(update={"drawn": drawn})
+    drawn = DrawnAs(pool=get_extensions(plan).pool, budget=plan.request.budget)
+    return config.model_copy(update={"resolved": drawn})
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
     """Draw the plan of a config, whose pools are the first one and one per extension."""
-    drawn = config.drawn if config.drawn is not None and config.drawn.pool == pools[0].digest else None
-    if config.trials_of is not None:
-        source = RunFolder(Path(config.trials_of)).read_plan()
+    drawn = config.resolved if config.resolved is not None and config.resolved.pool == pools[0].digest else None
+    if config.trials_from is not None:
+        source = RunFolder(Path(config.trials_from)).read_plan()
         return subsample(source.with_pool(pools[-1]), calls=config.calls, seed=config.seed)
     design, options = config.effective_design
     budget = None if drawn is None else drawn.budget
@@ -160,12 +161,12 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         calls=config.calls,
         independent=config.independent,
         holdout=config.holdout,
-        rule=config.rule,
+        holdout_rule=config.holdout_rule,
         options=options,
         seed=config.seed,
         default_budget=budget,
     )
-    if plan.design == Width.name:
+    if plan.design == FixedWidth.name:
         from youden.pipeline.precision import check_width_attainable
 
         check_width_attainable(plan)
@@ -181,7 +182,9 @@ def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mappi
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
         return None
-    pilot = make_plan(pool, design=design, options=options, rule=config.rule, holdout=config.holdout, seed=config.seed)
+    pilot = make_plan(
+        pool, design=design, options=options, holdout_rule=config.holdout_rule, holdout=config.holdout, seed=config.seed
+    )
     cost = estimate(pilot, judge)
     if not cost.usd:
         return None
@@ -195,7 +198,7 @@ def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Poo
             plan = _EXTENDERS[step.kind](plan, pool, calls=step.calls)
         elif step.calls is not None:
             focus = tuple(_agent_position(agent, plan) for agent in step.focus)
-            plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, within=step.within)
+            plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, max_regret=step.max_regret)
     return plan
 
 
@@ -203,25 +206,25 @@ _EXTENDERS: Final = {"agents": add_agents, "items": add_items, "repeats": add_re
 
 
 def _agent_position(agent: str, plan: Plan) -> int:
-    """Return the position of an agent id; raise ConfigError [focus] if it is not in the plan."""
+    """Return the position of an agent id; raise ConfigError [focus-invalid] if it is not in the plan."""
     if agent not in plan.agent_ids:
         raise ConfigError(
             f"The agent to focus on is not in this run: got '{agent}'. {suggest_name(agent, plan.agent_ids)}",
-            slug="focus",
+            slug="focus-invalid",
         )
     return plan.agent_ids.index(agent)
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
     """Yield how the config differs from what the plan was drawn by."""
-    pool = pools[0] if config.trials_of is None else pools[-1]
+    pool = pools[0] if config.trials_from is None else pools[-1]
     if pool.digest != get_extensions(plan).pool:
         yield "the pool has other texts than those that were judged"
     for name, old, new in _iter_settings(config, plan):
         if old != new:
             yield f"{name} was {_format_setting(old)} and is {_format_setting(new)}"
-    if config.trials_of is not None and not _is_part_of(plan, config.trials_of):
-        yield f"trials_of is {config.trials_of}, but the trials are not from that run"
+    if config.trials_from is not None and not _is_part_of(plan, config.trials_from):
+        yield f"trials_from is {config.trials_from}, but the trials are not from that run"
     steps = zip(get_extensions(plan).steps, config.extensions, strict=False)
     for number, (planned, requested) in enumerate(steps):
         if not _is_same_step(planned, requested, pools[number + 1], plan):
@@ -235,11 +238,11 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
 
 def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield the config keys that decide a plan, each with its value in the plan and in the config."""
-    yield "trials_of", "trials_of" in plan.options, config.trials_of is not None
+    yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _is_larger_part(config, plan):
         yield "calls", plan.options.get("calls"), config.calls
     yield "seed", plan.seed, config.seed
-    if config.trials_of is not None:
+    if config.trials_from is not None:
         return
     design, new_options = config.effective_design
     name = DESIGNS.load(design).name
@@ -249,15 +252,15 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
         new_options = _without_stopping_options(name, new_options)
     yield "design", plan.design, name
     yield "options", old_options, new_options
-    yield "independent", plan.asked.independent, config.independent
-    yield "holdout", plan.asked.holdout, config.holdout
-    yield "rule", plan.split.rule, config.rule
+    yield "independent", plan.request.independent, config.independent
+    yield "holdout", plan.request.holdout, config.holdout
+    yield "holdout_rule", plan.split.rule, config.holdout_rule
 
 
 def _is_larger_part(config: RunConfig, plan: Plan) -> bool:
     """Return whether the config asks for a larger part of another run than `plan`; with one seed, it contains `plan`."""
     old_calls = plan.options.get("calls")
-    if config.trials_of is None or not isinstance(old_calls, int):
+    if config.trials_from is None or not isinstance(old_calls, int):
         return False
     return config.calls is None or (isinstance(config.calls, int) and config.calls > old_calls)
 
@@ -266,7 +269,7 @@ def _is_part_of(plan: Plan, run: str) -> bool:
     """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
     source = RunFolder(Path(run)).read_plan()
     states = (plan_after_steps(source, n) for n in range(len(get_extensions(source).steps) + 1))
-    return any(state.digest[:12] == plan.options.get("trials_of") for state in states)
+    return any(state.digest[:12] == plan.options.get("trials_from") for state in states)
 
 
 def _is_same_step(planned: Extended, requested: ExtensionStep, pool: Pool, plan: Plan) -> bool:
@@ -274,8 +277,8 @@ def _is_same_step(planned: Extended, requested: ExtensionStep, pool: Pool, plan:
     if (planned.kind, planned.pool) != (requested.kind, pool.digest):
         return False
     focus = [plan.agent_ids[agent] for agent in planned.focus]
-    planned_values = planned.calls, focus, planned.top, planned.within
-    return planned_values == (requested.calls, requested.focus, requested.top, requested.within)
+    planned_values = planned.calls, focus, planned.top, planned.max_regret
+    return planned_values == (requested.calls, requested.focus, requested.top, requested.max_regret)
 
 
 def _format_setting(value: object) -> str:
@@ -288,7 +291,7 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     Raises
     ------
     RunFolderError
-        [run-other]: if it does, or if it holds an imported run.
+        [run-mismatch]: if it does, or if it holds an imported run.
     """
     if not folder.has("verdicts.parquet"):
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -311,7 +314,7 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     """Suggest the command that searches for the best agents in a run that sampled all agents equally; empty for other cases."""
     if config.effective_design[0] != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
         return ""
-    goal = ["--within", f"{config.within:g}"] if config.within else ["--calls", "N"]
+    goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
     text = folder.read_facts().recommendation.text
@@ -350,7 +353,7 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
     return RunFolderError(
         f"{folder.path} holds {content}. {remedy or 'Set'} another name or --out for this run; with the same store, stored "
         "answers are reused.",
-        slug="run-other",
+        slug="run-mismatch",
     )
 
 

@@ -17,7 +17,13 @@ from youden.errors import PlanError, StatisticsError
 from youden.pipeline.abilities import is_balanced
 from youden.pipeline.ranking import estimate_abilities
 from youden.protocol.blocks import get_extensions
-from youden.protocol.designs.adaptive import HALF_WIDTH_FRACTION, Adaptive, Width, get_adaptive_design, get_width_design
+from youden.protocol.designs.adaptive import (
+    HALF_WIDTH_FRACTION,
+    Adaptive,
+    FixedWidth,
+    get_adaptive_design,
+    get_width_design,
+)
 from youden.stats.forecast import (
     REFERENCE_DATA,
     AgentVariances,
@@ -67,7 +73,7 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """
     abilities = estimate_abilities(verdicts)
     plan = verdicts.plan
-    used = (plan.slot >= 0) & verdicts.answered
+    used = (plan.block >= 0) & verdicts.answered
     weight = plan.trials.weight_first[used]
     contributions = compute_item_influence(
         plan.first[used],
@@ -89,15 +95,15 @@ class PrecisionForecast:
     ----------
     trials : float
         Paired trials per agent.
-    n_apart : int
+    n_independent : int
         Independent calls.
     half_width : dict of float to ReferenceRange
         Half-width of the average agent's interval at multiples of the plan's trials: a range over the reference data sets, or one
         value from the run's own answers. Empty for a plan without blocks.
-    width : float or None
+    requested_half_width : float or None
         Half-width that the plan aims at.
     trials_needed : ReferenceRange or None
-        Trials per agent that give `width`; None if these items do not allow it.
+        Trials per agent that give `requested_half_width`; None if these items do not allow it.
     items_needed : int or None
         Number of items that would allow it.
     rho, recall : ReferenceRange or None
@@ -130,12 +136,12 @@ class PrecisionForecast:
             Kind of the judge's answers.
         """
         search = get_adaptive_design(plan) if plan.design == Adaptive.name else None
-        design = get_width_design(plan) if plan.design == Width.name else None
-        has_blocks, n_items = bool((plan.slot >= 0).any()), plan.n_items
+        design = get_width_design(plan) if plan.design == FixedWidth.name else None
+        has_blocks, n_items = bool((plan.block >= 0).any()), plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
-        n_paired = int((plan.arm == PAIRED).sum())
-        self.n_apart = len(plan) - n_paired
-        self.max_regret = None if search is None else search.within
+        n_paired = int((plan.trial_type == PAIRED).sum())
+        self.n_independent = len(plan) - n_paired
+        self.max_regret = None if search is None else search.max_regret
         if self.max_regret is not None:
             self._set_search(self.max_regret, n_paired, prior_components(kind), plan)
         elif search is not None:
@@ -161,12 +167,12 @@ class PrecisionForecast:
             if uniform is not None and searched is not None:
                 self.regret[multiple] = uniform, searched
 
-        self.width: float | None = None
+        self.requested_half_width: float | None = None
         self.trials_needed: ReferenceRange | None = None
         self.items_needed: int | None = None
         if design is not None:
-            self.width = design.width
-            self._set_needed(design.width, plan, components, kind)
+            self.requested_half_width = design.half_width
+            self._set_needed(design.half_width, plan, components, kind)
         has_forecast = is_measured and search is None
         self.rho = expected_rho(self.trials, kind) if has_forecast else None
         self.recall = expected_recall(self.trials, kind) if has_forecast else None
@@ -210,7 +216,17 @@ class PrecisionForecast:
 
     def to_json(self) -> dict[str, Json]:
         """Return the forecast in the form of the output of `youden run --json`."""
-        names = ("n_apart", "width", "trials_needed", "items_needed", "rho", "recall", "regret", "source", "domains")
+        names = (
+            "n_independent",
+            "requested_half_width",
+            "trials_needed",
+            "items_needed",
+            "rho",
+            "recall",
+            "regret",
+            "source",
+            "domains",
+        )
         values = {name: getattr(self, name) for name in names}
         values |= {name: value._asdict() for name, value in values.items() if isinstance(value, ReferenceRange)}
         half_width: Json = {f"{multiple:g}": width._asdict() for multiple, width in self.half_width.items()}
@@ -291,7 +307,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     choice = facts.choice
     if (
         choice is None
-        or not choice.as_good
+        or not choice.candidates
         or not facts.signal.discriminates
         or facts.recommendation.form == "recommended"
     ):
@@ -299,7 +315,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     run, plan = shlex.quote(str(folder.path)), folder.read_plan()
     if plan.rounds is not None:
         return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
-    pair = [choice.agents[-1], choice.as_good[0]]
+    pair = [choice.agents[-1], choice.candidates[0]]
     names = " and ".join(pair)
     n_blocks, n_items = _blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
@@ -335,7 +351,7 @@ def _blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> t
     if not difference > 0:
         return None, None
 
-    n_blocks, max_blocks = int((plan.arm == PAIRED).sum()) / n_agents, (n_agents - 1) * n_items
+    n_blocks, max_blocks = int((plan.trial_type == PAIRED).sum()) / n_agents, (n_agents - 1) * n_items
     components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
     if components is None:
         # half-width ∝ 1/√blocks
@@ -361,12 +377,16 @@ def check_width_attainable(plan: Plan) -> None:
     """
     design, agent_item = get_width_design(plan), min(domain.agent_item for domain in REFERENCE_DATA["graded"]) / 2
     smallest = AgentVariances(np.array([agent_item]), np.zeros(1))
-    if find_min_blocks(smallest, design.width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items) is None:
-        n_items = find_min_items(smallest, design.width, fraction=1.0, n_agents=plan.n_agents)
+    if (
+        find_min_blocks(smallest, design.half_width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items)
+        is None
+    ):
+        n_items = find_min_items(smallest, design.half_width, fraction=1.0, n_agents=plan.n_agents)
         raise PlanError(
-            f"The half-width cannot be reached on {plan.n_items:,} items: got ± {design.width:g}. Abilities vary so much between "
+            f"The half-width cannot be reached on {plan.n_items:,} items: got ± {design.half_width:g}. Abilities vary so much "
+            "between "
             f"items that intervals stay wider with any number of calls. Add items, to {n_items or 0:,} or more in all, or set a "
-            "larger width.",
+            "larger half-width.",
             slug="width-items",
         )
 
@@ -399,8 +419,8 @@ def format_forecast(
         suffix = f" ({', '.join(others)})" if others else ""
         line += f"; the average agent's 95 % interval is about ± {expected.usual_half_width}{suffix}"
     yield line
-    if expected.width is not None:
-        yield _format_half_width(expected, expected.width, usd_per_call, n_agents)
+    if expected.requested_half_width is not None:
+        yield _format_half_width(expected, expected.requested_half_width, usd_per_call, n_agents)
     if expected.rho is not None and expected.recall is not None:
         yield (
             f"on reference data, a plan with as many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by "
@@ -460,7 +480,7 @@ def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: 
         text = f"± {width:g} cannot be reached on these items"
         return text if n_items is None else f"{text}: it takes about {n_items:,} items like them, or more"
     low, mean, high = expected.trials_needed
-    low_calls, high_calls = (n_agents * trials / 2 + expected.n_apart for trials in (low, high))
+    low_calls, high_calls = (n_agents * trials / 2 + expected.n_independent for trials in (low, high))
     cost = ""
     if high - low < 1:
         if usd_per_call:

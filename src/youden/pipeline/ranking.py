@@ -1,7 +1,7 @@
-"""Which estimator ranks, and the ranking that answers in memory support: abilities, the places they allow, and what a
-reader has to know.
+"""Rank the agents by answers in memory, with the estimator that fits the plan.
 
-Predictions, link tables and curl are not made here: `Analysis` makes them for a run's folder.
+This module computes abilities, ranks and what a reader has to know of them. Predictions, link tables and curl are computed by
+`pipeline.fit_tables`, for the folder of a run.
 """
 
 from __future__ import annotations
@@ -61,25 +61,28 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         asked, or, for a jury, also more judges of this kind.
     method : {"auto", "trial-mean", "additive-fit"}, default "auto"
         Estimator of the abilities. `trial-mean`: mean answer of an agent's paired trials, minus the false-positive rate;
-        without intervals if a trial belongs to no slot. `additive-fit`: effects of agents and items, fitted together, which
-        allows for agents seen on different items. `auto`: `trial-mean` for complete plans in slots (cyclic), the estimators of
+        without intervals if a trial belongs to no block. `additive-fit`: effects of agents and items, fitted together, which
+        allows for agents seen on different items. `auto`: `trial-mean` for complete plans in blocks (cyclic), the estimators of
         adaptive and extended plans for those, otherwise `additive-fit`.
 
     Returns
     -------
     DataFrame
         One row per agent, in the columns of `ranking.csv`. `low` and `high` bound a 95 % interval for the distance to the
-        average agent, drawn around `ability`; `error` is its standard error. `place_low` and `place_high` are marginal 95 %
-        bounds on the rank (1 is best), `rank_low` and `rank_high` are simultaneous for all agents; ties share their ranks.
-        Columns that begin with `robust_` belong to the robust ranking, in which agents that agree far beyond their abilities
-        count as one partner and do not score each other. `group` is the agent's group in the plan's pool. Abilities,
-        errors and bounds are in units of the answers, [−1, 1].
+        average agent, drawn around `ability`; `std_error` is its standard error. `rank_low` and `rank_high` are marginal 95 %
+        bounds on the rank (1 is best), `simultaneous_rank_low` and `simultaneous_rank_high` are simultaneous for all agents;
+        ties
+        share their ranks. Columns that begin with `robust_` belong to the robust ranking, in which agents that agree far
+        beyond
+        their abilities count as one partner and do not score each other. `group` is the agent's group in the plan's
+        pool.
+        Abilities, errors and bounds are in units of the answers, [−1, 1].
 
-        `attrs["warnings"]` holds findings about the ranking, `attrs["best"]` the agent significantly better than all others
-        or None, `attrs["choice"]` the selected agents with their regret bound (`ChoiceFacts`), or None if some agents cannot
-        be compared. `attrs["signal"]` is the judge's J and a test of equal abilities (`JudgeSignalFacts`), and
-        `attrs["recommendation"]` what follows from both (`Recommendation`). `attrs["method"]` names the estimator and the method
-        of the intervals.
+        `attrs["warnings"]` holds findings about the ranking, `attrs["unique_best"]` the agent significantly better than all
+        others or None, `attrs["choice"]` the selected agents with their regret bound (`ChoiceFacts`), or None if some agents
+        cannot be compared. `attrs["signal"]` is the judge's J and a test of equal abilities (`JudgeSignalFacts`), and
+        `attrs["recommendation"]` what follows from both (`Recommendation`). `attrs["method"]` names the estimator and the
+        method of the intervals.
 
     Raises
     ------
@@ -105,7 +108,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
 
     choice = summarize_choice(abilities, agent_ids, differences=differences)
     signal = assess_signal(measure_judge_rates(trials), abilities)
-    table.attrs["best"] = None if differences.unique_best is None else agent_ids[differences.unique_best]
+    table.attrs["unique_best"] = None if differences.unique_best is None else agent_ids[differences.unique_best]
     table.attrs["choice"] = choice
     table.attrs["signal"] = signal
     table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"

@@ -119,15 +119,15 @@ def recommend(
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
         return _no_recommendation(reason, f"{_format_bound(choice)} Add calls or items, or use another judge.")
     names = ", ".join(choice.agents)
-    if not choice.as_good:
+    if not choice.candidates:
         verb = "It is" if len(choice.agents) == 1 else "They are"
         text = f"Recommended: {names}. {verb} better than every other agent ({choice.level:.0%})."
         return Recommendation("recommended", choice.agents, f"{text}{_format_estimate(choice)}")
-    if max_regret is not None and choice.within <= max_regret:
+    if max_regret is not None and choice.regret_bound <= max_regret:
         return Recommendation(
             "recommended", choice.agents, f"Recommended: {names}. {_format_bound(choice)}{_format_estimate(choice)}"
         )
-    candidates = (*choice.agents, *choice.as_good)
+    candidates = (*choice.agents, *choice.candidates)
     suffix = f" and {len(candidates) - MAX_NAMED} more" if len(candidates) > MAX_NAMED else ""
     text = f"Candidates: {', '.join(candidates[:MAX_NAMED])}{suffix}. {_format_bound(choice)}{_format_estimate(choice)}"
     return Recommendation("candidates", candidates, text)
@@ -142,16 +142,19 @@ def _format_bound(choice: ChoiceFacts) -> str:
     names = ", ".join(choice.agents)
     if len(choice.agents) > 1:
         n = len(choice.agents)
-        return f"None of the selected {n} ({names}) is behind the best {n} by more than {choice.within:.3f} ({choice.level:.0%})."
-    return f"No other agent is better than {names} by more than {choice.within:.3f} ({choice.level:.0%})."
+        return (
+            f"None of the selected {n} ({names}) is behind the best {n} by more than {choice.regret_bound:.3f} "
+            f"({choice.level:.0%})."
+        )
+    return f"No other agent is better than {names} by more than {choice.regret_bound:.3f} ({choice.level:.0%})."
 
 
 def _format_estimate(choice: ChoiceFacts) -> str:
     """Format the expected regret and the selection-adjusted interval of a single selected agent."""
     if len(choice.agents) > 1:
         return ""
-    regret = f" On average it is {choice.regret:.3f} behind the best." if choice.as_good else ""
-    return f"{regret} Its ability is {choice.low:.3f} … {choice.high:.3f}, adjusted for selection."
+    regret = f" On average it is {choice.expected_regret:.3f} behind the best." if choice.candidates else ""
+    return f"{regret} Its ability is {choice.ability_low:.3f} … {choice.ability_high:.3f}, adjusted for selection."
 
 
 def recommend_from_abilities(

@@ -23,7 +23,7 @@ from youden.types import Finding, Plan, Verdicts
 from youden.types.pool import Bools
 
 _CHUNK = 10_000
-_BY_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd", "seconds")
+_BY_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens_in", "tokens_out", "usd", "seconds")
 
 
 def reuse_saved_answers(
@@ -80,7 +80,7 @@ def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | Non
         return None
     verdicts = folder.read_verdicts(plan)
     if not judge.judges:
-        return None if verdicts.key is None else verdicts
+        return None if verdicts.request_hash is None else verdicts
     return verdicts if verdicts.votes is not None and not np.isnan(verdicts.votes).any() else None
 
 
@@ -96,10 +96,10 @@ def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     """Map the request hash of each answer that the store does not hold to its row of `saved`."""
-    if saved.key is None:
+    if saved.request_hash is None:
         return {}
-    rows = np.flatnonzero(saved.answered & (saved.key != b""))
-    row_of_key = dict(zip((key.decode() for key in saved.key[rows].tolist()), rows.tolist(), strict=True))
+    rows = np.flatnonzero(saved.answered & (saved.request_hash != b""))
+    row_of_key = dict(zip((key.decode() for key in saved.request_hash[rows].tolist()), rows.tolist(), strict=True))
     keys = list(row_of_key)
     with open_store(path, read_only=True) as store:
         for begin in range(0, len(keys), _CHUNK):
@@ -121,14 +121,14 @@ def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *
             column[~is_saved] = getattr(new, name)
         columns[name] = column
     models = tuple(dict.fromkeys((*saved.models, *(() if new is None else new.models))))
-    if saved.served is not None or (new is not None and new.served is not None):
+    if saved.response_model is not None or (new is not None and new.response_model is not None):
         served = np.full(len(rows), -1, dtype=np.int32)
-        if saved.served is not None:
-            served[is_saved] = saved.served[rows[is_saved]]
-        if new is not None and new.served is not None:
+        if saved.response_model is not None:
+            served[is_saved] = saved.response_model[rows[is_saved]]
+        if new is not None and new.response_model is not None:
             number = np.array([*map(models.index, new.models), -1], dtype=np.int32)
-            served[~is_saved] = number[new.served]
-        columns["served"] = served
+            served[~is_saved] = number[new.response_model]
+        columns["response_model"] = served
     n_saved = int(is_saved.sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "

@@ -31,7 +31,7 @@ KEY_BYTES = 32
 CHUNK_ROWS = 65_536
 """Number of request hashes that are read and written together: 2 MB."""
 
-_SCHEMA = pa.schema([pa.field("key", pa.binary(KEY_BYTES), nullable=False)])
+_SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=False)])
 
 
 def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
@@ -85,7 +85,7 @@ def _read_plan_keys(folder: RunFolder, questions: Questions, plan: Plan) -> KeyF
 
 
 def _keys_path(folder: RunFolder, questions: Questions) -> Path:
-    return folder.file(f"keys-{questions.digest[:12]}.parquet")
+    return folder.file(f"request-hashes-{questions.digest[:12]}.parquet")
 
 
 def _keys_metadata(questions: Questions, plan: Plan) -> KeysMetadata:
@@ -95,7 +95,7 @@ def _keys_metadata(questions: Questions, plan: Plan) -> KeysMetadata:
 class KeysMetadata(TableMetadata):
     """Plan and judge of a file of request hashes, each as a SHA-256 in hex."""
 
-    noun: Literal["keys"] = "keys"
+    type: Literal["keys"] = "keys"
     plan_digest: str
     """Digest of the plan and its pool."""
     judge_digest: str
@@ -151,7 +151,7 @@ class KeyFile:
                 for group in range(file.num_row_groups):
                     n = file.metadata.row_group(group).num_rows
                     if start < n:
-                        column = file.read_row_group(group).column("key").cast(pa.binary(KEY_BYTES), safe=True)
+                        column = file.read_row_group(group).column("request_hash").cast(pa.binary(KEY_BYTES), safe=True)
                         yield column.combine_chunks()[start:]
                     start = max(0, start - n)
         except (pa.ArrowException, OSError, KeyError) as error:

@@ -19,8 +19,8 @@ from youden.pipeline.precision import estimate_variance_components
 from youden.protocol.blocks import with_round
 from youden.protocol.designs.adaptive import (
     HALF_WIDTH_FRACTION,
+    FixedWidth,
     NextRound,
-    Width,
     get_adaptive_design,
     get_width_design,
 )
@@ -45,7 +45,7 @@ factor of it, rounds go on until the half-width is reached to within `NEAR_FRACT
 
 
 def plan_width_round(
-    result: Verdicts, design: Width, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
+    result: Verdicts, design: FixedWidth, abilities: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
     """Plan the next round to a given half-width, or state why there is none.
 
@@ -53,9 +53,9 @@ def plan_width_round(
     """
     plan = result.plan
     all_agents = np.ones(plan.n_agents, dtype=np.bool_)
-    n_done, n_spent = int(plan.slot.max()) + 1, int((plan.slot >= 0).sum())
+    n_done, n_spent = int(plan.block.max()) + 1, int((plan.block >= 0).sum())
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
-    if half_width <= design.width:
+    if half_width <= design.half_width:
         return NextRound(number_blocks([]), all_agents, "narrow")
 
     components = estimate_variance_components(result)
@@ -65,14 +65,14 @@ def plan_width_round(
     def find_n_blocks(width: float) -> int | None:
         return find_min_blocks(components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks)
 
-    n_needed = find_n_blocks(design.width)
+    n_needed = find_n_blocks(design.half_width)
     if n_needed is None and n_done >= min(n_items, max_blocks):
         smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
-        is_near = half_width <= (1 + NEAR_FRACTION) * design.width
-        if smallest > UNATTAINABLE_FACTOR * design.width or is_near:
-            n = find_min_items(components, design.width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents)
+        is_near = half_width <= (1 + NEAR_FRACTION) * design.half_width
+        if smallest > UNATTAINABLE_FACTOR * design.half_width or is_near:
+            n = find_min_items(components, design.half_width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents)
             return NextRound(number_blocks([]), all_agents, "items", _format_items_needed(n))
-        n_needed = find_n_blocks((1 + NEAR_FRACTION) * design.width)
+        n_needed = find_n_blocks((1 + NEAR_FRACTION) * design.half_width)
 
     n_missing = (2 * n_done if n_needed is None else n_needed) - n_done
     step = n_missing if n_missing <= NEAR_FRACTION * n_done else ceil(APPROACH_FRACTION * n_missing)
@@ -96,7 +96,7 @@ def find_search_allocation(
     active, growth, _ = next_allocation(
         differences, last.upper_bounds, top=search.top, alpha_fraction=last.final_alpha_fraction, max_regret=max_regret
     )
-    n_blocks = float(plan.trials.told(plan.slot >= 0, plan.n_agents)[active].max())
+    n_blocks = float(plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)[active].max())
     return {"active": active, "n_blocks": ceil(n_blocks * growth)}
 
 
@@ -158,13 +158,13 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
 
 def _format_shortfall(plan: Plan) -> str:
     """Format what was not reached when the budget was spent."""
-    if plan.design == Width.name:
+    if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
     design = get_adaptive_design(plan)
     selected = "the selected agent was" if design.top == 1 else f"the {design.top} selected agents were"
     goal = "significantly better than all others"
-    if design.within is not None:
-        goal = f"known to be within {design.within:g} of the best"
+    if design.max_regret is not None:
+        goal = f"known to be within {design.max_regret:g} of the best"
     return f" before {selected} {goal}, over all interim analyses"
 
 
@@ -177,7 +177,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
     from youden.pipeline.recommendation import explain_missing_signal
 
     eligible = plan.split.train
-    if plan.design == Width.name:
+    if plan.design == FixedWidth.name:
         width_design = get_width_design(plan)
         return lambda result, _: plan_width_round(
             result,
@@ -188,7 +188,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
         )
 
     design = get_adaptive_design(plan)
-    max_regret = design.within or 0.0
+    max_regret = design.max_regret or 0.0
     all_agents = np.ones(plan.n_agents, dtype=np.bool_)
     search: SearchState | None = None
 
@@ -201,7 +201,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Round
 
         pairwise = pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)
         selection = select_best_agents(abilities, pairwise)
-        if selection is not None and selection.within <= max_regret:
+        if selection is not None and selection.regret_bound <= max_regret:
             return NextRound(number_blocks([]), all_agents, "near enough")
         allocation: dict[str, Any] = {}
         if max_regret and selection is not None:

@@ -19,7 +19,7 @@ from youden.types import Completion, Plan
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 10_000
-_DAMAGED = ("store-corrupt", "store-foreign", "store-form", "store-missing")
+_DAMAGED = ("store-corrupt", "not-a-store", "store-version", "store-missing")
 """Errors of a store from which no answer can be read; its run may continue with a store of the saved answers."""
 
 
@@ -81,7 +81,7 @@ def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     try:
         n = sum(_count_lacking(config, own_store, plan, member) for member in members)
     except YoudenError as error:
-        if error.slug == "store-away":  # it may be the same database, which moved to another address
+        if error.slug == "store-unreachable":  # it may be the same database, which moved to another address
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
                 redact_location(own_store),
@@ -94,7 +94,8 @@ def _compare_stores(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     if n:
         copy = f"youden store copy {redact_location(own_store)} {redact_location(config.store_location)}"
         raise RunFolderError(
-            f"The store lacks {n:,} answers that {config.folder} keeps in {redact_location(own_store)}: got {redact_location(config.store_location)}. "
+            f"The store lacks {n:,} answers that {config.folder} keeps in {redact_location(own_store)}: got "
+            f"{redact_location(config.store_location)}. "
             f"Remove --store, `store:` or YOUDEN_STORE to "
             f"use the run's own store, or run `{copy}` first.",
             slug="run-store",

@@ -123,13 +123,13 @@ def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
     lengths: list[Positions] = []
     paired: list[Bools] = []
     for chunk in rows():
-        used = (chunk["missing"] == 0) & (chunk["role"] != PROBE)
-        is_paired, item = chunk["arm"][used] == PAIRED, chunk["item"][used]
+        used = (chunk["missing_reason"] == 0) & (chunk["role"] != PROBE)
+        is_paired, item = chunk["trial_type"][used] == PAIRED, chunk["item"][used]
         items = {"first": item, "second": np.where(is_paired, item, chunk["other_item"][used])}
         side_lengths = []
         for side, side_item in items.items():
             repeat = chunk[f"{side}_repeat"][used] - 1 if f"{side}_repeat" in chunk else 0
-            side_lengths.append(texts.every_length[chunk[side][used] + repeat * texts.n_agents, side_item])
+            side_lengths.append(texts.all_lengths[chunk[side][used] + repeat * texts.n_agents, side_item])
         answers.append(chunk["answer"][used])
         lengths.append(np.stack(side_lengths))
         paired.append(is_paired)

@@ -24,7 +24,7 @@ from youden.stats.trials.variance_parts import VarianceComponents
 from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.pool import Floats
-from youden.types.results import MovingPart, Part, WhatMoves
+from youden.types.results import ComponentFacts, Part, VarianceFacts
 
 MAX_NUMBERS = 2 * 10**8
 """A fit decomposes the variance if that takes fewer numbers than this: about a tenth of a second."""
@@ -32,12 +32,12 @@ MIN_DIFFERENCES = 10
 """Minimum number of pairs of answers from which the variance of repeated answers is estimated."""
 
 
-def build_variance_table(variance: WhatMoves) -> Table:
+def build_variance_table(variance: VarianceFacts) -> Table:
     """Build a table with one line per variance component.
 
     Parameters
     ----------
-    variance : WhatMoves
+    variance : VarianceFacts
         Variance components of a run.
 
     Returns
@@ -46,7 +46,9 @@ def build_variance_table(variance: WhatMoves) -> Table:
         Standard deviation of an ability, its interval, the share of the variance, and the factor of the interval's width if the
         quantity is doubled.
     """
-    total = sum(part.of_ability.value for part in variance.parts if part.of_ability and part.in_interval) or 1.0
+    total = (
+        sum(part.ability_variance.value for part in variance.parts if part.ability_variance and part.in_interval) or 1.0
+    )
     rows = [_format_row(part, total) for part in variance.parts]
     right = ["SD in an ability", "95 %", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], right, rows)
@@ -58,7 +60,7 @@ def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> 
     max_repeats = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
     if can_decompose_variance(plan, len(plan), max_repeats=max_repeats):
         with suppress(YoudenError):
-            folder.write_moves(decompose_variance(result, run))
+            folder.write_variance_components(decompose_variance(result, run))
 
 
 def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -> bool:
@@ -70,7 +72,7 @@ def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -
     return n_trials * max_texts_per_item**2 < MAX_NUMBERS
 
 
-def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatMoves:
+def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> VarianceFacts:
     """Decompose the variance of a judged run.
 
     Parameters
@@ -82,7 +84,7 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatM
 
     Returns
     -------
-    WhatMoves
+    VarianceFacts
 
     Raises
     ------
@@ -101,7 +103,7 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatM
     return decompose_variance(result, folder.path.name, judges)
 
 
-def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> WhatMoves:
+def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of abilities that are estimated from verdicts.
 
     `run` is the name of the run. `judges` is the variance between judges of the same trials; that of the run's own jury, if it
@@ -136,7 +138,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     agent_variance = max(0.0, float(np.nanvar(ability, ddof=1)) - error_variance)
     difference_error = float(np.sqrt(2 * n_agents / (n_agents - 1) * error_variance))
     sentence = _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items)
-    return WhatMoves(
+    return VarianceFacts(
         run, n_items, tuple(parts), float(np.sqrt(error_variance)), difference_error, agent_variance, sentence
     )
 
@@ -147,7 +149,7 @@ def _repeated_answer_variances(result: Verdicts) -> tuple[float | None, float | 
     Each is half the mean square of the difference of two answers; None for fewer than `MIN_DIFFERENCES` pairs of answers.
     """
     plan = result.plan
-    rows = (plan.arm == PAIRED) & result.answered
+    rows = (plan.trial_type == PAIRED) & result.answered
     first_text, second_text = (text[rows].astype(np.int64) for text in plan.text_rows)
     item = plan.item[rows].astype(np.int64)
 
@@ -173,7 +175,7 @@ def _mean_of_enough(values: Floats) -> float | None:
     return float(values.mean()) if len(values) >= MIN_DIFFERENCES else None
 
 
-def _interval_components(components: VarianceComponents, result: Verdicts, run: str) -> list[MovingPart]:
+def _interval_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's share of the calls."""
     items, response, residual = components.agent_item, components.response, components.residual
     has_repeats = result.plan.trials.first_repeat is not None
@@ -195,25 +197,25 @@ def _interval_components(components: VarianceComponents, result: Verdicts, run: 
     if not has_repeats:
         item_title += ", and responses"
     parts = [
-        MovingPart(
+        ComponentFacts(
             item_title,
             item_part,
-            doubled=_width_ratio(total / 2, total),
+            width_change_if_doubled=_width_ratio(total / 2, total),
         ),
-        MovingPart(
+        ComponentFacts(
             "responses: which one an agent gave",
             response_part,
-            measure="" if response else _describe_response_measure(result, run),
-            doubled=_width_ratio(with_twice_responses, total) if response else None,
+            measure_command="" if response else _describe_response_measure(result, run),
+            width_change_if_doubled=_width_ratio(with_twice_responses, total) if response else None,
         ),
-        MovingPart(
+        ComponentFacts(
             "calls: partners of an agent, and answers to a comparison",
             Part(
                 residual_value + partner_variance,
                 residual.low * components.residual_factor + partner_variance,
                 residual.high * components.residual_factor + partner_variance,
             ),
-            doubled=_width_ratio(with_twice_calls, total),
+            width_change_if_doubled=_width_ratio(with_twice_calls, total),
         ),
     ]
     titles = ("asked again", "asked in the other order")
@@ -222,7 +224,7 @@ def _interval_components(components: VarianceComponents, result: Verdicts, run: 
         if variance is not None:
             value = variance * components.residual_factor
             part, measure = Part(value, value, value), ""
-        parts.append(MovingPart(f"of these the judge, {title}", part, measure=measure, in_interval=False))
+        parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=measure, in_interval=False))
     return parts
 
 
@@ -235,23 +237,25 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 
 def _outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
-) -> list[MovingPart]:
+) -> list[ComponentFacts]:
     """List the components that the intervals do not contain: another judge, and another pool of partners."""
     pairs = None if components.pair is None else components.pair.times(1 / max(n_agents - 2, 1))
     if pairs is not None and np.isnan(pairs.low):  # too few agents for an interval
         pairs = Part(pairs.value, pairs.value, pairs.value)
     judge = None if judges is None else Part(judges.variance, judges.low, judges.high)
     return [
-        MovingPart(
+        ComponentFacts(
             "the judge: another one of this kind",
             judge,
-            measure="" if judge else f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs",
+            measure_command=""
+            if judge
+            else f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs",
             in_interval=False,
         ),
-        MovingPart(
+        ComponentFacts(
             "partners: another pool of agents",
             pairs,
-            measure="" if pairs else "more calls, so that pairs of agents meet on several items",
+            measure_command="" if pairs else "more calls, so that pairs of agents meet on several items",
             in_interval=False,
         ),
     ]
@@ -262,7 +266,7 @@ def _width_ratio(new_variance: float, variance: float) -> float:
 
 
 def _summarize_components(
-    in_interval: Sequence[MovingPart],
+    in_interval: Sequence[ComponentFacts],
     error_variance: float,
     agent_variance: float,
     judges: JudgeSpread | None,
@@ -278,7 +282,7 @@ def _summarize_components(
     items, response, calls = in_interval[:3]
     largest = max((items, response, calls), key=_component_variance)
     share = _component_variance(largest) / (error_variance or 1.0)
-    call_gain = 1 - (calls.doubled or 1.0)
+    call_gain = 1 - (calls.width_change_if_doubled or 1.0)
     if call_gain < 0.05:
         call_effect = "more calls on these items change nothing"
     else:
@@ -287,20 +291,20 @@ def _summarize_components(
     if largest is items:
         return f"Mostly the items ({share:.0%}): {3 * n_items} more of them halve the interval; {call_effect}."
     if largest is response:
-        gain = 1 - (response.doubled or 1.0)
+        gain = 1 - (response.width_change_if_doubled or 1.0)
         return (
             f"Mostly the responses ({share:.0%}): twice the repeats narrow the interval by {gain:.0%}; {call_effect}."
         )
     return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
 
 
-def _component_variance(part: MovingPart) -> float:
-    return max(part.of_ability.value, 0.0) if part.of_ability else 0.0
+def _component_variance(part: ComponentFacts) -> float:
+    return max(part.ability_variance.value, 0.0) if part.ability_variance else 0.0
 
 
-def _format_row(part: MovingPart, total: float) -> list[str]:
+def _format_row(part: ComponentFacts, total: float) -> list[str]:
     """Format a line of the table; `total` is the variance that the intervals contain."""
-    variance = part.of_ability
+    variance = part.ability_variance
     if variance is None:
         return [part.name, "unknown", "", "", ""]
     low, sd, high = (max(value, 0.0) ** 0.5 for value in (variance.low, variance.value, variance.high))
@@ -312,4 +316,10 @@ def _format_row(part: MovingPart, total: float) -> list[str]:
     else:
         share = "not in it"
     interval = "" if low == high else f"{low:.4f} … {high:.4f}"
-    return [part.name, f"{sd:.4f}", interval, share, "" if part.doubled is None else f"× {part.doubled:.2f}"]
+    return [
+        part.name,
+        f"{sd:.4f}",
+        interval,
+        share,
+        "" if part.width_change_if_doubled is None else f"× {part.width_change_if_doubled:.2f}",
+    ]

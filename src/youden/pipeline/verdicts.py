@@ -78,7 +78,7 @@ def judge(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing`, the reason;
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing_reason`;
         `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
 
     Raises
@@ -166,7 +166,7 @@ async def judge_async(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing`, the reason;
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing_reason`;
         `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
 
     Raises

@@ -84,7 +84,7 @@ def import_pool(
         [unknown-format]: if there is no such format; [import-columns]: if an option does not fit the format.
     ImportFormatError
         [import-dropped]: if more than 1 % of the responses would be dropped; [import-columns], [import-unshared]: if no item has
-        responses of two agents; [import-other]: if `out` contains a run or another pool. Also if a file cannot be read.
+        responses of two agents; [out-not-empty]: if `out` contains a run or another pool. Also if a file cannot be read.
     """
     recognized = recognise_format(paths) if format_ == "table" and not columns else None
     format_ = recognized or format_
@@ -163,22 +163,22 @@ _TEMPLATE = """\
 #   youden check {file}     finds problems of the pool, and estimates the cost of judging it
 #   youden run {file}       ranks the agents; the same command resumes a run that was stopped
 
-# {found}
+# {pool_summary}
 {pool}
 
 # The judge. `lexical` is offline and free, and compares only the words of two texts. `gpt-4o-mini` is a model; it needs
 # {key} in the environment. Your own judge is a file judges/NAME.yaml next to this one; `youden doctor NAME` tests it.
 {judge}
-{other}
+{alternative_judge}
 
 # The maximum cost of one command, in USD. {cost}
 {max_cost}
 
-# The design, which selects the comparisons: cyclic distributes them evenly over agents and items. `calls` or `width` sets
+# The design, which selects the comparisons: cyclic distributes them evenly over agents and items. `calls` or `half_width` sets
 # their number; the default is 450 comparisons per agent, or every comparison if there are fewer.
 design: cyclic
 # calls: {calls}        # or calls: 5%, of all possible calls; or calls: 60/agent
-# width: 0.05           # judge in rounds until nine in ten agents have intervals of ± 0.05
+# half_width: 0.05           # judge in rounds until nine in ten agents have intervals of ± 0.05
 
 # What intervals describe: all items like these, or with `these-items` exactly these items.
 target: items-like-these
@@ -436,10 +436,10 @@ def write_first_config(
     text = _TEMPLATE.format(
         schema=SCHEMA,
         file=format_command([str(file)]),
-        found=_describe_pool(content),
+        pool_summary=_describe_pool(content),
         pool=_format_entry("pool", pool_entry),
         judge=_format_entry("judge", _judge_entry(judge_name, file)),
-        other=f"# {_format_entry('judge', _judge_entry(alternative.name, file))}",
+        alternative_judge=f"# {_format_entry('judge', _judge_entry(alternative.name, file))}",
         key=online_judge.key_variable,
         cost=_describe_cost(online_cost),
         max_cost=max_cost if chosen.makes_calls else f"# {max_cost}",

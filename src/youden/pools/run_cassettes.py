@@ -227,7 +227,7 @@ def _read_judged_run(folder: RunFolder) -> _JudgedRun:
     judge = load_judge_of_run(config)
     if judge.backend == REPLAY:
         with open_store_of_folder(config.store_location) as store:
-            judge = judge.of or load_only_judge(store)
+            judge = judge.replay_of or load_only_judge(store)
     judges = [member for member in judge.judges or (judge,) if member.makes_calls]
     if not judges:
         raise ConfigError(

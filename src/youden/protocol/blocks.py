@@ -17,7 +17,7 @@ from youden.types import PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.judging import PER_TRIAL
 from youden.types.plan_steps import Extensions
 from youden.types.pool import Bools
-from youden.types.trials import PLACING
+from youden.types.trials import ANCHOR
 
 
 def get_extensions(plan: Plan) -> Extensions:
@@ -36,7 +36,7 @@ def get_extensions(plan: Plan) -> Extensions:
     return plan.extensions or Extensions(plan.n_agents, plan.n_items, plan.pool_digest, ())
 
 
-def has_slots_in_first_plan(plan: Plan) -> bool:
+def has_blocks_in_first_plan(plan: Plan) -> bool:
     """Return whether the first plan has paired trials in blocks.
 
     Parameters
@@ -44,7 +44,7 @@ def has_slots_in_first_plan(plan: Plan) -> bool:
     plan : Plan
         A plan, extended or not.
     """
-    return bool((plan.slot[(plan.trials.step == 0) & (plan.arm == PAIRED)] >= 0).any())
+    return bool((plan.block[(plan.trials.step == 0) & (plan.trial_type == PAIRED)] >= 0).any())
 
 
 def restrict_to_anchors(plan: Plan) -> Plan:
@@ -58,13 +58,13 @@ def restrict_to_anchors(plan: Plan) -> Plan:
     Returns
     -------
     Plan
-        The first plan's agents on all items, without trials; see `is_in_complete_slot` for those that belong to it.
+        The first plan's agents on all items, without trials; see `is_in_complete_block` for those that belong to it.
     """
     anchors = get_extensions(plan).anchors
     return replace(_restrict_plan(plan, anchors, plan.n_items, Trials.concat([])), extensions=None)
 
 
-def is_in_complete_slot(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
+def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
     """Return which trials rank the anchors: those between two anchors that are no linking trials.
 
     Parameters
@@ -79,7 +79,7 @@ def is_in_complete_slot(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bo
     bool array (n_trials,)
     """
     are_anchors = (columns["first"] < anchors) & (columns["second"] < anchors)
-    return np.asarray(are_anchors & (columns["role"] != PLACING))
+    return np.asarray(are_anchors & (columns["role"] != ANCHOR))
 
 
 def plan_after_steps(plan: Plan, n: int) -> Plan:
@@ -190,4 +190,4 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
     longer = with_added_trials(plan, replace(trials, step=step))
-    return replace(longer, rounds=rounds.with_round(int(plan.slot.max()) + 1, active))
+    return replace(longer, rounds=rounds.with_round(int(plan.block.max()) + 1, active))

@@ -76,7 +76,7 @@ def compute_coverage(plan: Plan) -> Coverage:
     -------
     Coverage
     """
-    is_paired = plan.arm == PAIRED
+    is_paired = plan.trial_type == PAIRED
     other_item = np.where(is_paired, plan.item, plan.other_item)
     holdout = plan.split.holdout
     touches_holdout = holdout[plan.first, plan.item] | holdout[plan.second, other_item]

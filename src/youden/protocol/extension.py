@@ -13,7 +13,7 @@ from itertools import chain, islice
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.blocks import get_extensions, has_slots_in_first_plan
+from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.designs.repair import PairRule
@@ -22,9 +22,9 @@ from youden.streams import Stream, stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, Plan, Pool, Trials
 from youden.types.plan_steps import Extension, ExtensionKind
-from youden.types.planning import Slotted
+from youden.types.planning import BlockDesign
 from youden.types.pool import Bools, Ids
-from youden.types.trials import PLACING, PLAN
+from youden.types.trials import ANCHOR, MAIN
 
 Comparison = tuple[int, int, int]
 """Item, first and second agent of a paired trial."""
@@ -53,12 +53,16 @@ def draw_anchor_trials(
     ----------
     eligible : bool array (n_agents, n_items)
         Cells that may be compared.
+    rng : numpy.random.Generator
+        Source of all random numbers.
     scored : tuple of int
         Positions of the agents to compare; an anchor among them is not compared with itself.
     n_anchors, n_paired : int
         Number of anchors, which are the first agents; maximum number of trials.
     planned : set of (int, int, int)
         Comparisons (item, first, second) that are not repeated.
+    pairs : PairRule
+        Whether a pair is compared in both orders on one item.
     items : int array
         Items in the order in which the blocks go through them, again and again.
     start : int
@@ -109,7 +113,7 @@ def draw_anchor_trials(
         if n_empty == len(items):
             break
     columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
-    return Trials.paired(*columns[:3], slot=columns[3])
+    return Trials.paired(*columns[:3], block=columns[3])
 
 
 def _draw_independent_anchor_trials(
@@ -164,11 +168,11 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [grow-adaptive]: if the plan is made in rounds; [grow-calls]: if the calls give fewer than `MIN_BLOCKS_PER_AGENT` blocks
-        per agent; [grow-all]: if no comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-too-few-calls]: if the calls give fewer than
+        `MIN_BLOCKS_PER_AGENT` blocks per agent; [extend-exhausted]: if no comparison is left.
     """
     new = tuple(range(plan.n_agents, pool.n_agents))
-    trials_per_agent = 2 * int((plan.role == PLAN).sum()) / get_extensions(plan).anchors
+    trials_per_agent = 2 * int((plan.role == MAIN).sum()) / get_extensions(plan).anchors
     extender = _PlanExtender(plan, pool)
     n_paired = extender.paired_calls(calls, default=int(trials_per_agent + 0.5) * len(new), n_scored=len(new))
     min_paired = MIN_BLOCKS_PER_AGENT * 2 * len(new)
@@ -176,7 +180,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         raise PlanError(
             f"The calls give {len(new)} agents fewer than {MIN_BLOCKS_PER_AGENT} blocks each: got {n_paired} paired calls. Set "
             f"at least {extender.total_calls(min_paired, n_scored=len(new))} calls.",
-            slug="grow-calls",
+            slug="extend-too-few-calls",
         )
     drawn = [extender.draw_linking_blocks(new, n_paired)]
     return extender.extend("agents", drawn, n_paired, calls=calls, scored=new)
@@ -200,12 +204,12 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [grow-adaptive]: if the plan is in rounds; [grow-cells]: if its design has no blocks; [grow-calls]: if the calls are less
-        than one block; [grow-all]: if no comparison is left.
+        [extend-adaptive]: if the plan is in rounds; [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]:
+        if the calls are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
-    calls_per_item = int((plan.arm == PAIRED).sum()) / plan.n_items
+    calls_per_item = int((plan.trial_type == PAIRED).sum()) / plan.n_items
     n_paired = extender.paired_calls(calls, default=int(calls_per_item * n_new + 0.5), n_scored=pool.n_agents)
     new_set = len(extender.extensions.item_sets)
     drawn = extender.draw_complete_blocks(n_paired, {new_set: n_new})
@@ -218,7 +222,7 @@ def add_calls(
     calls: int,
     focus: tuple[int, ...] = (),
     top: int | None = None,
-    within: float | None = None,
+    max_regret: float | None = None,
 ) -> Plan:
     """Extend a plan by calls: the blocks that a larger budget would have drawn, or blocks of some agents against anchors.
 
@@ -233,7 +237,7 @@ def add_calls(
     top : int, optional
         Number of agents that a search wants to find, if the extension is part of one. The agents in `focus` then meet the same
         partners.
-    within : float, optional
+    max_regret : float, optional
         Maximum regret of that search.
 
     Returns
@@ -244,14 +248,14 @@ def add_calls(
     Raises
     ------
     PlanError
-        [grow-adaptive]: if the plan is in rounds; [grow-cells]: if its design has no blocks; [grow-calls]: if the calls are less
-        than one block; [grow-all]: if no comparison is left.
+        [extend-adaptive]: if the plan is in rounds; [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]:
+        if the calls are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, plan.pool)
-    n_paired = calls // 2 if plan.independent == "twin" else calls
+    n_paired = calls // 2 if plan.independent == "matched" else calls
     if focus:
         drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
-        return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, within))
+        return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, max_regret))
     drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
     return extender.extend("calls", drawn, n_paired, calls=calls)
 
@@ -274,14 +278,14 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [grow-adaptive]: if the plan is in rounds; [grow-cells]: if its design has no blocks; [grow-calls]: if the calls are less
-        than one block; [grow-all]: if no comparison is left.
+        [extend-adaptive]: if the plan is in rounds; [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]:
+        if the calls are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     columns = plan.trials.columns()
     repeats = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
     n_shown = max((int(repeat.max()) for repeat in repeats), default=1)
-    calls_per_repeat = int((plan.arm == PAIRED).sum()) / n_shown
+    calls_per_repeat = int((plan.trial_type == PAIRED).sum()) / n_shown
     default = int(calls_per_repeat * (pool.repeats - n_shown))
     n_paired = extender.paired_calls(calls, default=default, n_scored=pool.n_agents)
     drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
@@ -297,18 +301,18 @@ class _PlanExtender:
         Raises
         ------
         PlanError
-            [grow-adaptive]: if the plan is made in rounds.
+            [extend-adaptive]: if the plan is made in rounds.
         """
         if plan.rounds is not None:
             raise PlanError(
                 "A plan in rounds cannot be extended, because each round chooses its own calls. Set more calls, or a smaller "
-                "width, and run it again; stored answers are reused.",
-                slug="grow-adaptive",
+                "half-width, and run it again; stored answers are reused.",
+                slug="extend-adaptive",
             )
         self.plan, self.pool, self.extensions = plan, pool, get_extensions(plan)
         self.train = pool.present.copy()
         self.train[: plan.n_agents, : plan.n_items] = plan.split.train
-        self.next_slot = int(plan.slot.max(initial=-1)) + 1
+        self.next_block = int(plan.block.max(initial=-1)) + 1
         self.rng = stream("extension", plan.seed, len(self.extensions.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
 
@@ -326,11 +330,11 @@ class _PlanExtender:
         """Return the number of paired calls among `calls` of both trial types; `default` if `calls` is None."""
         if calls is None:
             return default
-        return calls // 2 if self.plan.independent == "twin" else max(0, calls - self.pooled_calls(n_scored))
+        return calls // 2 if self.plan.independent == "matched" else max(0, calls - self.pooled_calls(n_scored))
 
     def total_calls(self, n_paired: int, *, n_scored: int) -> int:
         """Return the number of calls of both trial types that contain `n_paired` paired ones."""
-        return 2 * n_paired if self.plan.independent == "twin" else n_paired + self.pooled_calls(n_scored)
+        return 2 * n_paired if self.plan.independent == "matched" else n_paired + self.pooled_calls(n_scored)
 
     def pooled_calls(self, n_scored: int) -> int:
         """Return the number of pooled independent calls for agents that join: as many per agent as the anchors have."""
@@ -347,13 +351,13 @@ class _PlanExtender:
         """
         plan = self.plan
         has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
-        rows = np.flatnonzero(has_scored & (plan.arm == PAIRED))
+        rows = np.flatnonzero(has_scored & (plan.trial_type == PAIRED))
         planned: set[Comparison] = set(
             zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True)
         )
         order = self.order_items() if items is None else items
         n_on_item = np.bincount(plan.item[rows], minlength=self.pool.n_items)
-        start = self.next_slot
+        start = self.next_block
         trials = draw_anchor_trials(
             self.train,
             self.rng,
@@ -366,12 +370,12 @@ class _PlanExtender:
             start=start,
             together=together,
         )
-        self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
-        return trials.marked(PLACING, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
+        self.next_block = int(trials.block.max(initial=start - 1)) + 1
+        return trials.with_role(ANCHOR, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
 
     def order_items(self) -> Ids:
         """Order the plan's items as its trials use them first, so that new agents meet anchors on items that these answered."""
-        paired_items = self.plan.item[self.plan.arm == PAIRED]
+        paired_items = self.plan.item[self.plan.trial_type == PAIRED]
         used, first_use = np.unique(paired_items, return_index=True)
         unused = np.setdiff1d(np.arange(self.plan.n_items), used)
         return np.concatenate([used[np.argsort(first_use)], self.rng.permutation(unused)]).astype(np.int32)
@@ -384,14 +388,14 @@ class _PlanExtender:
         Raises
         ------
         PlanError
-            [grow-cells]: if the design has no blocks; [grow-calls]: if the calls are less than one block.
+            [extend-cell-design]: if the design has no blocks; [extend-too-few-calls]: if the calls are less than one block.
         """
         design = self.load_design()
-        if not (has_slots_in_first_plan(self.plan) and isinstance(design, Slotted)):
+        if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
             raise PlanError(
                 f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
                 "larger budget and the same store, which reuses the answers, or set agents to focus on.",
-                slug="grow-cells",
+                slug="extend-cell-design",
             )
         size = self.largest_block(())
         n_blocks = n_paired // size
@@ -399,7 +403,7 @@ class _PlanExtender:
             raise PlanError(
                 f"The calls are less than one block of all agents, {size} paired calls: got {n_paired}. Set at least {size} "
                 "calls, or set agents to focus on.",
-                slug="grow-calls",
+                slug="extend-too-few-calls",
             )
         ends = np.floor(np.cumsum(list(set_sizes.values())) / sum(set_sizes.values()) * n_blocks + 0.5).astype(int)
         drawn: list[Trials] = []
@@ -407,7 +411,7 @@ class _PlanExtender:
         for set_number, n in zip(set_sizes, np.diff(ends, prepend=0).tolist(), strict=True):
             trials, items = self.draw_anchor_blocks(design, set_number, n + n_owed)
             drawn.append(trials)
-            n_drawn = len(np.unique(trials.slot))
+            n_drawn = len(np.unique(trials.block))
             n_owed += n - n_drawn
             drawn += [
                 self.draw_linking_blocks(group, 2 * len(group) * n_drawn, items=items)
@@ -415,28 +419,28 @@ class _PlanExtender:
             ]
         return drawn
 
-    def draw_anchor_blocks(self, design: Slotted, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
+    def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
         """Draw the next blocks of all anchors on a set of items; return them and the items, those with blocks first.
 
         If agents have several responses, all comparisons may be repeated as often.
         """
         sets = self.extensions.item_sets
         items = sets[set_number] if set_number < len(sets) else range(self.plan.n_items, self.pool.n_items)
-        in_set = (self.plan.role == PLAN) & np.isin(self.plan.item, items)
-        n_done = len(np.unique(self.plan.slot[in_set & (self.plan.slot >= 0)]))
+        in_set = (self.plan.role == MAIN) & np.isin(self.plan.item, items)
+        n_done = len(np.unique(self.plan.block[in_set & (self.plan.block >= 0)]))
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # one pass through all blocks per response, each from a random stream of its own
         name: Stream = "trials" if set_number == 0 else "slots on new items"
         set_key = (set_number,) if set_number else ()
         pass_keys = ([], *([n] for n in range(1, self.pool.repeats)))
-        passes = (design.slots(eligible, stream(name, self.plan.seed, *set_key, *key)) for key in pass_keys)
+        passes = (design.blocks(eligible, stream(name, self.plan.seed, *set_key, *key)) for key in pass_keys)
         next_blocks = islice(chain.from_iterable(passes), n_done, n_done + n_blocks)
 
-        start = self.next_slot
+        start = self.next_block
         blocks = number_blocks(list(next_blocks), start=start)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
-        self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
+        self.next_block = int(trials.block.max(initial=start - 1)) + 1
         used = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
         unused = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), used)
         return trials, np.concatenate([used, unused])
@@ -456,7 +460,7 @@ class _PlanExtender:
         Raises
         ------
         PlanError
-            [grow-all]: if nothing was drawn.
+            [extend-exhausted]: if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -464,7 +468,7 @@ class _PlanExtender:
             raise PlanError(
                 "No comparison is left: all blocks of this plan are judged already. Add items or agents, or set an agent to "
                 "focus on, which may have pairs that were not compared.",
-                slug="grow-all",
+                slug="extend-exhausted",
             )
         independent = self.draw_independent(paired, kind, scored)
         focus = scored if kind == "calls" else ()
@@ -495,14 +499,14 @@ class _PlanExtender:
 
     def draw_independent(self, paired: Trials, kind: ExtensionKind, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials of paired ones; they only link agents if the paired ones do."""
-        if self.plan.independent == "twin":
+        if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
         else:
             n = self.pooled_calls(len(scored)) if kind == "agents" else 0
             trials = _draw_independent_anchor_trials(
                 self.train, self.rng, scored=scored or (0,), n_anchors=self.extensions.anchors, n=n
             )
-        return trials if (paired.role == PLAN).any() else trials.marked(PLACING)
+        return trials if (paired.role == MAIN).any() else trials.with_role(ANCHOR)
 
     def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
         """Format the note that a plan gets about its extension."""

@@ -19,7 +19,7 @@ from youden.text.words import segment_texts
 from youden.types import Plan, Pool, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats, Positions
-from youden.types.trials import PROBE, TWIN, count_earlier
+from youden.types.trials import MATCHED, PROBE, count_earlier
 
 
 def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
@@ -80,8 +80,8 @@ def _question_columns(plan: Plan, agent: Positions, item: Positions) -> Position
     agent, item : int arrays (n_agents,) and (n_items,), number of each agent and item, −1 for unknown ones
     """
     other_item = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
-    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
-    columns = [agent[plan.first], agent[plan.second], item[plan.item], other_item, plan.arm, plan.replicate]
+    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
+    columns = [agent[plan.first], agent[plan.second], item[plan.item], other_item, plan.trial_type, plan.replicate]
     columns += [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
     return np.stack(columns, axis=1).astype(np.int64)
 
@@ -101,7 +101,7 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     Plan
     """
     added = assign_repeats(added, plan.pool, plan.seed, after=plan.trials)
-    trials = Trials.concat([plan.trials, added]).counted()
+    trials = Trials.concat([plan.trials, added]).with_replicate_numbers()
     return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
 
 
@@ -121,7 +121,7 @@ def count_characters(pool: Pool, trials: Trials) -> int:
         Sum of the lengths of both texts over all trials.
     """
     lengths = np.ascontiguousarray(
-        pool.every_length.T
+        pool.all_lengths.T
     )  # trials are sorted by item, so lengths of an item should be adjacent
     item, other_item = trials.text_cells
     first_row, second_row = trials.text_rows(pool.n_agents)
@@ -151,7 +151,7 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     Trials
         With the columns `first_repeat` and `second_repeat`, from 1; unchanged if no agent has several responses.
     """
-    if pool.further is None:
+    if pool.repeat_texts is None:
         return trials
     n_responses = pool.repeats
     first_response = _draw_first_responses(pool, seed)
@@ -159,7 +159,7 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     # cells of both texts of each trial, trial after trial: those of earlier trials, then those of `trials`
     tables, n_earlier = [trials], 0
     if after is not None:
-        tables = [after if after.first_repeat is not None else after.of_first_repeats(), trials]
+        tables = [after if after.first_repeat is not None else after.with_first_repeats(), trials]
         n_earlier = 2 * len(after)
     first_codes = np.concatenate([_cell_codes(table, 0, pool.n_items) for table in tables])
     second_codes = np.concatenate([_cell_codes(table, 1, pool.n_items) for table in tables])
@@ -210,9 +210,9 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
 
 
 def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
-    """Number the cell (agent, item) and trial type of each trial's first (side 0) or second text: int64 array (n_trials,)."""
+    """Encode cell (agent, item) and trial type of each trial's first (side 0) or second text: int64 array (n_trials,)."""
     agent, item = (trials.first, trials.second)[side].astype(np.int64), trials.text_cells[side]
-    return 2 * (agent * n_items + item) + trials.arm
+    return 2 * (agent * n_items + item) + trials.trial_type
 
 
 DEFAULT_POOLED = 100
@@ -235,7 +235,7 @@ class IndependentRequest(NamedTuple):
 
 
 def parse_independent(text: str) -> IndependentRequest:
-    """Parse "twin", "pooled" or "pooled:N".
+    """Parse "matched", "pooled" or "pooled:N".
 
     Raises
     ------
@@ -250,11 +250,11 @@ def parse_independent(text: str) -> IndependentRequest:
     match = INDEPENDENT.fullmatch(text)
     if match is None:
         raise PlanError(
-            f"independent is unknown: got '{text}'. Set twin, pooled or pooled:N, with a whole number N.",
+            f"independent is unknown: got '{text}'. Set matched, pooled or pooled:N, with a whole number N.",
             slug="independent-rule",
         )
     n = int(match["n"]) if match["n"] else None
-    return IndependentRequest("twin" if match["twin"] else "pooled", n)
+    return IndependentRequest("matched" if match["matched"] else "pooled", n)
 
 
 def choose_pooled_size(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:
@@ -310,7 +310,7 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     position = np.cumsum(eligible, axis=1) - 1
     step = 1 + np.floor(rng.random(len(item)) * (n_eligible[second] - 1)).astype(np.int64)
     other_item = eligible_items[start[second] + (position[second, item] + step) % n_eligible[second]]
-    return Trials.independent(item, first, second, other_item.astype(np.int32)).marked(TWIN)
+    return Trials.independent(item, first, second, other_item.astype(np.int32)).with_role(MATCHED)
 
 
 def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
@@ -409,7 +409,7 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     threshold = median + _OUTLIER_MADS * float(np.median(np.abs(similarity - median)))
     order = np.argsort(-similarity, kind="stable")
     rows = order[similarity[order] > max(threshold, _MIN_SIMILARITY)][:max_probes]
-    return screened.take(rows).marked(PROBE, first=0.0, second=0.0)
+    return screened.take(rows).with_role(PROBE, first=0.0, second=0.0)
 
 
 def _text_similarity(pool: Pool, trials: Trials) -> Floats:

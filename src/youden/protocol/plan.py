@@ -27,13 +27,13 @@ from youden.protocol.independent import (
 from youden.run_keys import CallBudget, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
-from youden.types import Design, Drawn, Plan, Pool, Trials
-from youden.types.planning import Asked, IndependentRule, Split
+from youden.types import Design, DesignResult, Plan, Pool, Trials
+from youden.types.planning import IndependentRule, PlanRequest, Split
 from youden.types.pool import Bools, Json
 from youden.types.trials import PROBE
 
 
-def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", seed: int) -> Split:
+def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", seed: int) -> Split:
     """Draw the held-out cells, uniformly without replacement.
 
     Parameters
@@ -42,7 +42,7 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", s
         Cells that have a response.
     fraction : float in [0, 1)
         Fraction of these cells to hold out, rounded to a whole number of cells; 0 keeps every cell for training.
-    rule : {"shared", "own"}, default "shared"
+    rule : {"strict", "paper"}, default "strict"
         Trials that training scores leave out: every trial that touches a held-out cell, or only those that are scored for it.
     seed : int
         Seed of the draw.
@@ -65,8 +65,8 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", s
         raise PlanError(
             f"holdout must be in [0, 1): got {fraction}. Set a fraction from 0 (none) to less than 1.", slug="holdout"
         )
-    if rule not in ("shared", "own"):
-        raise PlanError(f"The holdout rule is unknown: got '{rule}'. Set shared or own.", slug="holdout-rule")
+    if rule not in ("strict", "paper"):
+        raise PlanError(f"The holdout rule is unknown: got '{rule}'. Set strict or paper.", slug="holdout-rule")
     cells = np.flatnonzero(present)
     n_holdout = int(fraction * len(cells) + 0.5)
     chosen = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
@@ -155,7 +155,7 @@ def make_plan(
     calls: int | str | None = None,
     independent: str | None = None,
     holdout: float | None = None,
-    rule: SplitRule = "shared",
+    holdout_rule: SplitRule = "strict",
     options: Mapping[str, Json] | None = None,
     seed: int = 0,
     default_budget: int | None = None,
@@ -167,16 +167,16 @@ def make_plan(
     pool : Pool
         Responses of the agents to the items.
     design : str, default "cyclic"
-        Registered design: "cyclic", "dense", "width", "adaptive", "row", "column", "hybrid", "nlogn" or a plugin's.
+        Registered design: "cyclic", "dense", "fixed-width", "adaptive", "row", "column", "hybrid", "nlogn" or a plugin's.
     calls : int or str, optional
         Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired trials per
         agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if fewer), "dense" all.
-    independent : {"twin", "pooled", "pooled:N"}, optional
+    independent : {"matched", "pooled", "pooled:N"}, optional
         Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own. "pooled" is
         100; fewer in small pools; a tenth of a cyclic budget of 20 % or more of the dense calls, if that gives each agent 100.
     holdout : float in [0, 1), optional
         Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
-    rule : {"shared", "own"}, default "shared"
+    holdout_rule : {"strict", "paper"}, default "strict"
         Exclude from training every trial that touches a held-out cell, or (as in the paper) only those scored for it.
     options : mapping, optional
         Design-specific options, as under `options:` in a run config.
@@ -188,7 +188,7 @@ def make_plan(
     Returns
     -------
     Plan
-        N calls as columns of length N: `item`, `first`, `second` (positions), `arm` (0 paired, 1 independent), and others.
+        N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent), and others.
 
     Raises
     ------
@@ -209,11 +209,11 @@ def make_plan(
     check_options(design, options or {})
     n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
     requested = CallBudget.parse(calls) if calls is not None else None
-    request = parse_independent(independent or make_design.independent)
-    is_matched = request.rule == "twin"
+    request = parse_independent(independent or make_design.default_independent)
+    is_matched = request.rule == "matched"
     n_independent = min(DEFAULT_POOLED, n_pairs) if request.n is None else request.n
-    fraction = make_design.holdout if holdout is None else holdout
-    split = draw_split(pool.present, fraction=fraction, rule=rule, seed=seed)
+    fraction = make_design.default_holdout if holdout is None else holdout
+    split = draw_split(pool.present, fraction=fraction, rule=holdout_rule, seed=seed)
 
     # budget in calls of both trial types, and the paired ones among them
     size = PlanSize(pool.n_agents, pool.n_items, is_matched, n_independent)
@@ -228,10 +228,10 @@ def make_plan(
         n_paired = budget // 2 if is_matched else budget - n_independent
 
     drawer = make_design(n_paired=n_paired, **(options or {}))
-    eligible = pool.present if make_design.judges_holdout else split.train
+    eligible = pool.present if make_design.plans_holdout else split.train
     drawn = _draw_design(drawer, pool, eligible, seed=seed)
     paired, notes = drawn.trials, list(drawn.notes)
-    if split.n_holdout and not make_design.judges_holdout:
+    if split.n_holdout and not make_design.plans_holdout:
         holdout_trials = _draw_holdout_trials(split, pool)
         paired = Trials.concat([paired, holdout_trials])
         notes.append(
@@ -243,10 +243,10 @@ def make_plan(
             f"{n_probes} of {n_independent} independent calls compare texts on different items that are unusually similar; only "
             "the false-positive alarm uses them, not the pooled rate"
         )
-    trials = assign_repeats(Trials.concat([paired, independent_trials]).counted(), pool, seed)
+    trials = assign_repeats(Trials.concat([paired, independent_trials]).with_replicate_numbers(), pool, seed)
     if n_requested is not None and drawn.rounds is None and len(trials) < MIN_BUDGET_FRACTION * n_requested:
         notes.append(f"the budget is {n_requested:,} calls, but '{drawer.name}' has only {len(trials):,} on this pool")
-    if pool.further is not None:
+    if pool.repeat_texts is not None:
         notes.append(
             f"agents have up to {pool.repeats} responses per item ({pool.n_responses:,} in all); trials show them in turn"
         )
@@ -262,7 +262,7 @@ def make_plan(
         item_ids=tuple(item.id for item in pool.items),
         n_independent=None if is_matched else n_independent,
         rounds=drawn.rounds,
-        asked=Asked(independent, holdout, budget),
+        request=PlanRequest(independent, holdout, budget),
         characters=count_characters(pool, trials),
         notes=tuple(notes),
         source=pool,
@@ -273,13 +273,14 @@ def _check_pool_size(pool: Pool) -> None:
     """Raise PlanError [pool-small] if a pool has fewer than 3 agents or 2 items."""
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
-            f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and {format_count(pool.n_items, 'item')}. "
+            f"The pool '{pool.name}' is too small: got {format_count(pool.n_agents, 'agent')} and "
+            f"{format_count(pool.n_items, 'item')}. "
             "Add some; a ranking needs at least 3 agents and 2 items.",
             slug="pool-small",
         )
 
 
-def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> Drawn:
+def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
     """Draw the paired trials of a design; eligible : bool array (n_agents, n_items).
 
     Raises
@@ -313,9 +314,9 @@ def _draw_holdout_trials(split: Split, pool: Pool) -> Trials:
 def _draw_independent_trials(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> Trials:
     """Draw the independent trials: probes and `n` pooled ones, or one for each paired trial.
 
-    With the holdout rule `shared`, pooled trials and those of training trials do not touch held-out cells.
+    With the holdout rule `strict`, pooled trials and those of training trials do not touch held-out cells.
     """
-    training_cells = split.train if split.rule == "shared" else pool.present
+    training_cells = split.train if split.rule == "strict" else pool.present
     rng = stream("independent trials", split.seed)
     if rule == "pooled":
         probes = draw_probes(pool, training_cells, n, stream("probes", split.seed))

@@ -35,10 +35,10 @@ def compute_rates(verdicts: Verdicts) -> Rates:
     plan = verdicts.plan
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
     # rows are the pairs of paired trials; matched independent trials have no other pairs
-    used = slice(None) if plan.independent == "twin" else plan.arm == PAIRED
+    used = slice(None) if plan.independent == "matched" else plan.trial_type == PAIRED
     columns = tuple(column[used] for column in (plan.item, plan.first, plan.second))
     codes, row = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
-    answer, answered, is_paired = verdicts.answer[used], verdicts.answered[used], plan.arm[used] == PAIRED
+    answer, answered, is_paired = verdicts.answer[used], verdicts.answered[used], plan.trial_type[used] == PAIRED
     paired = _sum_answers(row, answer, is_paired & answered, len(codes))
     independent = _sum_answers(row, answer, ~is_paired & answered, len(codes))
     item, first, second = (index.astype(np.int32) for index in np.unravel_index(codes, shape))
@@ -85,7 +85,7 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 def _independent_rates(verdicts: Verdicts) -> IndependentRates:
     """Sum the answers of independent trials by (item, first, second, other_item), without probes."""
     plan = verdicts.plan
-    mask = (plan.arm == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
+    mask = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
     item, first, second, other_item = (column[mask] for column in (plan.item, plan.first, plan.second, plan.other_item))
     # the first cell is numbered before all columns are combined, because four columns at once may exceed 64 bits
     _, first_cell = np.unique(item.astype(np.int64) * plan.n_agents + first, return_inverse=True)
@@ -121,7 +121,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
 def training_differences(rates: Rates) -> Floats:
     """Compute D of each row of `rates`, float array (n_rows,), with NaN for rows that training must not use."""
     holdout = rates.split.holdout
-    ignores_partner = rates.split.rule == "own"
+    ignores_partner = rates.split.rule == "paper"
     is_training = ~holdout[rates.first, rates.item] & (ignores_partner | ~holdout[rates.second, rates.item])
     fpr, is_training_detail = _training_fpr(rates, holdout, ignores_partner=ignores_partner)
     return np.where(is_training, _differences(rates, fpr, is_training_detail), np.nan)
@@ -200,7 +200,7 @@ def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats
 
     fpr : float array (n_rows,); detail_mask : bool array (n_detail_rows,)
     """
-    if rates.independent == "twin":
+    if rates.independent == "matched":
         return rates.tpr - fpr
     if detail_mask is None or rates.detail is None:
         pooled_rate = pooled_fpr(rates)

@@ -43,7 +43,7 @@ def count_calls(plan: Plan, budget: object) -> int:
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
-        independent_fraction = min(MAX_INDEPENDENT_FRACTION, float((plan.arm != PAIRED).mean()))
+        independent_fraction = min(MAX_INDEPENDENT_FRACTION, float((plan.trial_type != PAIRED).mean()))
         return min(len(plan), ceil(parsed.value * plan.n_agents / 2 / (1 - independent_fraction)))
     return max(1, round(plan.n_dense_calls * parsed.value / 100)) if parsed.unit else int(parsed.value)
 
@@ -79,7 +79,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
     block. Independent trials get their share of the calls, at most 5 %, and the calls that do not fill a block; they are pooled.
     """
     rows = _usable_rows(plan)
-    paired, independent = rows[plan.arm[rows] == PAIRED], rows[plan.arm[rows] != PAIRED]
+    paired, independent = rows[plan.trial_type[rows] == PAIRED], rows[plan.trial_type[rows] != PAIRED]
     calls = len(rows) if calls is None else count_calls(plan, calls)
     if calls > len(plan):
         raise PlanError(
@@ -112,14 +112,14 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
     chosen = np.sort(np.append(chosen_paired, _sample_evenly(plan, independent, n_independent, rng)))
 
     part = select_trials(plan, chosen)
-    n_paired, trials = int((part.arm == PAIRED).sum()), part.trials.anew()
+    n_paired, trials = int((part.trial_type == PAIRED).sum()), part.trials.as_new_plan()
     if not has_blocks:
-        trials = replace(trials, slot=np.full(len(chosen), -1, dtype=np.int32))
+        trials = replace(trials, block=np.full(len(chosen), -1, dtype=np.int32))
     return replace(
         part,
         trials=trials,
         split=replace(plan.split, holdout=np.zeros_like(plan.split.holdout), fraction=0.0),
-        options={"calls": calls, "trials_of": plan.digest[:12]},
+        options={"calls": calls, "trials_from": plan.digest[:12]},
         independent="pooled",
         n_independent=None,
         rounds=None,
@@ -144,10 +144,10 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 
     paired : int array, rows of paired trials
     """
-    slot, first = plan.slot[paired].astype(np.int64), plan.first[paired]
-    if len(slot) == 0 or (slot < 0).any():
+    block, first = plan.block[paired].astype(np.int64), plan.first[paired]
+    if len(block) == 0 or (block < 0).any():
         return False
-    _, block, size = np.unique(slot, return_inverse=True, return_counts=True)
+    _, block, size = np.unique(block, return_inverse=True, return_counts=True)
     n_different = np.bincount(np.unique(block * plan.n_agents + first) // plan.n_agents)
     n_on_item = plan.split.train.sum(axis=0)[plan.item[paired]]
     is_complete: Bools = n_on_item == size[block]
@@ -159,11 +159,11 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
 
     paired : int array, rows of paired trials
     """
-    slot, start, size = np.unique(plan.slot[paired], return_index=True, return_counts=True)
-    order = rng.permutation(len(slot))
+    block, start, size = np.unique(plan.block[paired], return_index=True, return_counts=True)
+    order = rng.permutation(len(block))
     order = order[np.argsort(count_earlier(plan.item[paired][start[order]]), kind="stable")]
-    chosen = slot[order[np.cumsum(size[order]) <= n]]
-    return paired[np.isin(plan.slot[paired], chosen)]
+    chosen = block[order[np.cumsum(size[order]) <= n]]
+    return paired[np.isin(plan.block[paired], chosen)]
 
 
 def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:

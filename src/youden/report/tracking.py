@@ -68,7 +68,7 @@ def log_run(folder: RunFolder) -> str:
     metrics = {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
 
     parameters = {name: _to_text(value) for name, value in signature.parts.items()}
-    best = "" if facts.recommendation.form == "none" else facts.best or ""
+    best = "" if facts.recommendation.form == "none" else facts.unique_best or ""
     tags = {
         "youden.signature": signature.text,
         "youden.digest": signature.digest,
@@ -95,7 +95,7 @@ def _collect_numbers(facts: RunFacts) -> dict[str, float | None]:
     """Collect costs and measures of quality of a run."""
     calls, holdout = facts.calls, facts.holdout
     numbers: dict[str, float | None] = {
-        "told_apart": facts.told_apart,
+        "n_significant_pairs": facts.n_significant_pairs,
         "false_positive_rate": facts.fpr,
         "r2": facts.r2,
         "holdout_rmse": None if holdout is None else holdout.rmse,

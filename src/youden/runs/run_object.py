@@ -1,4 +1,4 @@
-"""Define `youden.run`, `youden.read_run` and `Run`, whose methods send rejudge the run.
+"""Define `youden.run`, `youden.read_run` and `Run`, whose methods extend, rejudge and stress the run.
 
 They call the same functions as the commands, so that both write the same files.
 """
@@ -45,11 +45,10 @@ def run(
     progress: bool = True,
     **keys: Any,
 ) -> Run:
-    """Judge a pool and rank its agents, like the command the command `youden run`.
+    """Judge a pool and rank its agents, like the command `youden run`.
 
-    Repeating the call resumes a stopped run, and no answer is paid for twice. The call also be called inside a running
-    event
-    loop, such as that of a notebook.
+    Repeating the call resumes a stopped run, and no answer is paid for twice. The function can also be called inside a
+    running event loop, such as that of a notebook.
 
     Parameters
     ----------
@@ -71,9 +70,8 @@ def run(
     progress : bool, default True
         Whether to show a progress bar in a terminal or a notebook.
     **keys
-        Other keys of the config of a run, such as `calls`, `design`, `seed`, `store`, `target`, `trusted` and others. Paths are
-        relative to the
-        current directory.
+        Other keys of the config of a run, such as `calls`, `design`, `seed`, `store`, `target` and `trusted`. Paths are
+        relative to the current directory.
 
     Returns
     -------
@@ -86,9 +84,9 @@ def run(
         [run-config]: if a key is unknown or its value is not allowed; [max-cost-needed]: if the judge can cost money and
         `max_cost` is None; other slugs if the judge or the store does not fit.
     PoolError, PlanError
-        If the pool is invalid, or the the is impossible on it.
+        If the pool is invalid, or the plan is impossible on it.
     RunFolderError
-        [run-other]: if the folder contains answers to another plan or of another judge.
+        [run-mismatch]: if the folder contains answers to another plan or of another judge.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the call
         to resume.
@@ -123,7 +121,7 @@ def judge_and_rank(planned: PlannedRun, asking: JudgingOptions, *, labels: Path 
     ----------
     planned : PlannedRun
         Run with its plan, as `plan_run` returns it.
-    asking : Asking
+    asking : JudgingOptions
         Options for requests: retries, log and progress.
     labels : path, optional
         Table of labels with which the ranking is compared; it is read before the first request.
@@ -177,9 +175,9 @@ def read_run(path: PathOrText) -> Run:
 
 
 class Run(RunView):
-    """A fitted run, with the commands of the command line commands do.
+    """A fitted run, with the commands of the command line as methods.
 
-    A `Run` is an `os.PathLike`, so that it the folder of can run instead of the path of its folder. Methods that send requests have a
+    A `Run` is an `os.PathLike`, so that it can be passed instead of the path of its folder. Methods that send requests have a
     parameter `max_cost` in USD. Repeating a stopped call resumes it, and no answer is paid for twice.
 
     Attributes
@@ -202,7 +200,7 @@ class Run(RunView):
     ['agent', 'group', 'ability', 'low', 'high']
     >>> run.report(f"{out}/ranking.md").name
     'ranking.md'
-    >>> run.gate("lead-first", baseline="template").verdict
+    >>> run.gate("lead-first", baseline="template").outcome
     'better'
     >>> larger = run.extend(calls=600, progress=False)
     >>> len(larger.verdicts)
@@ -220,9 +218,9 @@ class Run(RunView):
         repeats: PoolLike | None = None,
         calls: int | str | None = None,
         focus: Sequence[str] = (),
-        width: float | None = None,
+        half_width: float | None = None,
         top: int | None = None,
-        within: float | None = None,
+        max_regret: float | None = None,
         judge: str | None = None,
         max_cost: float | None = None,
         max_missing: float | None = None,
@@ -236,27 +234,26 @@ class Run(RunView):
         Parameters
         ----------
         agents : Pool, str, path or DataFrame, optional
-            Pool with the new agents; agents that are of the run already are ignored.
+            Pool with the new agents; agents that are already in the run are ignored.
         items : Pool, str, path or DataFrame, optional
             Pool with the new items, with responses of all agents of the run.
         repeats : Pool, str, path or DataFrame, optional
             Pool with further responses of the agents of the run.
         calls : int or str, optional
-            Number of calls of both trial types; for a search, the maximum. Without a pool and `focus`, it may also a
+            Number of calls of both trial types; for a search, the maximum. Without a pool and `focus`, it may also be a
             percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many per new
-            agent,
-            item or repeat as the run has per agent, item or repeat.
+            agent, item or repeat as the run has per agent, item or repeat.
         focus : sequence of str, optional
             Agents to which the `calls` are restricted.
-        width : float, optional
+        half_width : float, optional
             Target half-width of the intervals of the new agents; without a pool, of nine in ten agents of the run.
         top : int, optional
-            Number of best agents to search for. Default: 1 if `within` is given, otherwise no search. Without `within`, `calls`
-            is required.
-        within : float in (0, 2), optional
+            Number of best agents to search for. Default: 1 if `max_regret` is given, otherwise no search. Without
+            `max_regret`, `calls` is required.
+        max_regret : float in (0, 2), optional
             Maximum regret, in units of ability; the search ends when it is reached, or when `calls` are spent.
         judge : str, optional
-            Judge of the judge of the run, or a replay of it. Default: the judge of the run.
+            The judge of the run, or a replay of it. Default: the judge of the run.
         max_cost : float, optional
             Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
         max_missing : float in [0, 1], optional
@@ -277,9 +274,8 @@ class Run(RunView):
         ------
         ConfigError
             [extend-options]: if nothing, or more than one kind, is added, or options contradict each other; [calls-invalid]:
-            if if
-            `calls` is not a budget; [extend-width]: if no number of calls attains the half-width, or the run has it already;
-            [extend-search]: if the search is for all agents, or some agents cannot be compared.
+            if `calls` is not a budget; [extend-width]: if no number of calls attains the half-width, or the run has it
+            already; [extend-search]: if the search is for all agents, or some agents cannot be compared.
         PoolError
             If a pool does not fit the run.
         RunFolderError
@@ -292,7 +288,13 @@ class Run(RunView):
         for kind, pool in pools.items():
             if pool is not None:
                 options[kind] = _resolve_pool(pool, self.path)
-        options |= {"calls": calls, "focus": list(focus), "width": width, "top": top, "within": within}
+        options |= {
+            "calls": calls,
+            "focus": list(focus),
+            "half_width": half_width,
+            "top": top,
+            "max_regret": max_regret,
+        }
         overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
         changes = {key: value for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
@@ -323,17 +325,15 @@ class Run(RunView):
     ) -> Run:
         """Query a second judge on part of the trials of the run, like the command `youden rejudge`.
 
-        Compare does.
-
-        `youden.compare`.
+        To compare both runs, pass them to `youden.compare`.
 
         Parameters
         ----------
         judge : str
             Second judge: a name, or the path of a .yaml file.
         calls : int or str
-            Budget: a number of calls of the calls of the run (4000), a percentage of the dense calls ("1%"), or the mean number of
-            paired trials per agent ("50/agent").
+            Budget: a number of calls (4000), a percentage of the dense calls ("1%"), or the mean number of paired trials per
+            agent ("50/agent").
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
         store, seed : str and int, default 0
@@ -385,7 +385,7 @@ class Run(RunView):
         out: PathOrText | None = None,
         progress: bool = True,
     ) -> Stress:
-        """Add attacks to the pool of the run and measure how their ranks, like the command `youden stress`.
+        """Add attacks to the pool of the run and measure their ranks, like the command `youden stress`.
 
         Parameters
         ----------
@@ -394,7 +394,7 @@ class Run(RunView):
         attacker : str, optional
             Agent whose responses the attacks copy. Default: the last of the ranking.
         judge, store : str, optional
-            Judge (name or .yaml) and store of answers. Default: those agent of the run.
+            Judge (name or .yaml) and store of answers. Default: those of the run.
         max_cost : float, optional
             Maximum cost in USD of all attacks together; required for judges that can cost money.
         seed : int, default 0

@@ -110,7 +110,7 @@ class RunView:
 
         facts = self.facts
         table = pd.read_csv(self.folder.file("ranking.csv"))
-        names = ("best", "choice", "signal", "recommendation")
+        names = ("unique_best", "choice", "signal", "recommendation")
         table.attrs.update({name: getattr(facts, name) for name in names})
         table.attrs.update(method=f"{facts.ranking}; {facts.interval}", warnings=list(facts.warnings))
         return table
@@ -268,14 +268,14 @@ class RunView:
         Returns
         -------
         Gate
-            `verdict` is the result for all agents together: "better", "no worse", "undecided" or "worse"; `agents` has one
+            `outcome` is the result for all agents together: "better", "no worse", "undecided" or "worse"; `agents` has one
             row per agent.
 
         Raises
         ------
         InputError
             [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is unknown or
-            missing; [gate-unjudged], [gate-apart]: if the answers do not allow the comparison.
+            missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         """
         from youden.report.pages.writing import gate_markdown, render_junit, write_file
         from youden.workflows.gate import gate_run
@@ -315,7 +315,7 @@ class RunView:
         Returns
         -------
         DataFrame
-            One row per agent, best first, with the columns of quality.csv; `attrs["words"]` has sentences that summarise it.
+            One row per agent, best first, with the columns of quality.csv; `attrs["summary"]` has sentences that summarise it.
 
         Raises
         ------
@@ -329,7 +329,7 @@ class RunView:
 
         estimates = estimate_quality(self.folder, labels, label=label, scale=scale)
         table = pd.DataFrame([row.__dict__ for row in estimates.agents])
-        table.attrs["words"] = estimates.words
+        table.attrs["summary"] = estimates.summary
         return table
 
     def label(
@@ -431,7 +431,7 @@ class RunView:
         Returns
         -------
         CassetteExport
-            Number of answers, of failures, and of requests without an response.
+            Number of answers, of failures, and of requests without an answer.
         """
         from youden.pools.run_cassettes import export_cassette
 

@@ -1,9 +1,15 @@
 """Provide statistics on arrays: fits, diagnostics, intervals, baselines and metrics. Each name is loaded on first use.
 
 Functions take and return arrays. A score matrix has the shape (n_agents, n_items), with NaN for cells that were not observed.
-Abilities, difficulties and scores have the unit of the answers. Errors are `StatisticsError`, and name the array that does not
-fit.
+Abilities, difficulties and scores have the unit of the answers.
 
+Raises
+------
+StatisticsError
+    If an array does not fit; the message names it.
+
+Examples
+--------
 >>> import numpy as np
 >>> from youden import stats
 >>> rho = stats.spearman(np.array([0.9, 0.7, 0.5, 0.4, 0.1]), np.array([5.0, 4, 2, 3, 1]))

@@ -55,7 +55,9 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
     AgentVariances
         Components that reproduce `variance`. An agent of unknown variance gets the means of the others.
 
-    Notes ----- With the variance within_i of an agent's trials on one item, the moment estimate of agent_item is (v_i − (K −
+    Notes
+    -----
+    With the variance within_i of an agent's trials on one item, the moment estimate of agent_item is (v_i − (K −
     2)/K·within_i/n_i)/Σ_j p_ij²; the factor is due to the residuals of a block of K trials summing to 0. The estimates are
     shrunk towards their mean, by the share of their variance that is sampling variance (2v²/n_items for each agent), and
     limited to [0, v/Σp²]. The residual component is the remainder of v, times n.

@@ -325,7 +325,7 @@ def flag_pairs(means: PairMeans, *, prior_flags: Bools | None = None) -> Flagged
 
 
 def _components(flagged: Bools) -> Ids:
-    """Number the connected components of a relation, bool (n_agents, n_agents), by their first agent: int32 (n_agents,)."""
+    """Label the connected components of a relation, bool (n_agents, n_agents), by their first agent: int32 (n_agents,)."""
     from scipy.sparse.csgraph import connected_components
 
     _, label = connected_components(coo_array(flagged), directed=False)

@@ -1,10 +1,10 @@
 """Estimate each agent's quality, the mean label it would have, from few labels and ability by small area estimation.
 
 The model is logit(quality) = a + b·z + u, with z the standardised ability. Three uncertainties are averaged over, never
-decided: b may be 0, so that ability says nothing; an agent may be an outlier, of any quality; and ability has a standard error.
-Intervals contain all three. The point estimate uses the median of b, which is 0 until labels show a slope, so that a useless
-ability does not break ties. Everything is integrated on grids instead of sampled, so that equal labels give equal digits.
-Labels enter through the binomial likelihood.
+decided: b may be 0, so that ability predicts nothing; an agent may be an outlier, of any quality; and ability has a standard
+error. Intervals contain all three. The point estimate uses the median of b, which is 0 until labels show a slope, so that a
+useless ability does not break ties. Everything is integrated on grids instead of sampled, so that equal labels give equal
+digits. Labels enter through the binomial likelihood.
 
 References: Fay & Herriot (1979), J. American Statistical Association 74; Ybarra & Lohr (2008), Biometrika 95 (error of the
 covariate); Datta & Lahiri (1995), J. Multivariate Analysis 54 (outliers); Hoeting et al. (1999), Statistical Science 14 (model

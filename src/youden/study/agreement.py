@@ -41,11 +41,11 @@ class OrderComparison:
     ----------
     n_pairs : int
         Number of pairs.
-    one, other, both : int
+    one, other, n_significant_both : int
         Pairs that are significantly different in the first run, in the second run, and in both.
-    n_turned : int
+    n_reversed : int
         Pairs that are significantly different in both, in opposite orders.
-    turned : list of (str, str)
+    reversed_pairs : list of (str, str)
         The first of these, as (better in the first run, better in the second run).
     """
 
@@ -63,9 +63,13 @@ class OrderComparison:
         winners_a, winners_b = (agents.tolist() for agents in np.nonzero(better_a & better_b.T))
         is_in_both = better_a & (better_b | better_b.T)
         reversed_pairs = zip(winners_a[:MAX_REVERSED_PAIRS], winners_b[:MAX_REVERSED_PAIRS], strict=True)
-        self.n_pairs, self.one, self.other = n_agents * (n_agents - 1) // 2, int(better_a.sum()), int(better_b.sum())
-        self.both, self.n_turned = int(is_in_both.sum()), len(winners_a)
-        self.turned = [(agent_ids[i], agent_ids[k]) for i, k in reversed_pairs]
+        self.n_pairs, self.n_significant_a, self.n_significant_b = (
+            n_agents * (n_agents - 1) // 2,
+            int(better_a.sum()),
+            int(better_b.sum()),
+        )
+        self.n_significant_both, self.n_reversed = int(is_in_both.sum()), len(winners_a)
+        self.reversed_pairs = [(agent_ids[i], agent_ids[k]) for i, k in reversed_pairs]
 
     def describe(self, names: tuple[str, str], target: Target) -> str:
         """Describe the comparison in a sentence.
@@ -84,19 +88,19 @@ class OrderComparison:
         """
         name_a, name_b = names
         counts = (
-            f"Of {self.n_pairs:,} pairs of agents, {self.one:,} are significantly different by {name_a} and {self.other:,} by "
-            f"{name_b}, on {ABOUT[target]} (95 % per pair); {self.both:,} by both, "
+            f"Of {self.n_pairs:,} pairs of agents, {self.n_significant_a:,} are significantly different by {name_a} and "
+            f"{self.n_significant_b:,} by {name_b}, on {ABOUT[target]} (95 % per pair); {self.n_significant_both:,} by both, "
         )
-        if not self.n_turned:
+        if not self.n_reversed:
             return (
                 f"{counts}all in the same order."
-                if self.both
+                if self.n_significant_both
                 else f"{counts}so nothing shows whether their orders differ."
             )
-        examples = ", ".join(f"{winner} above {loser}" for winner, loser in self.turned)
-        n_omitted = self.n_turned - len(self.turned)
+        examples = ", ".join(f"{winner} above {loser}" for winner, loser in self.reversed_pairs)
+        n_omitted = self.n_reversed - len(self.reversed_pairs)
         remainder = f" and {n_omitted} more" if n_omitted else ""
-        return f"{counts}{self.n_turned:,} of them in opposite orders: {name_a} ranks {examples}{remainder}."
+        return f"{counts}{self.n_reversed:,} of them in opposite orders: {name_a} ranks {examples}{remainder}."
 
 
 MAX_SHOWN = 5
@@ -125,7 +129,7 @@ class JudgeAgreement:
 
     Attributes
     ----------
-    one, other : str
+    one, judge_b : str
         Names of the judges.
     ranking : Metric or None
         Spearman's ρ of the two runs' rankings; None if one side does not vary.
@@ -134,33 +138,36 @@ class JudgeAgreement:
         sample.
     n_units : int
         Units that both answered.
-    same : float
+    agreement : float
         Share of equal yes-or-no answers among them.
-    kappa : float or None
+    cohen_kappa : float or None
         Cohen's κ of the yes-or-no answers; None if undefined.
-    alpha, alpha_soft : float or None
+    alpha, krippendorff_alpha_graded : float or None
         Krippendorff's α of yes-or-no and of graded answers; None if undefined.
     orders : OrderComparison
         Significant differences in both rankings.
-    ceiling : float or None
+    max_rho : float or None
         ρ to expect of two such rankings by one judge, √(r₁r₂) of their reliabilities; None if unknown.
     """
 
     def __init__(self, runs: AlignedRuns, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
-        """Compare judges number `a` and `b`. `fits` has the additive fit of each run to the shared scores."""
+        """Compare judges number `a` and `b`. `refit_ability` has the additive fit of each run to the shared scores."""
         is_answered = ~(np.isnan(runs.hard[a]) | np.isnan(runs.hard[b]))
         hard, soft = runs.hard[[a, b]][:, is_answered], runs.soft[[a, b]][:, is_answered]
         are_ranked = not np.isnan(runs.abilities[[a, b]]).all(axis=1).any()
         fitted = correlation(fits[a].ability_, fits[b].ability_)
-        self.one, self.other = runs.names[a], runs.names[b]
+        self.judge_a, self.judge_b = runs.names[a], runs.names[b]
         self.ranking = correlation(runs.abilities[a], runs.abilities[b]) if are_ranked else fitted
-        self.fits = fitted
+        self.refit_ability = fitted
         self.difficulty = correlation(fits[a].difficulty_, fits[b].difficulty_)
-        self.n_units, self.same = int(is_answered.sum()), float((hard[0] == hard[1]).mean())
-        self.kappa = or_none(cohen_kappa(*hard))
-        self.alpha, self.alpha_soft = or_none(krippendorff_alpha(hard)), or_none(krippendorff_alpha(soft))
+        self.n_units, self.agreement = int(is_answered.sum()), float((hard[0] == hard[1]).mean())
+        self.cohen_kappa = or_none(cohen_kappa(*hard))
+        self.krippendorff_alpha, self.krippendorff_alpha_graded = (
+            or_none(krippendorff_alpha(hard)),
+            or_none(krippendorff_alpha(soft)),
+        )
         self.orders = OrderComparison(runs.significantly_better[a], runs.significantly_better[b], runs.agent_ids)
-        self.ceiling = or_none(float(np.sqrt(runs.reliability[a] * runs.reliability[b])))
+        self.max_rho = or_none(float(np.sqrt(runs.reliability[a] * runs.reliability[b])))
 
 
 def compare(
@@ -188,7 +195,7 @@ def compare(
     Returns
     -------
     JudgesStudy
-        Agreement on agents, items and trials; `words` describes it in sentences.
+        Agreement on agents, items and trials; `summary` describes it in sentences.
 
     Raises
     ------
@@ -203,7 +210,7 @@ def compare(
     Examples
     --------
     >>> import youden
-    >>> youden.compare(youden.read_run("runs/first"), "runs/second").words  # doctest: +SKIP
+    >>> youden.compare(youden.read_run("runs/first"), "runs/second").summary  # doctest: +SKIP
     """
     judged = [read_judged_run(RunFolder(Path(run))) for run in runs]
     aligned = AlignedRuns(judged, kind=scores, match=match, target=target, families=families)
@@ -231,7 +238,7 @@ class JudgesStudy:
         What the answers refer to.
     pairs : list of JudgeAgreement
         Agreement of every two judges.
-    alpha : float or None
+    krippendorff_alpha : float or None
         Krippendorff's α over all judges.
     curl : dict of str to dict of str to Curl
         Curl by judge and link.
@@ -245,7 +252,7 @@ class JudgesStudy:
         Population that differences refer to.
     recommendations : tuple of Recommendation or None
         Recommendation of each run; None if it is not fitted.
-    words : list of str
+    summary : list of str
         Conclusions in sentences.
     """
 
@@ -279,7 +286,7 @@ class JudgesStudy:
         self.runs, self.n_agents, self.n_items = aligned.names, len(aligned.agent_ids), len(aligned.item_ids)
         self.n_compared, self.units = int(has_answer.all(axis=0).sum()), aligned.units
         self.pairs = [JudgeAgreement(aligned, fits, a, b) for a, b in combinations(range(len(fits)), 2)]
-        self.alpha = or_none(krippendorff_alpha(aligned.hard))
+        self.krippendorff_alpha = or_none(krippendorff_alpha(aligned.hard))
         self.curl = {
             name: {link: measure_curl_on_link(scores, link) for link in LINKS}
             for name, scores in zip(aligned.names, aligned.scores, strict=True)
@@ -291,7 +298,7 @@ class JudgesStudy:
             {"item": aligned.item_ids[j], "difficulty": [or_none(value) for value in scaled[:, j]]} for j in items
         ]
         self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
-        self.words = [
+        self.summary = [
             *_describe_agreement(self.pairs, aligned.units, aligned.target),
             *describe_recommendations(aligned.names, aligned.recommendations),
             *([EXTENDED_NOTE] if aligned.has_extended_run else []),
@@ -363,23 +370,23 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 
 
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
-    names, ranking = f"{pair.one} and {pair.other}", pair.ranking
+    names, ranking = f"{pair.judge_a} and {pair.judge_b}", pair.ranking
     if ranking is None:
         yield f"{names}: one of the rankings does not vary, so no correlation is defined."
         return
-    if pair.same == 1:
+    if pair.agreement == 1:
         yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing shows that they differ."
     rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
-    kappa = "undefined (all answers are equal)" if pair.kappa is None else f"{pair.kappa:.2f}"
+    kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
     yield (
         f"The rankings of {names} correlate with ρ = {rho}; on {pair.n_units:,} {units} that both answered, they give the same "
-        f"yes or no in {pair.same:.0%} of cases, κ = {kappa}."
+        f"yes or no in {pair.agreement:.0%} of cases, κ = {kappa}."
     )
-    if pair.ceiling is not None:
+    if pair.max_rho is not None:
         yield (
             f"By the standard errors of both rankings, two such runs of one judge would correlate with about "
-            f"ρ = {pair.ceiling:.2f}: only a ρ clearly below that shows that the judges differ."
+            f"ρ = {pair.max_rho:.2f}: only a ρ clearly below that shows that the judges differ."
         )
-    yield pair.orders.describe((pair.one, pair.other), target)
-    if pair.kappa is not None and pair.kappa < 0.4 and ranking.value > 0.8:
+    yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
+    if pair.cohen_kappa is not None and pair.cohen_kappa < 0.4 and ranking.value > 0.8:
         yield f"{names} agree on the ranking far better than on single {units}: disagreements average out."

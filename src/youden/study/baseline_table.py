@@ -73,7 +73,7 @@ class BaselinesStudy:
 
     Attributes
     ----------
-    rule : {"shared", "own"}
+    rule : {"strict", "paper"}
         Holdout rule.
     kind : {"symmetric", "row"}
         Kind of the scores.
@@ -94,7 +94,7 @@ def study_baselines(
     *,
     names: Sequence[str] | None = None,
     n_seeds: int = 10,
-    rule: SplitRule = "shared",
+    rule: SplitRule = "strict",
     kind: ScoreKind = "row",
     c: float = 1.6,
     holdout: float = 0.2,
@@ -111,7 +111,7 @@ def study_baselines(
         Registered baselines to compare with clipped-linear. Default: all.
     n_seeds : int, default 10
         Number of splits.
-    rule : {"shared", "own"}, default "shared"
+    rule : {"strict", "paper"}, default "strict"
         Holdout rule.
     kind : {"symmetric", "row"}, default "row"
         Kind of the scores.
@@ -202,7 +202,7 @@ def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
 
 
 def _make_row(name: str, figures: Floats, behind: Floats, *, se_items: float, critical_value: float) -> BaselineRow:
-    """Summarize one estimator. figures : float array (n_seeds, 4); behind : float array (n_seeds,)"""
+    """Summarize one estimator. figures : float array (n_seeds, 4); behind : float array (n_seeds,)."""
     rmse, rho, tau, auc = figures.T
     se_seeds = float(behind.std(ddof=1)) / len(behind) ** 0.5 if len(behind) > 1 else None
     mean = float(behind.mean())
@@ -251,7 +251,7 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
             sentences.append(f"{heading[0].upper()}{heading[1:]}: {differences}.")
     caveat = f"Differences are significant at {LEVEL:.0%} over all models, by it and the standard error over seeds."
     if n_seeds == 1:
-        caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --seeds 10."
+        caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --n-seeds 10."
     sentences.append(
         "In parentheses: RMSE minus that of clipped-linear, and its standard error over items of this kind, from resampled "
         "items. " + caveat
@@ -274,4 +274,4 @@ def baselines_to_json(study: BaselinesStudy) -> dict[str, Json]:
         sentences as "words".
     """
     facts = plain_fields(study)
-    return {"scores": facts.pop("kind"), **facts, "words": list(describe_baselines(study))}
+    return {"scores": facts.pop("kind"), **facts, "summary": list(describe_baselines(study))}

@@ -105,21 +105,21 @@ class BudgetRow:
     ----------
     percent : float
         Budget in percent of the dense calls.
-    asked : str
+    budget_label : str
         Budget as requested, such as "2%", "450/agent" or "± 0.03".
-    why : str or None
+    infeasible_reason : str or None
         Reason why the design cannot be planned at this budget.
     trials : float or None
         Paired trials per agent.
     calls, usd : float or None
         Calls, and their cost in USD; the cost is None if the price is unknown.
-    cells, slots : float or None
+    cells, blocks : float or None
         Cells with a trial, and blocks; None if the plan has no blocks.
     rho_mean, rho_sd : float or None
         Mean and standard deviation of Spearman's ρ to the dense ranking; the latter is None with one seed.
     coverage : float or None
         Share of agents whose 95 % interval covers their dense ability, both centred; None without intervals.
-    halfwidth : float or None
+    half_width : float or None
         Mean half-width of these intervals; None without intervals.
     regret : float or None
         Dense ability of the best agent minus that of the agent that ranks first.
@@ -130,17 +130,17 @@ class BudgetRow:
     """
 
     percent: float
-    asked: str = ""
-    why: str | None = None
+    budget_label: str = ""
+    infeasible_reason: str | None = None
     trials: float | None = None
     calls: float | None = None
     usd: float | None = None
     cells: float | None = None
-    slots: float | None = None
+    blocks: float | None = None
     rho_mean: float | None = None
     rho_sd: float | None = None
     coverage: float | None = None
-    halfwidth: float | None = None
+    half_width: float | None = None
     regret: float | None = None
     recall: float | None = None
     recalls: dict[int, float] | None = None
@@ -199,13 +199,13 @@ class PlanLimit(NamedTuple):
         """Plan without a holdout. Raises: PlanError if the design cannot be planned within the limit."""
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
-        if design not in ("cyclic", "adaptive", "width"):
+        if design not in ("cyclic", "adaptive", "fixed-width"):
             raise PlanError(
                 f"The design '{design}' cannot plan for a half-width. Set cyclic, adaptive or width.",
                 slug="width-design",
             )
-        name = "width" if design == "cyclic" else design
-        return make_plan(pool, design=name, options={"width": self.half_width}, holdout=0.0, seed=seed)
+        name = "fixed-width" if design == "cyclic" else design
+        return make_plan(pool, design=name, options={"half_width": self.half_width}, holdout=0.0, seed=seed)
 
 
 class Estimate(NamedTuple):
@@ -221,7 +221,7 @@ def study_budget(
     *,
     designs: Sequence[str] = ("cyclic", "nlogn"),
     calls: Sequence[int | str] = (),
-    widths: Sequence[float] = (),
+    half_widths: Sequence[float] = (),
     n_seeds: int = 100,
     target: ScoreKind = "symmetric",
     top: int | None = None,
@@ -240,7 +240,7 @@ def study_budget(
         Registered designs.
     calls : sequence of int or str, optional
         Budgets, such as 5000, "2%" or "450/agent".
-    widths : sequence of float, optional
+    half_widths : sequence of float, optional
         Half-widths to reach, instead of or in addition to `calls`. Without either, the first three of `DEFAULT_BUDGETS` at which
         a design can be planned are studied.
     n_seeds : int, default 100
@@ -273,7 +273,7 @@ def study_budget(
     """
     dense = _fit_dense_ability(recorded.scores(target))
     top, tops = _resolve_tops(int((~np.isnan(dense)).sum()), top)
-    requested = [*map(_parse_budget, calls), *(PlanLimit(None, width) for width in widths)]
+    requested = [*map(_parse_budget, calls), *(PlanLimit(None, half_width) for half_width in half_widths)]
     n_rows = len(requested) or N_DEFAULT_BUDGETS
     rows_by_design: dict[str, tuple[BudgetRow, ...]] = {}
     with open_grid(n_seeds, n_rows=len(designs) * n_rows, what="plans tried", progress=progress) as evaluate_row:
@@ -289,7 +289,7 @@ def study_budget(
                     break
             rows_by_design[design] = tuple(rows)
 
-    reasons = [row.why for rows in rows_by_design.values() for row in rows]
+    reasons = [row.infeasible_reason for rows in rows_by_design.values() for row in rows]
     if all(reasons):
         raise PlanError(
             f"No design can be planned at any of these budgets: {reasons[0]} Set larger ones.", slug="budget-none-fits"
@@ -332,23 +332,23 @@ def _make_row(
     tops: tuple[int, ...],
     price: float | None,
 ) -> BudgetRow:
-    """Average the figures of one design at one budget. figures : float array (n_seeds, 8 + n_tops), or the planning error"""
+    """Average the figures of one design at one budget. figures : float array (n_seeds, 8 + n_tops), or the planning error."""
     if isinstance(figures, PlanError):
         return BudgetRow(limit.percent, str(limit), figures.message)
     calls, trials, cells, blocks, rho, covered, half_width, regret, *shares = figures.mean(axis=0).tolist()
     recalls = dict(zip(tops, shares, strict=True))
     return BudgetRow(
         percent=100 * calls / recorded.n_dense_calls if np.isnan(limit.percent) else limit.percent,
-        asked=str(limit),
+        budget_label=str(limit),
         trials=trials,
         calls=calls,
         usd=None if price is None else calls * price,
         cells=cells,
-        slots=blocks or None,
+        blocks=blocks or None,
         rho_mean=rho,
         rho_sd=float(figures[:, 4].std(ddof=1)) if len(figures) > 1 else None,
         coverage=or_none(covered),
-        halfwidth=or_none(half_width),
+        half_width=or_none(half_width),
         regret=regret,
         recall=recalls[top],
         recalls=recalls,
@@ -368,7 +368,7 @@ def _compute_figures(
     """Compute calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret and recalls of one plan."""
     verdicts = run_rounds(limit.plan(recorded.pool, design, seed=seed), partial(replay, recorded=recorded))
     plan, estimate = verdicts.plan, estimate_abilities(verdicts, target=target)
-    n_paired = int((plan.arm == PAIRED).sum())
+    n_paired = int((plan.trial_type == PAIRED).sum())
 
     # coverage of centred abilities
     mean, centred_dense = np.nanmean(estimate.ability), dense - np.nanmean(dense)
@@ -382,7 +382,7 @@ def _compute_figures(
         len(plan),
         2 * n_paired / plan.n_agents,
         compute_coverage(plan).cells,
-        int(plan.slot.max()) + 1,
+        int(plan.block.max()) + 1,
         rank_correlation(estimate.ability, dense),
         covered,
         half_width,

@@ -15,8 +15,8 @@ from youden.study.link_curl import MIN_R2
 from youden.text.sentences import format_count
 from youden.types.pool import Json, or_none
 
-Measure = Literal["rho", "recall", "halfwidth", "regret"]
-MINIMIZED = ("halfwidth", "regret")
+Measure = Literal["rho", "recall", "half_width", "regret"]
+MINIMIZED = ("half_width", "regret")
 """Measures for which small values are good."""
 MIN_BLOCKS = 15
 MIN_SEEDS = 20
@@ -31,7 +31,7 @@ class Goal:
 
     Attributes
     ----------
-    measure : {"rho", "recall", "halfwidth", "regret"}
+    measure : {"rho", "recall", "half_width", "regret"}
         Mean over seeds that is bounded.
     value : float
         Minimum of ρ or recall, or maximum of half-width or regret.
@@ -49,14 +49,14 @@ class Goal:
 
     def get_figure(self, row: BudgetRow) -> float | None:
         """Return the measure of a row; None if the row does not have it."""
-        figures = {"rho": row.rho_mean, "recall": row.recall, "halfwidth": row.halfwidth, "regret": row.regret}
+        figures = {"rho": row.rho_mean, "recall": row.recall, "half_width": row.half_width, "regret": row.regret}
         return figures[self.measure]
 
     def __str__(self) -> str:
         names = {
             "rho": "mean ρ ≥",
             "recall": "mean top-k recall ≥",
-            "halfwidth": "mean half-width ≤",
+            "half_width": "mean half-width ≤",
             "regret": "mean regret ≤",
         }
         return f"{names[self.measure]} {self.value:g}"
@@ -68,7 +68,7 @@ def parse_goal(text: str) -> Goal:
     Parameters
     ----------
     text : str
-        Measure and bound, such as "rho=0.97", "recall=0.8", "halfwidth=0.03" or "regret=0.01"; a number alone is a bound on ρ.
+        Measure and bound, such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a bound on ρ.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def parse_goal(text: str) -> Goal:
     Raises
     ------
     ConfigError
-        [goal] if the measure is unknown, or the bound is not a number in (0, 1].
+        [goal-invalid] if the measure is unknown, or the bound is not a number in (0, 1].
 
     Examples
     --------
@@ -94,8 +94,8 @@ def parse_goal(text: str) -> Goal:
         if measure == choice and 0 < value <= 1:
             return Goal(choice, value)
     raise ConfigError(
-        f"The goal is not valid: got {text!r}. Set rho=0.97, recall=0.8, halfwidth=0.03 or regret=0.01, a number in (0, 1].",
-        slug="goal",
+        f"The goal is not valid: got {text!r}. Set rho=0.97, recall=0.8, half_width=0.03 or regret=0.01, a number in (0, 1].",
+        slug="goal-invalid",
     )
 
 
@@ -134,14 +134,14 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     Raises
     ------
     ConfigError
-        [goal] if no row has the measure of the goal.
+        [goal-invalid] if no row has the measure of the goal.
     """
     candidates = [
         (design, row) for design, rows in study.designs.items() for row in rows if goal.get_figure(row) is not None
     ]
     if not candidates:
         raise ConfigError(
-            f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal"
+            f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
         )
     sign = -1 if goal.measure in MINIMIZED else 1
     best = max(candidates, key=lambda candidate: sign * (goal.get_figure(candidate[1]) or 0.0))
@@ -206,7 +206,7 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
     usd = "" if row.usd is None else f", ${row.usd:,.2f}"
     sd = f" ± {row.rho_sd:.3f}" if goal.measure == "rho" and row.rho_sd is not None else ""
     trials = "" if row.trials is None else f"{row.trials:,.0f} trials per agent, "
-    return f"{design} at {row.asked} ({trials}{row.calls:,.0f} calls{usd}) with {goal.get_figure(row):.3f}{sd}"
+    return f"{design} at {row.budget_label} ({trials}{row.calls:,.0f} calls{usd}) with {goal.get_figure(row):.3f}{sd}"
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
         )
     for design, rows in study.designs.items():
         for row in rows:
-            yield from _describe_row_limits(study, row, f"{design} at {row.asked}")
+            yield from _describe_row_limits(study, row, f"{design} at {row.budget_label}")
     if study.n_seeds < MIN_SEEDS:
         yield f"With {format_count(study.n_seeds, 'seed')}, the coverage of intervals is not assessed; that needs {MIN_SEEDS}."
     if "cyclic" in study.designs and len(study.designs) > 1:
@@ -234,10 +234,10 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 
 
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
-    if row.why is not None:
-        yield f"{label} cannot be planned: {row.why}"
-    if row.slots is not None and row.slots < MIN_BLOCKS:
-        yield f"{label} has {row.slots:.0f} blocks: with fewer than {MIN_BLOCKS}, its intervals are unreliable."
+    if row.infeasible_reason is not None:
+        yield f"{label} cannot be planned: {row.infeasible_reason}"
+    if row.blocks is not None and row.blocks < MIN_BLOCKS:
+        yield f"{label} has {row.blocks:.0f} blocks: with fewer than {MIN_BLOCKS}, its intervals are unreliable."
     if row.coverage is None or study.n_seeds < MIN_SEEDS:
         return
     if not MIN_COVERAGE <= row.coverage <= MAX_COVERAGE:
@@ -284,11 +284,11 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
         "goal": {"measure": goal.measure, "value": goal.value},
         "recommended": recommended,
         "designs": designs,
-        "words": list(describe_budget(study, goal)),
+        "summary": list(describe_budget(study, goal)),
     }
 
 
 def _row_to_json(row: BudgetRow, tops: tuple[int, ...]) -> dict[str, Json]:
-    fields = {name: value for name, value in asdict(row).items() if name not in ("slots", "recall", "recalls")}
+    fields = {name: value for name, value in asdict(row).items() if name not in ("blocks", "recall", "recalls")}
     recalls: dict[str, Json] = {f"top{k}_recall": None if row.recalls is None else row.recalls[k] for k in tops}
     return fields | {"percent": or_none(row.percent)} | recalls

@@ -91,7 +91,7 @@ class FamilyShift:
         Share of the family's membership that a curve in ability explains; None if there are too few agents to estimate it.
     together : bool
         Whether the family is clustered in a judge's ranking, so that a shift may be due to the shape of the curve.
-    told_apart : bool
+    identifiable : bool
         Whether the shift can be distinguished from a nonlinear relation between the judges.
     judges, favoured_by : tuple of str
         Judges of this family, and those that are shown to favour it.
@@ -107,7 +107,7 @@ class FamilyShift:
     p_holm: float
     curve_share: float | None
     together: bool
-    told_apart: bool
+    identifiable: bool
     judges: tuple[str, ...]
     favoured_by: tuple[str, ...]
 
@@ -220,7 +220,7 @@ def _compute_family_shift(
     rng: np.random.Generator,
     level: float,
 ) -> FamilyShift:
-    """Compute the shift of one family. is_member : bool array (n_agents,)"""
+    """Compute the shift of one family. is_member : bool array (n_agents,)."""
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
     share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
     share_second = _compute_curve_share(shift.effect_b, is_member, shift.reliability_b)
@@ -254,7 +254,7 @@ def _compute_family_shift(
         p_holm=np.nan,
         curve_share=None if np.isnan(share_first) else share_first,
         together=is_clustered,
-        told_apart=_is_distinguishable(estimate, is_clustered, leeway),
+        identifiable=_is_distinguishable(estimate, is_clustered, leeway),
         judges=tuple(judge for judge, family in judge_families.items() if _normalize(family) == key),
         favoured_by=_find_favouring_judge(key, _get_side(estimate, leeway), judge_families),
     )
@@ -288,7 +288,7 @@ def _get_side(estimate: LabelShift, leeway: tuple[float, float] = (0.0, 0.0)) ->
 def _estimate_shift(
     shift: JudgeShift, is_member: Bools, is_clustered: bool, rng: np.random.Generator, level: float
 ) -> LabelShift:
-    """Estimate the shift of a family beyond the curve. is_member : bool array (n_agents,)
+    """Estimate the shift of a family beyond the curve. is_member : bool array (n_agents,).
 
     Errors of the abilities are corrected in the curve only for clustered families: they do not bias the shift of other families,
     and the correction adds noise.
@@ -430,13 +430,13 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
     )
     figures = f"{family.shift:+.2f}{interval} in yes rate under {shifts.other} relative to {shifts.one}"
     n_smaller_side = min(family.n_agents, len(shifts.agents) - family.n_agents)
-    has_no_interval = family.told_apart and family.low is None
+    has_no_interval = family.identifiable and family.low is None
     if family.curve_share is None or n_smaller_side < MIN_AGENTS or has_no_interval:
         return (
             f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
             f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
         )
-    if not family.told_apart:
+    if not family.identifiable:
         reason = f"{shifts.one}'s answers are too few to estimate abilities precisely"
         remedy = f"Add trials judged by {shifts.one}."
         if family.together:

@@ -30,7 +30,7 @@ from youden.types.recommendation import Recommendation
 from youden.types.results import Rates, ScoreKind
 
 MatchItems = Literal["id", "number"]
-_TRIAL_COLUMNS = ["item", "first", "second", "arm", "other_item", "replicate", "first_repeat", "second_repeat"]
+_TRIAL_COLUMNS = ["item", "first", "second", "trial_type", "other_item", "replicate", "first_repeat", "second_repeat"]
 _PAIR_COLUMNS = ["item", "first", "second"]
 
 
@@ -115,7 +115,7 @@ def _read_judge_family(folder: RunFolder) -> str | None:
         config = load_judge_config(folder.read_config().judge)
     except (ConfigError, RunFolderError):
         return None
-    return config.family or (config.of.family if config.of else None)
+    return config.family or (config.replay_of.family if config.replay_of else None)
 
 
 class AlignedRuns:
@@ -221,7 +221,7 @@ class AlignedRuns:
         )
         self.paired: Bools = np.ones(len(table), np.bool_)
         if has_trials:
-            self.paired = table.index.get_level_values("arm").to_numpy() == PAIRED
+            self.paired = table.index.get_level_values("trial_type").to_numpy() == PAIRED
 
         self.families = [_find_family(runs, agent) for agent in agents]
         self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
@@ -339,13 +339,13 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
         return pd.DataFrame()
     plan, verdicts = run.result.plan, run.result
     other_item = np.where(plan.other_item >= 0, item_index[plan.other_item], -2)
-    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
+    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     repeats = [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
     columns: list[NDArray[np.integer]] = [item_index[plan.item], agent_index[plan.first], agent_index[plan.second]]
-    columns += [plan.arm, other_item, plan.replicate, *repeats]
-    is_answered = verdicts.missing == MISSING_REASONS.index("answered")
+    columns += [plan.trial_type, other_item, plan.replicate, *repeats]
+    is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
     unit = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
-    return _select_shared(unit, (other_item != -1) & is_answered, hard=verdicts.hard, soft=verdicts.answer)
+    return _select_shared(unit, (other_item != -1) & is_answered, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:

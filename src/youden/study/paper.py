@@ -187,7 +187,7 @@ def study_paper(
 
     Notes
     -----
-    As in the paper, scores are row scores, the holdout rule is `own`, and duplicates in a resample are kept.
+    As in the paper, scores are row scores, the holdout rule is `paper`, and duplicates in a resample are kept.
     """
     if not recorded:
         raise ConfigError(
@@ -230,13 +230,13 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
     Raises
     ------
     ConfigError
-        [paper-twice] if two sources have the same domain.
+        [paper-duplicate] if two sources have the same domain.
     """
     by_domain: dict[Domain, RecordedAnswers] = {}
     for source, answers in recorded.items():
         domain = find_domain(PurePath(source).name)
         if domain in by_domain:
-            raise ConfigError(f"Two runs are of the domain {domain}. Remove one of them.", slug="paper-twice")
+            raise ConfigError(f"Two runs are of the domain {domain}. Remove one of them.", slug="paper-duplicate")
         if domain is not None:
             by_domain[domain] = answers
     return by_domain
@@ -260,7 +260,7 @@ def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progre
         recorded,
         regimes=[Regime("nlogn", {"c": c})],
         n_seeds=n_seeds,
-        rule="own",
+        rule="paper",
         groups=find_contrast(recorded),
         progress=progress,
     )
@@ -304,7 +304,7 @@ def _iter_fidelity_rows(
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
     groups = find_contrast(recorded)
-    study = study_baselines(recorded, n_seeds=n_seeds, rule="own", groups=groups, progress=progress)
+    study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=groups, progress=progress)
     names = ("RMSE", "ρ", "τ", "AUC")
     for row in study.rows:
         paper = BASELINES.get(row.name, (None,) * 4)
@@ -323,7 +323,7 @@ def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:
 
 def _iter_judge_rows(study: JudgesStudy) -> Iterator[PaperRow]:
     for pair in study.pairs:
-        name = f"{pair.one} / {pair.other}"
+        name = f"{pair.judge_a} / {pair.judge_b}"
         if pair.ranking is not None:
             yield PaperRow(6, name, "agents ρ (the paper's .872 is of another judge)", None, pair.ranking.value)
         if pair.difficulty is not None:

@@ -189,7 +189,7 @@ def make_recorded_answers(
             *words,
             "In this replay, D is used as the paired answer, and the FPR, which is small in these data, as 0.",
         )
-    elif rates.independent == "twin":
+    elif rates.independent == "matched":
         paired[pairs], independent[pairs] = rates.tpr, rates.fpr
     else:
         pooled_rate = pooled_fpr(rates) if fpr is None else fpr
@@ -206,7 +206,7 @@ def make_recorded_answers(
 def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
     """Answer a plan from recorded answers; answers that are not recorded are missing."""
     pairs = plan.item, plan.first, plan.second
-    answer = np.where(plan.arm == INDEPENDENT, recorded.independent[pairs], recorded.paired[pairs])
+    answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[pairs], recorded.paired[pairs])
     is_unknown = np.isnan(answer)
     missing = np.where(is_unknown, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
     hard = np.where(is_unknown, np.nan, (answer >= 0.5).astype(np.float64))
@@ -219,13 +219,13 @@ def paired_mean_first(result: Verdicts) -> Floats:
     Returns a float array (n_agents,), NaN for agents without such a trial.
     """
     plan = result.plan
-    is_paired = (plan.arm == PAIRED) & result.answered
+    is_paired = (plan.trial_type == PAIRED) & result.answered
     n_trials = np.bincount(plan.first[is_paired], minlength=plan.n_agents)
     total = np.bincount(plan.first[is_paired], weights=result.answer[is_paired], minlength=plan.n_agents)
     mean: Floats = np.full(plan.n_agents, np.nan)
     np.divide(total, n_trials, out=mean, where=n_trials > 0)
 
-    is_independent = (plan.arm == INDEPENDENT) & result.answered
+    is_independent = (plan.trial_type == INDEPENDENT) & result.answered
     fpr = float(result.answer[is_independent].mean()) if is_independent.any() else 0.0
     return mean - fpr
 
@@ -340,7 +340,7 @@ def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
         n_paired=ones,
         n_independent=ones,
         n_missing=np.zeros_like(ones),
-        independent="twin",
+        independent="matched",
         agent_ids=source.agent_ids,
         item_ids=source.item_ids,
         split=source.split,

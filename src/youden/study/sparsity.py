@@ -64,7 +64,7 @@ class SparsityRow:
     ----------
     label : str
         Label of the regime.
-    why : str or None
+    infeasible_reason : str or None
         Reason why the regime cannot be planned.
     of_all, of_train : SeedSummary
         Scored cells as a share of all cells, and of the training cells.
@@ -81,7 +81,7 @@ class SparsityRow:
     """
 
     label: str
-    why: str | None
+    infeasible_reason: str | None
     of_all: SeedSummary | None = None
     of_train: SeedSummary | None = None
     calls: SeedSummary | None = None
@@ -100,7 +100,7 @@ class SparsityStudy:
     ----------
     n_agents, n_items : int
         Size of the pool.
-    rule : {"shared", "own"}
+    rule : {"strict", "paper"}
         Holdout rule.
     kind : {"symmetric", "row"}
         Kind of the scores.
@@ -126,7 +126,7 @@ def study_sparsity(
     *,
     regimes: Sequence[Regime] = PAPER_REGIMES,
     n_seeds: int = 20,
-    rule: SplitRule = "shared",
+    rule: SplitRule = "strict",
     kind: ScoreKind = "row",
     holdout: float = 0.2,
     groups: Contrast | None = None,
@@ -142,7 +142,7 @@ def study_sparsity(
         Regimes to compare. Default: those of the paper, and cyclic plans.
     n_seeds : int, default 20
         Number of splits.
-    rule : {"shared", "own"}, default "shared"
+    rule : {"strict", "paper"}, default "strict"
         Holdout rule.
     kind : {"symmetric", "row"}, default "row"
         Kind of the scores.
@@ -211,7 +211,7 @@ def _score_regime(
         calls=regime.calls,
         options=regime.options,
         holdout=fold.split.fraction,
-        rule=fold.split.rule,
+        holdout_rule=fold.split.rule,
         seed=seed,
     )
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
@@ -228,7 +228,7 @@ def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float
     chosen : bool array (n_agents, n_items)
     """
     split = fold.split
-    partners = split.train if split.rule == "shared" else split.train | split.holdout
+    partners = split.train if split.rule == "strict" else split.train | split.holdout
     n_chosen, n_train = int(chosen.sum()), int(split.train.sum())
     # one independent trial per paired one
     ordered_calls = 2.0 * count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
@@ -253,7 +253,7 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
         cannot be planned.
     """
     effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
-    if study.rule == "shared":
+    if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."
     sentences = [f"Holdout rule `{study.rule}`: {effect}"]
     headline = next((row for row in study.rows if row.label == HEADLINE.label), None)
@@ -269,7 +269,11 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
             f"Cells are not calls: its {headline.of_train.mean:.0%} of the training cells need {share:.0%} of the training "
             "pairs, because a cell is compared with every other agent on its item."
         )
-    sentences += [f"{row.label} cannot be planned: {row.why}" for row in study.rows if row.why is not None]
+    sentences += [
+        f"{row.label} cannot be planned: {row.infeasible_reason}"
+        for row in study.rows
+        if row.infeasible_reason is not None
+    ]
     return tuple(sentences)
 
 
@@ -292,7 +296,7 @@ def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
     return {
         "scores": facts.pop("kind"),
         **{name: value for name, value in facts.items() if name != "rows"},
-        "words": list(describe_sparsity(study)),
+        "summary": list(describe_sparsity(study)),
     }
 
 

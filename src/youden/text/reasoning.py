@@ -13,11 +13,11 @@ _NAME = (
     r"(?:[\w-]+:)?((?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratch_?pad|rationale|deliberation|cot|"
     r"chain[_-]of[_-]thought|inner[_-]monologue)"
 )
-_LESS, _MORE = r"(?:<\|?|&lt;)", r"(?:>|&gt;)"
+_LESS_THAN, _GREATER_THAN = r"(?:<\|?|&lt;)", r"(?:>|&gt;)"
 _TAG = re.compile(
     "|".join(
         (
-            rf"{_LESS}\s*(/?)\|?\s*{_NAME}(?:\s[^<>]*)?\|?(?<!/){_MORE}",
+            rf"{_LESS_THAN}\s*(/?)\|?\s*{_NAME}(?:\s[^<>]*)?\|?(?<!/){_GREATER_THAN}",
             r"\[(/?)(THINK|THINKING|REASONING)\]",
             r"<\|(channel)>",
             r"(<)(channel)\|>",

@@ -14,6 +14,13 @@ import regex
 
 from youden.text.printable import printable
 
+ABILITY = (
+    "Ability measures how reliably the judge recognises that a response and those of other agents answer the same item, relative "
+    "to this pool, this judge and these items. It rewards responses to which others can be matched: obscure or bureaucratic "
+    "styles rank high, terse references low. It does not prove correctness."
+)
+"""Explanation of abilities for readers of help, reports and exports."""
+
 _MARKDOWN_SYNTAX = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
 
 

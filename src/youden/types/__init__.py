@@ -9,10 +9,10 @@
 - `youden.importers`: an `Importer`, which returns an `ImportedPool` of `Agent`s and `Item`s
 - `youden.exporters`: an `Exporter`, which takes `ExportOptions` and returns `Exported`
 - `youden.transforms`: a `Transform`
-- `youden.designs`: a `MakeDesign`, which returns a `Design`. A design returns `Drawn`, with `Trials` of the types `PAIRED` and
-  `INDEPENDENT`, and with `Rounds` if it is adaptive
+- `youden.designs`: a `MakeDesign`, which returns a `Design`. A design returns `DesignResult`, with `Trials` of the types
+  `PAIRED` and `INDEPENDENT`, and with `Rounds` if it is adaptive
 - `youden.baselines`: class without constructor parameters that implements `Baseline`: it is fitted to `Scores`
-- `youden.items`: function without parameters that returns a tuple of `Item`
+- `youden.item_sources`: function without parameters that returns a tuple of `Item`
 - `youden.attacks`: an `Attack`, which takes an `AttackContext`
 
 A `PlanJudge` answers a whole `Plan` with `Verdicts`, which refer to `MISSING_REASONS` and contain `Finding`s as warnings. A
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from youden.types.finding import Finding
 from youden.types.judging import MISSING_REASONS, Completion, Judge, Message, PlanJudge, Progress, Request, Verdicts
 from youden.types.plan_steps import Rounds
-from youden.types.planning import Design, Drawn, Plan
+from youden.types.planning import Design, DesignResult, Plan
 from youden.types.pool import Agent, Item, Pool
 from youden.types.results import Scores
 from youden.types.trials import INDEPENDENT, PAIRED, Trials
@@ -86,7 +86,7 @@ __all__ = [
     "Completion",
     "Connection",
     "Design",
-    "Drawn",
+    "DesignResult",
     "ExportOptions",
     "Exported",
     "Exporter",

@@ -27,11 +27,11 @@ class Pairs(ReadOnly):
     mean: Floats
     """float (n_agents, n_agents), mean answer over both orders of the training trials, after subtracting the mean of each item.
     """
-    error: Floats
+    std_error: Floats
     """float (n_agents, n_agents), standard error of `mean`."""
     n: Floats
     """float (n_agents, n_agents), number of answers in `mean`."""
-    above: Floats
+    significantly_better: Floats
     """float (n_agents, n_agents), 1 if the agent of the row is significantly better than that of the column, else 0."""
     ability: Floats
     """float (n_agents,), abilities of the additive fit, which predicts scores of cells; NaN for an agent without a score."""
@@ -73,7 +73,7 @@ class CellIndex(ReadOnly):
 
     @cached_property
     def by_agent(self) -> Positions:
-        """int64 (n_cells,), order that sorts the cells by agent and then by item."""
+        """Order that sorts the cells by agent and then by item: int64 (n_cells,)."""
         return np.argsort(self.agent.astype(np.min_scalar_type(self.n_agents)), kind="stable")
 
     def to_mask(self) -> Bools:

@@ -11,7 +11,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, Literal, get_args, get_type_hints
 
-Kind = Literal["text", "whole", "number", "share", "bit", "key"]
+Kind = Literal["text", "whole", "number", "share", "bit", "hash"]
 """Type of a column: a text; an integer from 0 on; a number; a fraction in [0, 1]; 0 or 1; a SHA-256 in hexadecimal."""
 Field = str | int | float | None
 """Value of one cell of a table; None if it is empty."""
@@ -33,11 +33,11 @@ class TableColumn:
     """Whether a value may be missing."""
     words: tuple[str, ...] = ()
     """Allowed texts; empty if any text is allowed."""
-    of: str = ""
+    entity: str = ""
     """Entity whose ids it holds: "agents", "items" or "models"; empty if it holds no ids."""
     heading: str = ""
     """Heading in displayed rankings; empty if the column is displayed in another form or not at all."""
-    standing: bool = False
+    alternative: bool = False
     """Whether alternative rankings have this column, too."""
 
     @property
@@ -54,7 +54,7 @@ class Meaning:
     """Description of the column."""
     heading: str = ""
     """Heading in displayed rankings; empty if the column is displayed in another form or not at all."""
-    standing: bool = False
+    alternative: bool = False
     """Whether alternative rankings have this column, too."""
 
 
@@ -96,7 +96,7 @@ def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
                 meaning.text,
                 null=NoneType in value_types,
                 heading=meaning.heading,
-                standing=meaning.standing,
+                alternative=meaning.alternative,
             )
         )
     return tuple(columns)

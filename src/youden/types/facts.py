@@ -16,9 +16,9 @@ from youden.types.pool import Json
 from youden.types.recommendation import NOT_MADE, UNKNOWN_SIGNAL, JudgeSignalFacts, Recommendation
 from youden.types.results import ScoreKind
 
-StandingName = Literal["robust", "family", "trusted"]
+AlternativeRanking = Literal["robust", "family", "trusted"]
 """Name of an alternative ranking."""
-STANDINGS: tuple[StandingName, ...] = get_args(StandingName)
+ALTERNATIVE_RANKINGS: tuple[AlternativeRanking, ...] = get_args(AlternativeRanking)
 """All alternative rankings, in the order in which they are displayed."""
 RankedBy = Literal["plain", "robust", "trusted"]
 """Ranking that the run reports first."""
@@ -73,64 +73,70 @@ class PartnerRules:
 class RankingRow:
     """Row of `ranking.csv`: one agent in the plain ranking. The annotations describe the columns.
 
-    `ability`, `low`, `high` and `error` are None if they cannot be estimated.
+    `ability`, `low`, `high` and `std_error` are None if they cannot be estimated.
     """
 
     agent: Annotated[str, Meaning("id of the agent")]
     group: Annotated[str | None, Meaning("group of the agent, for display; may be empty")]
     ability: Annotated[
         float | None,
-        Meaning("mean score over items and partners; empty if it cannot be estimated", standing=True),
+        Meaning("mean score over items and partners; empty if it cannot be estimated", alternative=True),
     ]
-    low: Annotated[float | None, Meaning("lower bound of the 95 % confidence interval", standing=True)]
-    high: Annotated[float | None, Meaning("upper bound of the 95 % confidence interval", standing=True)]
-    rank_low: Annotated[int, Meaning("best rank of the simultaneous 95 % rank interval, for all agents", standing=True)]
-    rank_high: Annotated[int, Meaning("worst rank of the simultaneous 95 % rank interval", standing=True)]
+    low: Annotated[float | None, Meaning("lower bound of the 95 % confidence interval", alternative=True)]
+    high: Annotated[float | None, Meaning("upper bound of the 95 % confidence interval", alternative=True)]
+    simultaneous_rank_low: Annotated[
+        int, Meaning("best rank of the simultaneous 95 % rank interval, for all agents", alternative=True)
+    ]
+    simultaneous_rank_high: Annotated[
+        int, Meaning("worst rank of the simultaneous 95 % rank interval", alternative=True)
+    ]
     n_trials: Annotated[int, Meaning("number of answered trials of the agent", heading="trials")]
-    error: Annotated[float | None, Meaning("standard error of the distance from the average ability", standing=True)]
-    place_low: Annotated[int, Meaning("best rank of the 95 % rank interval of this agent alone", standing=True)]
-    place_high: Annotated[int, Meaning("worst rank of the 95 % rank interval of this agent alone", standing=True)]
-    standings: Mapping[StandingName, RankingRow] = field(default_factory=dict)
+    std_error: Annotated[
+        float | None, Meaning("standard error of the distance from the average ability", alternative=True)
+    ]
+    rank_low: Annotated[int, Meaning("best rank of the 95 % rank interval of this agent alone", alternative=True)]
+    rank_high: Annotated[int, Meaning("worst rank of the 95 % rank interval of this agent alone", alternative=True)]
+    alternative_rankings: Mapping[AlternativeRanking, RankingRow] = field(default_factory=dict)
     """The same agent in the alternative rankings that include it."""
 
     @property
     def as_json(self) -> dict[str, Json]:
-        """The row as JSON; the rows of alternative rankings have the columns `STANDING`."""
+        """The row as JSON; the rows of alternative rankings have the columns `ALTERNATIVE_COLUMNS`."""
         standings: dict[str, Json] = {}
-        for name, row in self.standings.items():
-            standings[name] = {column: getattr(row, column) for column in STANDING}
-        return {**fields_of(self), "standings": standings}
+        for name, row in self.alternative_rankings.items():
+            standings[name] = {column: getattr(row, column) for column in ALTERNATIVE_COLUMNS}
+        return {**fields_of(self), "alternative_rankings": standings}
 
 
-STANDING = tuple(column.name for column in columns_of(RankingRow) if column.standing)
+ALTERNATIVE_COLUMNS = tuple(column.name for column in columns_of(RankingRow) if column.alternative)
 """Columns that alternative rankings have, too; in `ranking.csv` with the ranking as prefix, such as `robust_ability`."""
 
 
 @dataclass(frozen=True)
-class StandingMove:
+class RankChange:
     """Rank of an agent in the plain ranking and in an alternative ranking; 1 is best."""
 
     agent: str
     """Id of the agent."""
     plain: int
     """Rank in the plain ranking."""
-    place: int
+    rank: int
     """Rank in the alternative ranking."""
 
 
 @dataclass(frozen=True)
-class StandingFacts:
+class AlternativeRankingFacts:
     """Summary of an alternative ranking."""
 
     groups: tuple[tuple[str, ...], ...]
     """Groups of agents by which partners are weighted: linked agents, families of two or more, or the trusted panel."""
-    best: str | None
+    unique_best: str | None
     """Agent that is significantly better than every other; None if there is none."""
-    told_apart: int
+    n_significant_pairs: int
     """Number of significantly different pairs of agents."""
-    moves: tuple[StandingMove, ...]
+    rank_changes: tuple[RankChange, ...]
     """Agents whose rank differs from the plain ranking, largest difference first."""
-    leader: str = ""
+    leader_change: str = ""
     """Sentence that states how the first agent of the plain ranking loses ranks; empty if it does not."""
     message: str = ""
     """Reason why this ranking could not be computed; empty if it was."""
@@ -234,7 +240,7 @@ class CallFacts:
 
 
 @dataclass(frozen=True)
-class AgentMove:
+class AgentChange:
     """Change of an agent from before an extension of the run to after it."""
 
     agent: str
@@ -243,15 +249,15 @@ class AgentMove:
     """Ability before the extension; None if it could not be estimated."""
     after: float | None
     """Ability after the extension; None if it could not be estimated."""
-    place_before: int
+    rank_before: int
     """Rank by ability among the agents before the extension; 1 is best."""
-    place_after: int
+    rank_after: int
     """Rank by ability among the agents after the extension; 1 is best."""
     drift: float | None = None
     """Ability by the new answers alone minus ability by the earlier answers; None if the new answers do not determine it."""
-    error: float | None = None
+    std_error: float | None = None
     """Standard error of `drift`; None if `drift` is None."""
-    p: float | None = None
+    p_holm: float | None = None
     """Two-sided p-value of `drift`, with Holm's correction for all agents; None if `drift` is None."""
 
 
@@ -267,15 +273,15 @@ class ExtensionFacts:
     """Ids of the added agents."""
     joined_items: tuple[str, ...]
     """Ids of the added items."""
-    moves: tuple[AgentMove, ...]
+    agent_changes: tuple[AgentChange, ...]
     """Changes of the agents that were there before."""
-    level: float | None
+    judge_drift: float | None
     """Judge drift: mean change of the answers to comparisons of the first agents on the same items; None if the extension
     repeats no such comparison.
     """
-    level_p: float | None
-    """Two-sided p-value of `level`; None if `level` is None."""
-    answered_anew: bool = False
+    judge_drift_p: float | None
+    """Two-sided p-value of `judge_drift`; None if `judge_drift` is None."""
+    answers_recomputed: bool = False
     """Whether the answers before the extension were computed again, because the judge makes no calls and stores none."""
 
 
@@ -283,7 +289,7 @@ class ExtensionFacts:
 class PartnerFacts:
     """Split-half reliability over partners: how much the ranking depends on which other agents are in the pool."""
 
-    correlation: float
+    split_half_rho: float
     """Mean Spearman correlation of the rankings by two random halves of the partners."""
     n_splits: int
     """Number of random splits."""
@@ -301,24 +307,24 @@ class ChoiceFacts:
 
     agents: tuple[str, ...]
     """Selected agents, by ability: the first of the ranking, or as many as the run searched for."""
-    within: float
+    regret_bound: float
     """Regret bound: upper confidence bound on the ability of the best agent minus that of the selected one; 0 if the selected
     agent is significantly better than every other. If T agents are selected, it bounds the ability of the T-th best agent
     minus that of the worst selected one.
     """
     level: float
     """Confidence level of the regret bound."""
-    as_good: tuple[str, ...]
+    candidates: tuple[str, ...]
     """Other candidates, by ability: agents that cannot be ruled out as the best (or among the T best)."""
-    low: float
+    ability_low: float
     """Lower bound of the ability of the first agent, adjusted for its selection as the first."""
-    high: float
+    ability_high: float
     """Upper bound of the ability of the first agent."""
-    chances: Mapping[str, float]
+    p_best: Mapping[str, float]
     """Agent id → posterior probability that it is the best, highest first; too high for the first if many agents are nearly
     level.
     """
-    regret: float
+    expected_regret: float
     """Expected regret: posterior mean of the ability of the best agent minus that of the first selected agent."""
 
 
@@ -360,19 +366,21 @@ class RunFacts:
     """Findings that a reader of the ranking should know."""
     target: Target
     """Population that the intervals refer to."""
-    best: str | None
+    unique_best: str | None
     """Agent that is significantly better than every other; None if there is none."""
-    told_apart: int
+    n_significant_pairs: int
     """Number of significantly different pairs of agents."""
     choice: ChoiceFacts | None = None
     """Selected agents; None if some agents cannot be compared."""
-    growth: ExtensionFacts | None = None
+    extension: ExtensionFacts | None = None
     """Changes by the last extension; None if the run was never extended."""
     partners: PartnerFacts | None = None
     """Split-half reliability over partners; None if too few agents were compared."""
     ranked_by: RankedBy = "plain"
-    """Ranking that the run reports first; `best`, `told_apart` and the order of `ranking.csv` are those of this ranking."""
-    standings: dict[StandingName, StandingFacts] = field(default_factory=dict)
+    """Ranking that the run reports first; `unique_best`, `n_significant_pairs` and the order of `ranking.csv` are those of
+    this ranking.
+    """
+    alternative_rankings: dict[AlternativeRanking, AlternativeRankingFacts] = field(default_factory=dict)
     """Alternative rankings by name."""
     families: dict[str, str] = field(default_factory=dict)
     """Agent id → family, for the family-balanced ranking."""

@@ -26,11 +26,11 @@ class Finding:
 
     slug: str
     """Kind of the finding: a short name that stays the same across versions."""
-    says: str
+    message: str
     """The problem, in one or a few sentences."""
     effect: str = ""
     """Effect of the problem on a ranking; may be empty."""
-    todo: str = ""
+    remedy: str = ""
     """Remedy; may be empty."""
     severity: Severity = "warning"
     """Result of the check."""
@@ -42,7 +42,7 @@ class Finding:
     """Name → unrounded value of each number in the sentence."""
 
     def __str__(self) -> str:
-        return self.says
+        return self.message
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ AnswerKind = Literal["yes or no", "graded", "lexical"]
 """Kind of the answers of a judge: 0 or 1; any number between them; or a similarity of words."""
 
 MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked", "unfinished_reasoning")
-"""Values of `Verdicts.missing`, by code: 0 for an answer; each other code is a reason for having none."""
+"""Values of `Verdicts.missing_reason`, by code: 0 for an answer; each other code is a reason for having none."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Request:
     """Messages, in order."""
     parameters: Mapping[str, Json] = field(default_factory=dict)
     """Other keys of the request body, such as `temperature`."""
-    asked_as: Mapping[str, Json] = field(default_factory=dict)
+    cache_salt: Mapping[str, Json] = field(default_factory=dict)
     """Cache salt: keys that are hashed into the request hash but not sent, such as the replicate of a trial, or the agent that
     writes a text.
     """
@@ -115,7 +115,18 @@ class PlanJudge(Protocol):
         ...
 
     def answer_many(self, plan: Plan) -> Verdicts:
-        """Answer every trial of a plan, in its order."""
+        """Answer every trial of a plan.
+
+        Parameters
+        ----------
+        plan : Plan
+            Trials to answer, with their pool.
+
+        Returns
+        -------
+        Verdicts
+            One answer per trial, in the order of the plan.
+        """
         ...
 
 
@@ -134,7 +145,7 @@ class Progress(Protocol):
         """
         ...
 
-    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
         """Report completed steps.
 
         Parameters
@@ -147,7 +158,7 @@ class Progress(Protocol):
             Their cost in USD.
         cached : int, default 0
             Number of them whose answer came from the store.
-        why : str, default ""
+        reason : str, default ""
             Reason for the failures.
         """
         ...
@@ -161,7 +172,17 @@ class Progress(Protocol):
         ...
 
 
-PER_TRIAL = ("answer", "hard", "missing", "key", "tokens_in", "tokens_out", "usd", "seconds", "served")
+PER_TRIAL = (
+    "answer",
+    "hard_answer",
+    "missing_reason",
+    "request_hash",
+    "tokens_in",
+    "tokens_out",
+    "usd",
+    "seconds",
+    "response_model",
+)
 """Columns of `Verdicts` with one value per trial."""
 
 
@@ -172,7 +193,7 @@ class Verdicts(ReadOnly):
     Raises
     ------
     PlanError
-        [verdicts-length]: if a column does not have one value per trial; [verdicts-missing]: if `answer` and `missing`
+        [verdicts-length]: if a column does not have one value per trial; [verdicts-missing]: if `answer` and `missing_reason`
         contradict each other.
     """
 
@@ -182,13 +203,13 @@ class Verdicts(ReadOnly):
     """float (n_trials,) in [0, 1], 1 for the same source; between 0 and 1 if the judge returns a probability or a grade; NaN
     if missing.
     """
-    hard: Floats
+    hard_answer: Floats
     """float (n_trials,), the answer as a decision, 0 or 1; NaN if missing."""
-    missing: Codes
+    missing_reason: Codes
     """int8 (n_trials,), index into `MISSING_REASONS`; 0 for an answer."""
     judge: Mapping[str, Json]
     """All settings of the judge that an answer depends on, as JSON; part of the signature."""
-    key: NDArray[np.bytes_] | None = None
+    request_hash: NDArray[np.bytes_] | None = None
     """bytes S64 (n_trials,), request hash (SHA-256, hexadecimal) that identifies the answer in the store; None for a judge
     without calls.
     """
@@ -202,13 +223,13 @@ class Verdicts(ReadOnly):
     """float (n_trials,), cost of the calls in USD; NaN if a price is unknown."""
     seconds: Floats | None = None
     """float (n_trials,), wall time of the calls in seconds."""
-    served: Ids | None = None
+    response_model: Ids | None = None
     """int32 (n_trials,), index into `models`; −1 if unknown."""
     models: tuple[str, ...] = ()
     """Names of the models that answered, as returned by the server."""
     warnings: tuple[Finding, ...] = ()
     """Findings that concern every number computed from these answers."""
-    usd_tried: float = 0.0
+    usd_calibration: float = 0.0
     """Cost in USD that the calibration of the run paid for these answers; NaN if a price is unknown."""
     votes: Floats | None = None
     """float (n_judges, n_trials), answer of each judge of a jury, NaN if it gave none; None for a single judge."""
@@ -225,7 +246,7 @@ class Verdicts(ReadOnly):
                     "Pass one value per trial of the plan, in its order.",
                     slug="verdicts-length",
                 )
-        n_wrong = int((np.isnan(self.answer) != (self.missing != 0)).sum())
+        n_wrong = int((np.isnan(self.answer) != (self.missing_reason != 0)).sum())
         if n_wrong:
             raise PlanError(
                 f"Answers and reasons for missing answers contradict each other: got {n_wrong} of {n} trials with an answer and "
@@ -236,7 +257,7 @@ class Verdicts(ReadOnly):
 
     def __repr__(self) -> str:
         answers = self.answer[~np.isnan(self.answer)]
-        yes = f", {answers.mean():.0%} said to be of one source" if len(answers) else ""
+        yes = f", {answers.mean():.0%} judged to have the same source" if len(answers) else ""
         return (
             f"Verdicts({len(answers):,} of {len(self.answer):,} answered by {self.judge.get('name', 'a judge')}{yes})"
         )
@@ -246,21 +267,21 @@ class Verdicts(ReadOnly):
 
     @property
     def answered(self) -> Bools:
-        """bool (n_trials,), whether the trial has an answer."""
-        return np.asarray(self.missing == 0)
+        """Whether the trial has an answer: bool (n_trials,)."""
+        return np.asarray(self.missing_reason == 0)
 
     @property
     def reused(self) -> Bools:
-        """bool (n_trials,), whether the answer comes from a call that this run did not make."""
-        if self.key is None or self.seconds is None:
+        """Whether the answer comes from a call that this run did not make: bool (n_trials,)."""
+        if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
         has_call = self.seconds > 0
         if self.usd is not None:
             has_call |= np.nan_to_num(self.usd, nan=1.0) > 0  # an unknown price is the price of a call
 
-        is_stored = self.answered & (self.key != b"")
-        return np.asarray(is_stored & ~np.isin(self.key, self.key[has_call]))
+        is_stored = self.answered & (self.request_hash != b"")
+        return np.asarray(is_stored & ~np.isin(self.request_hash, self.request_hash[has_call]))
 
     def rates(self) -> Rates:
         """Compute the rates of every ordered pair of agents on every item with trials.
@@ -297,4 +318,4 @@ class Verdicts(ReadOnly):
     def total_usd(self) -> float:
         """Cost in USD of the calls made for these verdicts and for their calibration; reused answers cost nothing."""
         usd = 0.0 if self.usd is None else float(self.usd.sum())
-        return self.usd_tried + usd
+        return self.usd_calibration + usd

@@ -39,14 +39,14 @@ class Disagreement:
     """Best rank that is compatible with the labels: with ties, and with differences of mean labels that are not significant."""
     label_high: int
     """Worst rank that is compatible with the labels."""
-    place: int
+    rank: int
     """Rank by ability."""
     rank_low: int
     """Best rank that is compatible with the abilities and their intervals."""
     rank_high: int
     """Worst rank that is compatible with the abilities and their intervals."""
     gap: int
-    """Number of ranks between `place` and the nearest rank by label."""
+    """Number of ranks between `rank` and the nearest rank by label."""
     explained: bool
     """Whether the two ranges of compatible ranks overlap."""
 
@@ -87,7 +87,7 @@ class LabelFacts:
     """Agents with the largest gaps between their ranks, largest first."""
     n_unexplained: int
     """Number of agents whose two ranges of compatible ranks do not overlap."""
-    words: tuple[str, ...]
+    summary: tuple[str, ...]
     """Sentences that summarise the agreement."""
 
 
@@ -97,7 +97,7 @@ class Validation:
 
     version: int
     """Version of the file format."""
-    tables: str
+    tables_digest: str
     """Digest of the ranking and the scores that were compared."""
     source: str
     """Path of the table of labels."""
@@ -127,15 +127,15 @@ class QualityRow:
     ]
     low: Annotated[float | None, Meaning("lower bound of the 95 % interval of the quality")]
     high: Annotated[float | None, Meaning("upper bound of the 95 % interval of the quality")]
-    label_share: Annotated[
+    label_weight: Annotated[
         float, Meaning("weight of its own labels in the estimate, between 0 and 1", heading="label weight")
     ]
-    place: Annotated[int | None, Meaning("rank by quality")]
-    best: Annotated[float, Meaning("probability of being the best")]
-    expected: Annotated[
+    rank: Annotated[int | None, Meaning("rank by quality")]
+    p_best: Annotated[float, Meaning("probability of being the best")]
+    predicted: Annotated[
         float | None, Meaning("quality predicted from ability and the labels of others; empty without a regression")
     ]
-    off_line: Annotated[int, Meaning("1 if its labels deviate from the prediction, so that it is worth reading")]
+    outlier: Annotated[int, Meaning("1 if its labels deviate from the prediction, so that it is worth reading")]
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,11 @@ class QualityLine:
     """Lower bound of the interval of the slope."""
     high: float
     """Upper bound of the interval of the slope."""
-    no_slope: float
+    p_zero_slope: float
     """Posterior probability that the slope is 0, so that ability does not predict quality."""
-    explained: float
+    r2: float
     """Fraction of the variance of logit quality that ability explains, among agents that follow the regression."""
-    labels_alone: int
+    equivalent_labels: int
     """Equivalent number of labels: how many a direct estimate would need for the same precision."""
     intercept: float
     """Logit quality at the mean ability, with labels rescaled to [0, 1]."""
@@ -164,7 +164,7 @@ class QualityFacts:
 
     version: int
     """Version of the file format."""
-    tables: str
+    tables_digest: str
     """Digest of the ranking and the scores that provide the abilities."""
     sources: tuple[str, ...]
     """Paths of the tables of labels, or "DataFrame"."""
@@ -178,13 +178,13 @@ class QualityFacts:
     """Number of labelled responses."""
     best: str
     """Agent with the highest quality."""
-    within: float
+    regret_bound: float
     """Regret bound: no other agent has a higher quality than `best` by more than this, at `level`."""
-    line: QualityLine | None
+    regression: QualityLine | None
     """Regression of quality on ability; None if fewer than five agents have labels."""
-    items: float
+    item_variance_share: float
     """Fraction of the variance of the labels that the items explain."""
-    words: tuple[str, ...]
+    summary: tuple[str, ...]
     """Sentences that summarise the result."""
     agents: tuple[QualityRow, ...]
     """One row per agent, best first."""

@@ -81,8 +81,8 @@ class Rounds(ReadOnly):
         return Rounds(self.n_paired, (*self.starts, start), np.vstack([self.active, active]))
 
     @property
-    def said(self) -> dict[str, Json]:
-        """The rounds as JSON; `from_said` reads them."""
+    def to_json(self) -> dict[str, Json]:
+        """The rounds as JSON; `from_json` reads them."""
         rounds: list[Json] = []
         for start, active in zip(self.starts, self.active, strict=True):
             agents = np.flatnonzero(active).tolist()
@@ -90,7 +90,7 @@ class Rounds(ReadOnly):
         return {"n_paired": self.n_paired, "turns": rounds}
 
     @classmethod
-    def from_said(cls, n_paired: int | None, turns: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
+    def from_json(cls, n_paired: int | None, turns: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
         """Create rounds from their JSON.
 
         Parameters
@@ -130,7 +130,7 @@ class Extension:
     """Positions of the agents to which the calls are restricted; empty for all."""
     top: int | None = None
     """Number of best agents to search for; None if it is no search."""
-    within: float | None = None
+    max_regret: float | None = None
     """Maximum regret, at which the search ends; None to spend all calls."""
 
 
@@ -148,7 +148,7 @@ class Extensions:
     """Extensions, in their order."""
 
     @property
-    def said(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, Json]:
         """The extensions as JSON, without the requested calls, focus and search."""
         fields = asdict(self)
         fields["steps"] = [

@@ -17,12 +17,12 @@ from youden.errors import PlanError
 from youden.run_keys import SplitRule
 from youden.types.plan_steps import Extensions, Rounds
 from youden.types.pool import Bools, Codes, Ids, Json, Pool, ReadOnly
-from youden.types.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
+from youden.types.trials import COMPARISON_COLUMNS, FOLLOW_UP, PAIRED, PROBE, Trials
 
 if TYPE_CHECKING:
     from youden.judging.config.judge_files import JudgeLike
 
-IndependentRule = Literal["twin", "pooled"]
+IndependentRule = Literal["matched", "pooled"]
 """One matched independent trial per paired trial, or a small number of them for one pooled false-positive rate."""
 
 
@@ -41,7 +41,7 @@ class Split(ReadOnly):
     holdout: Bools
     """bool (n_agents, n_items), held-out cells."""
     rule: SplitRule
-    """`shared` excludes from training every trial with a text of a held-out cell; `own` (the paper's) only trials that are
+    """`strict` excludes from training every trial with a text of a held-out cell; `paper` (the paper's) only trials that are
     scored for such a cell.
     """
     fraction: float
@@ -77,7 +77,7 @@ class Split(ReadOnly):
         shape : (int, int)
             Number of agents and of items.
         """
-        return cls(np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_), rule="shared", fraction=0.0, seed=0)
+        return cls(np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_), rule="strict", fraction=0.0, seed=0)
 
     @property
     def n_holdout(self) -> int:
@@ -86,7 +86,7 @@ class Split(ReadOnly):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DesignResult:
     """Trials that a design drew."""
 
     trials: Trials
@@ -103,7 +103,7 @@ class Design(Protocol):
     name: str
     """Registered name."""
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw paired trials. The result depends only on the arguments.
 
         Parameters
@@ -115,7 +115,7 @@ class Design(Protocol):
 
         Returns
         -------
-        Drawn
+        DesignResult
             Paired trials among the eligible cells.
 
         Raises
@@ -127,10 +127,10 @@ class Design(Protocol):
 
 
 @runtime_checkable
-class Slotted(Protocol):
-    """Design whose trials form blocks (slots), so that a run can be extended by calls and by items."""
+class BlockDesign(Protocol):
+    """Design whose trials form blocks, so that a run can be extended by calls and by items."""
 
-    def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
+    def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield all possible blocks.
 
         Parameters
@@ -177,11 +177,11 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanRequest:
     """Settings that were requested when a plan was first drawn; None means the default of the design."""
 
     independent: str | None = None
-    """Independent trials, such as `twin` or `pooled:100`."""
+    """Independent trials, such as `matched` or `pooled:100`."""
     holdout: float | None = None
     """Fraction of held-out cells."""
     budget: int | None = None
@@ -208,7 +208,7 @@ class Plan:
     options: Mapping[str, Json]
     """Budget and options of the design."""
     independent: IndependentRule
-    """`twin` (one independent trial per paired trial) or `pooled` (fewer, for one pooled false-positive rate)."""
+    """`matched` (one independent trial per paired trial) or `pooled` (fewer, for one pooled false-positive rate)."""
     seed: int
     """Seed of all draws."""
     pool_digest: str
@@ -218,12 +218,12 @@ class Plan:
     item_ids: tuple[str, ...]
     """Ids of the items, by position."""
     n_independent: int | None = None
-    """Requested number of pooled independent trials; None for `twin`."""
+    """Requested number of pooled independent trials; None for `matched`."""
     rounds: Rounds | None = None
     """Rounds of an adaptive plan; else None."""
     extensions: Extensions | None = None
     """Extensions; None if there are none."""
-    asked: Asked = Asked()
+    request: PlanRequest = PlanRequest()
     """Settings that were requested when the plan was first drawn."""
     characters: int = 0
     """Total length of the texts in all trials, in characters."""
@@ -266,10 +266,12 @@ class Plan:
 
     @property
     def n_agents(self) -> int:
+        """Number of agents."""
         return len(self.agent_ids)
 
     @property
     def n_items(self) -> int:
+        """Number of items."""
         return len(self.item_ids)
 
     @cached_property
@@ -300,6 +302,11 @@ class Plan:
         pool : Pool
             Pool from which the plan was made.
 
+        Returns
+        -------
+        Plan
+            The same plan, with its pool.
+
         Raises
         ------
         PlanError
@@ -320,42 +327,42 @@ class Plan:
 
     @property
     def item(self) -> Ids:
-        """int32 (n_trials,), item of the first text, and of both texts of a paired trial."""
+        """Item of the first text, and of both texts of a paired trial: int32 (n_trials,)."""
         return self.trials.item
 
     @property
     def first(self) -> Ids:
-        """int32 (n_trials,), agent whose text the judge reads first."""
+        """Agent whose text the judge reads first: int32 (n_trials,)."""
         return self.trials.first
 
     @property
     def second(self) -> Ids:
-        """int32 (n_trials,), agent of the second text."""
+        """Agent of the second text: int32 (n_trials,)."""
         return self.trials.second
 
     @property
-    def arm(self) -> Codes:
-        """int8 (n_trials,), trial type: PAIRED or INDEPENDENT."""
-        return self.trials.arm
+    def trial_type(self) -> Codes:
+        """Trial type, PAIRED or INDEPENDENT: int8 (n_trials,)."""
+        return self.trials.trial_type
 
     @property
     def other_item(self) -> Ids:
-        """int32 (n_trials,), item of the second text of an independent trial; −1 for a paired one."""
+        """Item of the second text of an independent trial: int32 (n_trials,); −1 for a paired one."""
         return self.trials.other_item
 
     @property
     def replicate(self) -> Ids:
-        """int32 (n_trials,), number of earlier trials with the same comparison."""
+        """Number of earlier trials with the same comparison: int32 (n_trials,)."""
         return self.trials.replicate
 
     @property
-    def slot(self) -> Ids:
-        """int32 (n_trials,), block of the trial; −1 if it has none."""
-        return self.trials.slot
+    def block(self) -> Ids:
+        """Block of the trial: int32 (n_trials,); −1 if it has none."""
+        return self.trials.block
 
     @property
     def role(self) -> Codes:
-        """int8 (n_trials,), index into `youden.types.trials.ROLES`."""
+        """Index into `youden.types.trials.ROLES`: int8 (n_trials,)."""
         return self.trials.role
 
     @cached_property
@@ -364,23 +371,26 @@ class Plan:
         return self.trials.text_rows(self.n_agents)
 
     @property
-    def teaches(self) -> Bools:
-        """bool (n_trials,), trials that abilities may be estimated from: both texts of training cells, no probe or follow-up."""
+    def is_training(self) -> Bools:
+        """Whether a trial may be used to estimate abilities: bool (n_trials,).
+
+        Both of its texts are in training cells, and it is no probe or follow-up.
+        """
         first_item, second_item = self.trials.text_cells
         train = self.split.train
         is_training_cell = train[self.first, first_item] & train[self.second, second_item]
         return np.asarray(is_training_cell & ~np.isin(self.role, (PROBE, FOLLOW_UP)))
 
     @property
-    def said(self) -> dict[str, Json]:
+    def settings(self) -> dict[str, Json]:
         """Settings of the plan as JSON: options of the design, independent trials, rounds and extensions."""
         settings = dict(self.options)
         if self.n_independent is not None:
             settings["n_independent"] = self.n_independent
         if self.rounds is not None:
-            settings |= self.rounds.said
+            settings |= self.rounds.to_json
         if self.extensions is not None:
-            settings["grown"] = self.extensions.said
+            settings["grown"] = self.extensions.to_json
         return settings
 
     @property
@@ -397,7 +407,7 @@ class Plan:
     def n_cells(self) -> int:
         """Number of distinct cells (agent, item) in paired trials."""
         is_used = np.zeros((self.n_items, self.n_agents), dtype=np.bool_)
-        paired = self.arm == PAIRED
+        paired = self.trial_type == PAIRED
         item = self.item[paired]
         is_used[item, self.first[paired]] = True
         is_used[item, self.second[paired]] = True
@@ -409,7 +419,7 @@ class Plan:
         hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
         hasher.update(np.packbits(self.split.holdout).tobytes())
         columns = self.trials.columns()
-        for name in ASKED:
+        for name in COMPARISON_COLUMNS:
             if name in columns:
                 hasher.update(np.ascontiguousarray(columns[name]).tobytes())
         return hasher.hexdigest()

@@ -94,15 +94,17 @@ class TextsInFile:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Numbers of agents and of items."""
         return self._start.shape
 
     @property
     def size(self) -> int:
+        """Number of cells."""
         return self._start.size
 
     @property
     def present(self) -> Bools:
-        """bool (n_agents, n_items), whether there is a text."""
+        """Whether there is a text: bool (n_agents, n_items)."""
         return np.asarray(self._start >= 0)
 
     def item(self, agent: int, item: int) -> str | None:
@@ -265,7 +267,7 @@ class Pool(ReadOnly):
     """
     name: str = "pool"
     """Name of its file or folder."""
-    further: Objects | None = None
+    repeat_texts: Objects | None = None
     """object ((repeats − 1) · n_agents, n_items) if agents responded up to `repeats` times to an item: the second responses of
     all agents, then the third responses, and so on. A cell has a later response only if it has all earlier ones. None if no
     agent has several.
@@ -279,9 +281,11 @@ class Pool(ReadOnly):
                 "Pass one row per agent and one column per item.",
                 slug="pool-shape",
             )
-        if self.further is not None and (self.further.shape[1] != shape[1] or len(self.further) % max(shape[0], 1)):
+        if self.repeat_texts is not None and (
+            self.repeat_texts.shape[1] != shape[1] or len(self.repeat_texts) % max(shape[0], 1)
+        ):
             raise PoolError(
-                f"The further texts do not fit the pool: got the shape {self.further.shape} for {shape[0]} agents and "
+                f"The further texts do not fit the pool: got the shape {self.repeat_texts.shape} for {shape[0]} agents and "
                 f"{shape[1]} items. Pass one row per agent for each further response.",
                 slug="pool-shape",
             )
@@ -303,43 +307,43 @@ class Pool(ReadOnly):
 
     @cached_property
     def present(self) -> Bools:
-        """bool (n_agents, n_items), whether the agent responded to the item."""
+        """Whether the agent responded to the item: bool (n_agents, n_items)."""
         return _find_present(self.texts)
 
     @cached_property
     def lengths(self) -> Positions:
-        """int64 (n_agents, n_items), number of characters of each first response; 0 if there is none."""
+        """Number of characters of each first response: int64 (n_agents, n_items); 0 if there is none."""
         return _count_characters(self.texts)
 
     @property
     def repeats(self) -> int:
         """Maximum number of responses of one agent to one item."""
-        return 1 if self.further is None else 1 + len(self.further) // self.n_agents
+        return 1 if self.repeat_texts is None else 1 + len(self.repeat_texts) // self.n_agents
 
     @cached_property
     def n_repeats(self) -> Ids:
-        """int32 (n_agents, n_items), number of responses of the agent to the item."""
-        by_repeat = self.every_present.reshape(self.repeats, *self.present.shape)
+        """Number of responses of the agent to the item: int32 (n_agents, n_items)."""
+        by_repeat = self.all_present.reshape(self.repeats, *self.present.shape)
         return np.asarray(by_repeat.sum(axis=0), dtype=np.int32)
 
     @cached_property
-    def every(self) -> Objects:
-        """object (repeats · n_agents, n_items), first responses of all agents, then second responses, and so on."""
-        if self.further is None:
+    def all_texts(self) -> Objects:
+        """First responses of all agents, then second responses, and so on: object (repeats · n_agents, n_items)."""
+        if self.repeat_texts is None:
             return self.texts
-        first, later = find_file_texts(self.texts), find_file_texts(self.further)
+        first, later = find_file_texts(self.texts), find_file_texts(self.repeat_texts)
         if first is None or later is None:
-            return cast(Objects, np.concatenate([self.texts, self.further]))
+            return cast(Objects, np.concatenate([self.texts, self.repeat_texts]))
         return cast(Objects, first.with_rows(later))
 
     @property
-    def blocks(self) -> list[Objects]:
+    def texts_by_repeat(self) -> list[Objects]:
         """One object array (n_agents, n_items) per repeat: first responses, second responses, and so on."""
-        return [self.every[start : start + self.n_agents] for start in range(0, len(self.every), self.n_agents)]
+        return [self.all_texts[start : start + self.n_agents] for start in range(0, len(self.all_texts), self.n_agents)]
 
     @classmethod
-    def of_blocks(
-        cls, agents: tuple[Agent, ...], items: tuple[Item, ...], blocks: Sequence[Objects], name: str
+    def from_repeats(
+        cls, agents: tuple[Agent, ...], items: tuple[Item, ...], texts_by_repeat: Sequence[Objects], name: str
     ) -> Pool:
         """Create a pool from one array of texts per repeat.
 
@@ -347,61 +351,85 @@ class Pool(ReadOnly):
         ----------
         agents, items : tuple of Agent, tuple of Item
             Agents, by row, and items, by column.
-        blocks : sequence of object array (n_agents, n_items)
+        texts_by_repeat : sequence of object array (n_agents, n_items)
             First responses, second responses, and so on.
         name : str
             Name of the pool.
-        """
-        return cls(agents, items, blocks[0], name, np.concatenate(blocks[1:]) if len(blocks) > 1 else None)
 
-    def with_agents(self, agents: Sequence[Agent], blocks: Sequence[Objects]) -> Pool:
+        Returns
+        -------
+        Pool
+            The pool, with `repeat_texts` if there are several repeats.
+        """
+        repeat_texts = np.concatenate(texts_by_repeat[1:]) if len(texts_by_repeat) > 1 else None
+        return cls(agents, items, texts_by_repeat[0], name, repeat_texts)
+
+    def with_agents(self, agents: Sequence[Agent], texts_by_repeat: Sequence[Objects]) -> Pool:
         """Return this pool with further agents after its own.
 
         Parameters
         ----------
         agents : sequence of Agent
             New agents.
-        blocks : sequence of object array (n_new_agents, n_items)
+        texts_by_repeat : sequence of object array (n_new_agents, n_items)
             Their first responses, second responses, and so on, in memory.
+
+        Returns
+        -------
+        Pool
+            The extended pool.
         """
         missing = np.full((self.n_agents, self.n_items), None, dtype=object)
         missing_new = np.full((len(agents), self.n_items), None, dtype=object)
         texts = []
-        for old, new in zip_longest(self.blocks, blocks):
+        for old, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
             texts.append(np.concatenate([missing if old is None else old, missing_new if new is None else new]))
-        return Pool.of_blocks((*self.agents, *agents), self.items, texts, self.name)
+        return Pool.from_repeats((*self.agents, *agents), self.items, texts, self.name)
 
-    def with_items(self, items: Sequence[Item], blocks: Sequence[Objects]) -> Pool:
+    def with_items(self, items: Sequence[Item], texts_by_repeat: Sequence[Objects]) -> Pool:
         """Return this pool with further items after its own.
 
         Parameters
         ----------
         items : sequence of Item
             New items.
-        blocks : sequence of object array (n_agents, n_new_items)
+        texts_by_repeat : sequence of object array (n_agents, n_new_items)
             First responses of all agents to them, second responses, and so on, in memory.
+
+        Returns
+        -------
+        Pool
+            The extended pool.
         """
         missing = np.full((self.n_agents, self.n_items), None, dtype=object)
         missing_new = np.full((self.n_agents, len(items)), None, dtype=object)
         texts = []
-        for old, new in zip_longest(self.blocks, blocks):
+        for old, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
             texts.append(np.hstack([missing if old is None else old, missing_new if new is None else new]))
-        return Pool.of_blocks(self.agents, (*self.items, *items), texts, self.name)
+        return Pool.from_repeats(self.agents, (*self.items, *items), texts, self.name)
 
     @cached_property
-    def every_present(self) -> Bools:
-        """bool (repeats · n_agents, n_items), whether each text of `every` exists."""
-        return self.present if self.further is None else np.concatenate([self.present, _find_present(self.further)])
+    def all_present(self) -> Bools:
+        """Whether each text of `all_texts` exists: bool (repeats · n_agents, n_items)."""
+        return (
+            self.present
+            if self.repeat_texts is None
+            else np.concatenate([self.present, _find_present(self.repeat_texts)])
+        )
 
     @cached_property
-    def every_length(self) -> Positions:
-        """int64 (repeats · n_agents, n_items), number of characters of each text of `every`; 0 if there is none."""
-        return self.lengths if self.further is None else np.concatenate([self.lengths, _count_characters(self.further)])
+    def all_lengths(self) -> Positions:
+        """Number of characters of each text of `all_texts`: int64 (repeats · n_agents, n_items); 0 if there is none."""
+        return (
+            self.lengths
+            if self.repeat_texts is None
+            else np.concatenate([self.lengths, _count_characters(self.repeat_texts)])
+        )
 
     @property
     def n_responses(self) -> int:
         """Number of responses, repeats included."""
-        return int(self.every_present.sum())
+        return int(self.all_present.sum())
 
     @property
     def n_missing(self) -> int:
@@ -420,12 +448,12 @@ class Pool(ReadOnly):
         return hasher.hexdigest()
 
     def _encode_row(self, row: int) -> bytes:
-        """Encode a row of `every` as ASCII JSON; ASCII texts in a file are read and encoded as one text."""
-        texts = find_file_texts(self.every)
+        """Encode a row of `all_texts` as ASCII JSON; ASCII texts in a file are read and encoded as one text."""
+        texts = find_file_texts(self.all_texts)
         joined = None if texts is None else texts.joined(row)
         if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
             return b"[" + orjson.dumps(joined.decode()).replace(SEPARATOR, b'","') + b"]"
-        return _to_ascii_json(self.every[row].tolist())
+        return _to_ascii_json(self.all_texts[row].tolist())
 
 
 def _find_present(texts: Objects) -> Bools:

@@ -98,7 +98,7 @@ class Rates(ReadOnly):
     n_missing: Ids
     """int32 (n_rows,), number of trials of either type without an answer."""
     independent: IndependentRule
-    """`twin`: D = TPR − FPR of the pair; `pooled`: D = TPR − FPR over all independent trials."""
+    """`matched`: D = TPR − FPR of the pair; `pooled`: D = TPR − FPR over all independent trials."""
     agent_ids: tuple[str, ...]
     """Ids of the agents, by position."""
     item_ids: tuple[str, ...]
@@ -129,10 +129,12 @@ class Rates(ReadOnly):
 
     @property
     def n_agents(self) -> int:
+        """Number of agents."""
         return len(self.agent_ids)
 
     @property
     def n_items(self) -> int:
+        """Number of items."""
         return len(self.item_ids)
 
     def __len__(self) -> int:
@@ -168,12 +170,12 @@ class Rates(ReadOnly):
         Notes
         -----
         D[j, i, k] is TPR − FPR, or TPR − the pooled FPR, of the pair (i, k) on item j, where the judge reads the response of
-        i first. The rule `shared` excludes every trial, paired or independent, with a text of a held-out cell. The rule `own`
+        i first. The rule `strict` excludes every trial, paired or independent, with a text of a held-out cell. The rule `paper`
         (the paper's) excludes only trials that are scored for a held-out cell, that is, whose first text belongs to it.
 
         References
         ----------
-        The paper's appendix "TVD-MI Score Construction"; the rule `shared` is ours.
+        The paper's appendix "TVD-MI Score Construction"; the rule `strict` is ours.
 
         Examples
         --------
@@ -304,12 +306,12 @@ class Scores(ReadOnly):
 
     @cached_property
     def value(self) -> Floats:
-        """float (n_agents, n_items) in [−1, 1]; NaN for a cell that is unobserved or that the split excludes."""
+        """Score of each cell: float (n_agents, n_items) in [−1, 1]; NaN if it is unobserved or excluded by the split."""
         return self._matrix(self.cells.value, np.nan)
 
     @cached_property
     def weight(self) -> Floats:
-        """float (n_agents, n_items), number of answered paired trials of a cell; 0 if it is unobserved."""
+        """Number of answered paired trials of a cell: float (n_agents, n_items); 0 if it is unobserved."""
         return self._matrix(self.cells.weight, 0.0)
 
     def _matrix(self, column: Floats, empty: float) -> Floats:
@@ -328,7 +330,7 @@ class CurlCurve(ReadOnly):
     """float (n_points,), values of |Δ|, in the unit of the link."""
     share: Floats
     """float (n_points,), fraction of rectangles with |Δ| ≤ x."""
-    error: Floats
+    std_error: Floats
     """float (n_points,), standard errors of `share`; 0 if all rectangles were measured."""
     sd: float
     """Standard deviation of the scores on the scale of the link."""
@@ -350,47 +352,49 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MovingPart:
+class ComponentFacts:
     """Source of variance of an ability, and what doubling it would achieve."""
 
     name: str
     """Name for display."""
-    of_ability: Part | None
+    ability_variance: Part | None
     """Its component in the variance of an agent's distance from the average ability; None if it was not measured."""
-    measure: str = ""
+    measure_command: str = ""
     """Command that measures it, if it was not measured."""
     in_interval: bool = True
     """Whether the intervals of the ranking include this component."""
-    doubled: float | None = None
+    width_change_if_doubled: float | None = None
     """Relative change of the width of an interval if twice as much were collected; None if nothing can be doubled."""
 
 
 @dataclass(frozen=True)
-class WhatMoves:
-    """Contents of `moves.json`: the variance components of abilities."""
+class VarianceFacts:
+    """Contents of `variance_components.json`: the variance components of abilities."""
 
     run: str
     """Name of the run."""
     n_items: int
     """Number of items."""
-    parts: tuple[MovingPart, ...]
+    parts: tuple[ComponentFacts, ...]
     """Sources of variance."""
-    error: float
+    std_error: float
     """Standard error of an agent's distance from the average ability, from the components that the intervals include."""
-    of_difference: float
+    difference_std_error: float
     """Standard error of the difference of two abilities."""
-    between: float
+    between_agent_variance: float
     """Variance of the abilities between agents, without estimation error."""
-    sentence: str
+    summary: str
     """Sentence that names the most useful next step."""
-    version: int = 1
+    version: int = 2
     """Version of the file format."""
 
     @property
     def unknown(self) -> list[str]:
         """One line per component that was not measured, with the command that measures it."""
         return [
-            f"Unknown: {part.name}. To measure it: {part.measure}" for part in self.parts if part.of_ability is None
+            f"Unknown: {part.name}. To measure it: {part.measure_command}"
+            for part in self.parts
+            if part.ability_variance is None
         ]
 
 

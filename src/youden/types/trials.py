@@ -19,17 +19,17 @@ PAIRED = 0
 """Trial type: both responses answer the same item."""
 INDEPENDENT = 1
 """Trial type: the two responses answer different items."""
-ROLES = ("plan", "twin", "pooled", "probe", "placing", "follow-up")
+ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up")
 """Purposes of trials:
 
-- plan: paired trial that compares the agents of the plan
-- twin: independent trial matched to one paired trial
+- main: paired trial that compares the agents of the plan
+- matched trial: independent trial matched to one paired trial
 - pooled: independent trial for one pooled false-positive rate
 - probe: independent trial that is used only for the false-positive alarm
-- placing: trial of either type that links new agents to the scale of the first agents
+- anchor: trial of either type that links new agents to the scale of the first agents
 - follow-up: additional trial of a suspected pair, which is used only to flag pairs
 """
-PLAN, TWIN, POOLED, PROBE, PLACING, FOLLOW_UP = range(len(ROLES))
+MAIN, MATCHED, POOLED, PROBE, ANCHOR, FOLLOW_UP = range(len(ROLES))
 
 
 _LEFT_OUT: NDArray[Any] = np.empty(0)
@@ -69,7 +69,7 @@ def count_earlier(values: Ids | Positions) -> Positions:
 class Trials(ReadOnly):
     """Trials as columns of length n_trials: first the comparison, then its purpose.
 
-    `arm` and `role` are int8, the weights are float, and all other columns are int32.
+    `trial_type` and `role` are int8, the weights are float, and all other columns are int32.
 
     Raises
     ------
@@ -83,13 +83,13 @@ class Trials(ReadOnly):
     """Agent whose text the judge reads first."""
     second: Ids
     """Agent of the second text."""
-    arm: Codes
+    trial_type: Codes
     """Trial type: PAIRED or INDEPENDENT."""
     other_item: Ids
     """Item of the second text of an independent trial; −1 for a paired one."""
     replicate: Ids
     """Number of earlier trials with the same comparison: 0 for the first, 1 for the second, …"""
-    slot: Ids
+    block: Ids
     """Block of the trial; −1 if it has none."""
     role: Codes = field(default_factory=_left_out)
     """Index into `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones."""
@@ -109,7 +109,7 @@ class Trials(ReadOnly):
     def __post_init__(self) -> None:
         n = len(self.item)
         if self.role is _LEFT_OUT:
-            self.__dict__["role"] = np.where(self.arm == PAIRED, PLAN, POOLED).astype(np.int8)
+            self.__dict__["role"] = np.where(self.trial_type == PAIRED, MAIN, POOLED).astype(np.int8)
         if self.step is _LEFT_OUT:
             self.__dict__["step"] = np.zeros(n, dtype=np.int32)
         for name in ("weight_first", "weight_second"):
@@ -134,7 +134,7 @@ class Trials(ReadOnly):
         return len(self.item)
 
     @classmethod
-    def paired(cls, item: Ids, first: Ids, second: Ids, *, slot: Ids | None = None) -> Trials:
+    def paired(cls, item: Ids, first: Ids, second: Ids, *, block: Ids | None = None) -> Trials:
         """Create paired trials with different comparisons.
 
         Parameters
@@ -143,7 +143,7 @@ class Trials(ReadOnly):
             Item of both texts.
         first, second : int32 array (n_trials,)
             Agents, in the order in which the judge reads their texts.
-        slot : int32 array (n_trials,), optional
+        block : int32 array (n_trials,), optional
             Block of each trial. Default: none.
 
         Returns
@@ -155,10 +155,10 @@ class Trials(ReadOnly):
             item,
             first,
             second,
-            arm=np.full(n_trials, PAIRED, dtype=np.int8),
+            trial_type=np.full(n_trials, PAIRED, dtype=np.int8),
             other_item=np.full(n_trials, -1, dtype=np.int32),
             replicate=np.zeros(n_trials, dtype=np.int32),
-            slot=np.full(n_trials, -1, dtype=np.int32) if slot is None else slot,
+            block=np.full(n_trials, -1, dtype=np.int32) if block is None else block,
         )
 
     @classmethod
@@ -181,13 +181,13 @@ class Trials(ReadOnly):
             item,
             first,
             second,
-            arm=np.full(n_trials, INDEPENDENT, dtype=np.int8),
+            trial_type=np.full(n_trials, INDEPENDENT, dtype=np.int8),
             other_item=other_item,
             replicate=np.zeros(n_trials, dtype=np.int32),
-            slot=np.full(n_trials, -1, dtype=np.int32),
+            block=np.full(n_trials, -1, dtype=np.int32),
         )
 
-    def marked(self, role: int, *, first: Bools | float = 1.0, second: Bools | float = 1.0) -> Trials:
+    def with_role(self, role: int, *, first: Bools | float = 1.0, second: Bools | float = 1.0) -> Trials:
         """Return these trials with another role and other weights.
 
         Parameters
@@ -204,19 +204,36 @@ class Trials(ReadOnly):
         roles, zeros = np.full(len(self), role, dtype=np.int8), np.zeros(len(self))
         return replace(self, role=roles, weight_first=zeros + first, weight_second=zeros + second)
 
-    def anew(self) -> Trials:
-        """Return the same comparisons as trials of a first plan, with default roles, steps and weights."""
-        return Trials(**{name: column for name, column in self.columns().items() if name in ASKED})
+    def as_new_plan(self) -> Trials:
+        """Return the same comparisons as trials of a first plan.
+
+        Returns
+        -------
+        Trials
+            The comparisons, with default roles, steps and weights.
+        """
+        return Trials(**{name: column for name, column in self.columns().items() if name in COMPARISON_COLUMNS})
 
     @classmethod
     def concat(cls, parts: Sequence[Trials]) -> Trials:
-        """Concatenate trials in the given order; an empty sequence returns no trials."""
+        """Concatenate trials in the given order.
+
+        Parameters
+        ----------
+        parts : sequence of Trials
+            Trials to concatenate; an empty sequence gives no trials.
+
+        Returns
+        -------
+        Trials
+            All rows. Repeats are 1 for parts without repeats if another part has repeats.
+        """
         if not parts:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
         if len(parts) == 1:
             return parts[0]
         if any(part.first_repeat is not None for part in parts):
-            parts = [part if part.first_repeat is not None else part.of_first_repeats() for part in parts]
+            parts = [part if part.first_repeat is not None else part.with_first_repeats() for part in parts]
         tables = [part.columns() for part in parts]
         return cls(**{name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
 
@@ -234,20 +251,32 @@ class Trials(ReadOnly):
         """
         return Trials(**{name: column[rows] for name, column in self.columns().items()})
 
-    def turned(self) -> Trials:
-        """Return paired trials with both texts in the opposite order."""
+    def swapped(self) -> Trials:
+        """Return paired trials with both texts in the opposite order.
+
+        Returns
+        -------
+        Trials
+            The same trials, with `first` and `second` (and their repeats) exchanged.
+        """
         table = self.columns()
         swapped = {"first": table["second"], "second": table["first"]}
         if "first_repeat" in table:
             swapped |= {"first_repeat": table["second_repeat"], "second_repeat": table["first_repeat"]}
         return replace(self, **swapped)
 
-    def of_first_repeats(self) -> Trials:
-        """Return these trials with `first_repeat` and `second_repeat` set to 1."""
+    def with_first_repeats(self) -> Trials:
+        """Return these trials with `first_repeat` and `second_repeat` set to 1.
+
+        Returns
+        -------
+        Trials
+            The same trials, on the first response of each agent.
+        """
         return replace(self, first_repeat=np.ones(len(self), np.int32), second_repeat=np.ones(len(self), np.int32))
 
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
-        """Compute the rows of `Pool.every` that contain the texts.
+        """Compute the rows of `Pool.all_texts` that contain the texts.
 
         Parameters
         ----------
@@ -263,7 +292,7 @@ class Trials(ReadOnly):
             return self.first, self.second
         return self.first + (self.first_repeat - 1) * n_agents, self.second + (self.second_repeat - 1) * n_agents
 
-    def told(self, rows: Bools, n_agents: int) -> Floats:
+    def weight_by_agent(self, rows: Bools, n_agents: int) -> Floats:
         """Sum the weights of selected trials by agent.
 
         Parameters
@@ -281,8 +310,14 @@ class Trials(ReadOnly):
         as_second = np.bincount(self.second[rows], self.weight_second[rows], n_agents)
         return np.asarray(as_first + as_second)
 
-    def counted(self) -> Trials:
-        """Return these trials with `replicate` recomputed: the number of earlier trials with the same comparison."""
+    def with_replicate_numbers(self) -> Trials:
+        """Return these trials with `replicate` recomputed.
+
+        Returns
+        -------
+        Trials
+            The same trials; `replicate` is the number of earlier trials with the same comparison.
+        """
         codes = self._comparison_codes()
         ordered = np.sort(codes)
         duplicated = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -302,7 +337,13 @@ class Trials(ReadOnly):
         return codes
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the columns by name, in the order of `plan.parquet`, without those that are None."""
+        """Return the columns by name.
+
+        Returns
+        -------
+        dict of str to array (n_trials,)
+            Columns in the order of `plan.parquet`, without those that are None.
+        """
         table = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: column for name, column in table.items() if column is not None}
 
@@ -312,5 +353,15 @@ class Trials(ReadOnly):
         return self.item, np.where(self.other_item >= 0, self.other_item, self.item)
 
 
-ASKED = ("item", "first", "second", "arm", "other_item", "replicate", "slot", "first_repeat", "second_repeat")
+COMPARISON_COLUMNS = (
+    "item",
+    "first",
+    "second",
+    "trial_type",
+    "other_item",
+    "replicate",
+    "block",
+    "first_repeat",
+    "second_repeat",
+)
 """Columns that define the comparison; the other columns follow from how the plan was drawn and extended."""

@@ -76,6 +76,7 @@ class Guard:
         self._hosts = {f"{host}:{port}" for host in HOSTS}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass an admitted request on, and answer any other request with an error."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -131,7 +132,7 @@ MAX_TEXT = 1_000_000
 LEVEL = 0.95
 """Confidence level of the intervals of `youden.rank`."""
 
-_CHOICES = {"answer": ("yes", "no", "missing"), "arm": ("paired", "independent"), "kind": KINDS}
+_CHOICES = {"answer": ("yes", "no", "missing"), "trial_type": ("paired", "independent"), "kind": KINDS}
 """Allowed values of the filters of trials."""
 
 T = TypeVar("T")
@@ -241,7 +242,7 @@ class Viewer:
         chosen = TrialFilter(
             agents=match_names(plan.agent_ids, query.get("agent", "")),
             items=match_names(plan.item_ids, query.get("item", "")),
-            arm=query.get("arm"),
+            trial_type=query.get("trial_type"),
             kind=query.get("kind"),
             answer=cast(Any, query.get("answer")),
             words=search,

@@ -212,7 +212,7 @@ def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
     items = np.array([text in name.lower() for name in plan.item_ids])
     matches = agents[:, None] | items
     if pool is not None:
-        responses = [[response is not None and text in response.lower() for response in row] for row in pool.every]
+        responses = [[response is not None and text in response.lower() for response in row] for row in pool.all_texts]
         matches |= np.array(responses).reshape(pool.repeats, *matches.shape).any(axis=0)
     return np.asarray(matches, dtype=np.bool_)
 
@@ -307,7 +307,7 @@ def get_state(folder: RunFolder) -> State:
 
 def get_file_times(folder: RunFolder) -> tuple[float, ...]:
     """Return the modification times of the files of a report; 0 for missing files."""
-    names = ("fit.json", "ranking.csv", "signature.json", "verdicts.parquet", "labels.json", "moves.json")
+    names = ("fit.json", "ranking.csv", "signature.json", "verdicts.parquet", "labels.json", "variance_components.json")
     return tuple(folder.file(name).stat().st_mtime if folder.has(name) else 0.0 for name in names)
 
 
@@ -405,8 +405,8 @@ class LiveRun:
             rows = self._rows_by_key[key]
             if isinstance(outcome, Completion):
                 reading = self._questions.read(outcome)
-                self._answer[rows], self._hard[rows] = reading.answer, reading.hard
-                self._missing[rows] = _CODES[reading.missing]
+                self._answer[rows], self._hard[rows] = reading.answer, reading.hard_answer
+                self._missing[rows] = _CODES[reading.missing_reason]
                 self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
             else:
                 self._missing[rows] = _CODES["failed"]

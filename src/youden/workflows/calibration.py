@@ -28,7 +28,7 @@ from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
 from youden.types import Finding, Verdicts
 from youden.types.pool import Json, or_none, plain, plain_fields
-from youden.workflows.calibration_outcome import RULE, Bill, Measures, Verdict, decide, measure
+from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, decide, measure
 from youden.workflows.calibration_trials import KIND_DETAILS, KINDS, CalibrationTrials, draw_calibration_trials
 from youden.workflows.experiment import (
     Experiment,
@@ -58,7 +58,7 @@ class Calibration:
         The trials.
     experiments : tuple of Experiment
         All of the trials for each judge.
-    expected : Expected
+    expected : PrecisionForecast
         Expected precision of the run's own plan.
     """
 
@@ -81,7 +81,7 @@ class CalibratedJudge:
         Its error rates and biases.
     bill : Bill
         Time and cost of its calls.
-    verdict : Verdict
+    decision : CalibrationDecision
         Whether it passes.
     warnings : tuple of Finding
         Warnings about its answers.
@@ -91,7 +91,7 @@ class CalibratedJudge:
     backend: str
     measures: Measures
     bill: Bill
-    verdict: Verdict
+    decision: CalibrationDecision
     warnings: tuple[Finding, ...]
 
 
@@ -126,7 +126,7 @@ def plan_calibration(
     Raises
     ------
     ConfigError
-        [judge-twice] if two judges have the same name; other slugs if the config or a judge does not fit.
+        [judge-duplicate] if two judges have the same name; other slugs if the config or a judge does not fit.
     PoolError
         If the pool cannot be read.
     PlanError
@@ -144,7 +144,7 @@ def plan_calibration(
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(
             f"Two judges have the same name: got '{duplicates[0]}' twice. Remove one, or set another `name:` in its config.",
-            slug="judge-twice",
+            slug="judge-duplicate",
         )
     plan = draw_run_plan(config)
     trials = draw_calibration_trials(plan, calls=calls, seed=config.seed)
@@ -162,7 +162,7 @@ def calibrate(calibration: Calibration, asking: JudgingOptions | None = None) ->
     ----------
     calibration : Calibration
         Result of `plan_calibration`.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Terms of the requests; their cost accounts are replaced by those of the calibration.
 
     Returns
@@ -196,7 +196,7 @@ def calibrate(calibration: Calibration, asking: JudgingOptions | None = None) ->
 
 
 def _make_record(
-    calibration: Calibration, verdicts: Verdicts, measures: Measures, verdict: Verdict
+    calibration: Calibration, verdicts: Verdicts, measures: Measures, verdict: CalibrationDecision
 ) -> CalibrationRecord:
     """Make the record that runs by the same judge show of its calibration."""
     j = measures.j
@@ -222,7 +222,7 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
         if member.makes_calls:
             keys = {key for _, key, _ in member.questions().iter_requests(experiment.plan)}
         else:
-            stored_keys = result.result.key
+            stored_keys = result.result.request_hash
             keys = set() if stored_keys is None else {key.decode() for key in stored_keys.tolist()}
         with open_store(experiment.store, read_only=experiment.judge.backend == REPLAY) as store:
             answers = store.answers(sorted(keys)).values()
@@ -270,7 +270,7 @@ def describe_requests(calibration: Calibration) -> str:
 
 def find_cheapest(judges: Sequence[CalibratedJudge]) -> CalibratedJudge | None:
     """Find the model judge that passes at the lowest price per call; an unknown price counts as the highest."""
-    passing = [judge for judge in judges if judge.verdict.outcome == "go" and judge.backend not in BASELINES]
+    passing = [judge for judge in judges if judge.decision.outcome == "go" and judge.backend not in BASELINES]
     return min(passing, key=_get_price, default=None)
 
 
@@ -283,12 +283,12 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 
     `max_calls` is the largest calibration that the run's plan allows.
     """
-    verdict, measures = judge.verdict, judge.measures
+    verdict, measures = judge.decision, judge.measures
     if verdict.outcome == "go":
-        reason = f"{verdict.rules[0].says}, and every criterion is met"
+        reason = f"{verdict.rules[0].message}, and every criterion is met"
     else:
         severity = "failed" if verdict.outcome == "no-go" else "warning"
-        reason = "; ".join(rule.says for rule in verdict.rules if rule.severity == severity)
+        reason = "; ".join(rule.message for rule in verdict.rules if rule.severity == severity)
     lines = [f"{judge.judge}: {verdict.outcome.upper()}. {reason}."]
     if verdict.outcome == "not sure":
         lines.append(_describe_required_calls(verdict.calls, max_calls=max_calls))
@@ -296,16 +296,17 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
         lines.append(BASELINES[judge.backend])
 
     has_length_bias = measures.longer_first.low > 0 or measures.longer_first.high < 0
-    has_position_bias = measures.beyond.low > 0
+    has_position_bias = measures.position_bias.low > 0
     if has_length_bias or has_position_bias:
         lines.append(
-            f"It has a position bias: {measures.changed.value:.0%} of pairs get another answer in the other order, and the yes "
+            f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
+            "the yes "
             f"rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric scores, "
             "the defaults, average this out."
         )
-    if measures.changed_again.value > 1 - _MIN_RETEST_AGREEMENT:
+    if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         lines.append(
-            f"It is nondeterministic: {measures.changed_again.value:.0%} of trials get another answer if the same request is "
+            f"It is nondeterministic: {measures.retest_flips.value:.0%} of trials get another answer if the same request is "
             "sent again. Set its temperature to 0, or plan more calls per agent."
         )
     return lines
@@ -341,7 +342,7 @@ def describe_conclusion(judges: Sequence[CalibratedJudge]) -> str:
         usd = cheapest.bill.usd_per_1000
         price_text = "at an unknown price" if usd is None else f"at ${usd:.4f} per 1,000 calls"
         return f"The cheapest judge that passes is {cheapest.judge}, {price_text}."
-    outcomes = {judge.verdict.outcome for judge in judges}
+    outcomes = {judge.decision.outcome for judge in judges}
     if "go" in outcomes:
         return (
             "Only a baseline passes. Try a model before you conclude anything: --judge gpt-4o-mini, or --judge local."
@@ -369,8 +370,8 @@ def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict
     cheapest, max_calls = find_cheapest(judges), calibration.trials.max_calls
     rows = []
     for judge in judges:
-        is_passing = judge.verdict.outcome == "go"
-        rows.append(plain_fields(judge) | {"passes": is_passing, "words": describe_judge(judge, max_calls=max_calls)})
+        is_passing = judge.decision.outcome == "go"
+        rows.append(plain_fields(judge) | {"passes": is_passing, "summary": describe_judge(judge, max_calls=max_calls)})
     return {
         **planned_to_json(calibration),
         "judges": cast(Json, rows),

@@ -42,16 +42,16 @@ class Measures:
         Youden's J, TPR − FPR.
     yes : mapping of str to Proportion
         Yes rate by kind of trial.
-    copies : Proportion
+    copy_yes_rate : Proportion
         Yes rate on responses against themselves or their clones.
     length_j : Metric
         J on trials in which the lengths of the texts suggest the wrong answer.
-    changed : Proportion
+    order_flips : Proportion
         Share of pairs of texts whose answer changes with their order.
-    changed_again : Proportion
+    retest_flips : Proportion
         Share of trials whose answer changes if the same request is sent again.
-    beyond : Metric
-        `changed` minus `changed_again`.
+    position_bias : Metric
+        `order_flips` minus `retest_flips`.
     longer_first : Metric
         Yes rate with the longer text first minus yes rate with the shorter text first.
     missing : mapping of str to mapping of str to int
@@ -64,11 +64,11 @@ class Measures:
     fpr: Proportion
     j: Metric
     yes: Mapping[Kind, Proportion]
-    copies: Proportion
+    copy_yes_rate: Proportion
     length_j: Metric
-    changed: Proportion
-    changed_again: Proportion
-    beyond: Metric
+    order_flips: Proportion
+    retest_flips: Proportion
+    position_bias: Metric
     longer_first: Metric
     missing: Mapping[str, Mapping[str, int]]
     no_answer: Proportion
@@ -109,9 +109,9 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
     Measures
         Rates with 95 % intervals.
     """
-    hard = result.hard
+    hard = result.hard_answer
     yes = {kind: _compute_yes_rate(hard[trials.rows(kind)]) for kind in KINDS}
-    reversed_rows, again_rows = trials.rows("reversed"), trials.rows("again")
+    reversed_rows, again_rows = trials.rows("reversed"), trials.rows("retest")
     order_flips = _compute_flip_rate(hard, trials.original[reversed_rows], reversed_rows)
     retest_flips = _compute_flip_rate(hard, trials.original[again_rows], again_rows)
     n_missing = int((~result.answered).sum())
@@ -120,11 +120,11 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
         fpr=yes["independent"],
         j=independent_difference(yes["paired"], yes["independent"]),
         yes=yes,
-        copies=_compute_yes_rate(hard[trials.rows("itself", "clone")]),
-        length_j=independent_difference(yes["uneven"], yes["even"]),
-        changed=order_flips,
-        changed_again=retest_flips,
-        beyond=independent_difference(order_flips, retest_flips),
+        copy_yes_rate=_compute_yes_rate(hard[trials.rows("identical", "clone")]),
+        length_j=independent_difference(yes["unbalanced"], yes["balanced"]),
+        order_flips=order_flips,
+        retest_flips=retest_flips,
+        position_bias=independent_difference(order_flips, retest_flips),
         longer_first=_compare_longer_first(trials, hard, reversed_rows),
         missing={group: _count_reasons(result, trials.rows_in_group(group)) for group in GROUPS},
         no_answer=proportion(n_missing, len(result)),
@@ -163,7 +163,7 @@ def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows
 
 def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
     """Count the missing answers of some rows by reason."""
-    counts = np.bincount(result.missing[rows], minlength=len(MISSING_REASONS)).tolist()
+    counts = np.bincount(result.missing_reason[rows], minlength=len(MISSING_REASONS)).tolist()
     return {reason: n for reason, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
 
 
@@ -193,7 +193,7 @@ _OUTCOMES: dict[Severity, Outcome] = {"failed": "no-go", "warning": "not sure", 
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CalibrationDecision:
     """Decision on a judge.
 
     Attributes
@@ -256,7 +256,7 @@ class _Criterion:
         )
 
 
-def decide(measures: Measures, *, n_calls: int) -> Verdict:
+def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     """Decide whether a judge passes the calibration.
 
     Parameters
@@ -268,13 +268,13 @@ def decide(measures: Measures, *, n_calls: int) -> Verdict:
 
     Returns
     -------
-    Verdict
+    CalibrationDecision
         The outcome, the result of each criterion, and the number of calls to make if the outcome is "not sure".
     """
     tpr, fpr = measures.tpr, measures.fpr
     rates = (
         ("fpr", "FPR", MAX_FPR, False, fpr),
-        ("copies", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copies),
+        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
         ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
         ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
     )
@@ -290,9 +290,9 @@ def decide(measures: Measures, *, n_calls: int) -> Verdict:
     severities = {rule.severity for rule in rules}
     outcome = next(_OUTCOMES[severity] for severity in _OUTCOMES if severity in severities)
     if outcome != "not sure":
-        return Verdict(outcome, rules)
+        return CalibrationDecision(outcome, rules)
     factor = max(criterion.find_factor() for criterion in criteria) * _POWER_FACTOR
-    return Verdict(outcome, rules, math.ceil(n_calls * factor) if factor < math.inf else None)
+    return CalibrationDecision(outcome, rules, math.ceil(n_calls * factor) if factor < math.inf else None)
 
 
 def _evaluate_length(length_j: Metric) -> Finding:

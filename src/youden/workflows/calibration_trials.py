@@ -16,11 +16,13 @@ from youden.protocol.independent import count_characters, draw_pooled_trials
 from youden.streams import standalone_stream, stream
 from youden.text.transforms import Step, apply_steps
 from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Pool, Trials
-from youden.types.planning import Asked, Split
+from youden.types.planning import PlanRequest, Split
 from youden.types.pool import Bools, Codes, Floats, Ids, Positions, ReadOnly
-from youden.types.trials import ASKED, PROBE
+from youden.types.trials import COMPARISON_COLUMNS, PROBE
 
-Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
+Kind = Literal[
+    "paired", "reversed", "retest", "independent", "unbalanced", "balanced", "identical", "clone", "template"
+]
 
 
 class KindDetails(NamedTuple):
@@ -34,11 +36,11 @@ class KindDetails(NamedTuple):
 KIND_DETAILS: dict[Kind, KindDetails] = {
     "paired": KindDetails(36, "paired", "two agents on one item, at random from the run's plan: yes"),
     "reversed": KindDetails(36, "paired", "the same, the other text first: yes"),
-    "again": KindDetails(10, "paired", "the same request once more: yes"),
+    "retest": KindDetails(10, "paired", "the same request once more: yes"),
     "independent": KindDetails(30, "independent", "two agents on two items: no"),
-    "uneven": KindDetails(10, "paired", "two agents on one item, with the most different lengths: yes"),
-    "even": KindDetails(10, "independent", "two agents on two items, long texts with the most similar lengths: no"),
-    "itself": KindDetails(6, "planted", "a response against itself: yes"),
+    "unbalanced": KindDetails(10, "paired", "two agents on one item, with the most different lengths: yes"),
+    "balanced": KindDetails(10, "independent", "two agents on two items, long texts with the most similar lengths: no"),
+    "identical": KindDetails(6, "planted", "a response against itself: yes"),
     "clone": KindDetails(6, "planted", "a response against its sentences in another order, as a list: yes"),
     "template": KindDetails(6, "planted", "a response against a text that is about no item: no"),
 }
@@ -51,7 +53,7 @@ MIN_TRIALS = 10
 _N_EXTRA_INDEPENDENT = 400
 """Independent trials that are drawn in addition to those of the run, which may have too few."""
 _MIN_BALANCED_POOL = 30
-"""Number of trials of the run from which on "even" trials are selected from these alone, without the additional ones."""
+"""Number of trials of the run from which on "balanced" trials are selected from these alone, without the additional ones."""
 _CLONE_STEPS = (Step("reorder"), Step("bullets"))
 
 
@@ -66,7 +68,7 @@ class CalibrationTrials(ReadOnly):
     kind : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`.
     original : int32 array (n_trials,)
-        Row of the paired trial that a "reversed" or "again" trial repeats; −1 for other kinds.
+        Row of the paired trial that a "reversed" or "retest" trial repeats; −1 for other kinds.
     in_run : bool array (n_trials,)
         Whether the run's plan has the same trial.
     max_calls : int
@@ -121,9 +123,9 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
-    all_paired = rng.permutation(np.flatnonzero(plan.arm == PAIRED))
+    all_paired = rng.permutation(np.flatnonzero(plan.trial_type == PAIRED))
     paired, uneven = _split_in_two(_drop_repeated_pairs(plan, all_paired))
-    all_independent = rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & (plan.role != PROBE)))
+    all_independent = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
     independent, even = _split_in_two(all_independent)
     extended = _add_independent(plan, stream("known independent trials", seed))
     extra = np.arange(len(plan), len(extended))
@@ -137,11 +139,11 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     drawn = plan.trials.take(paired[: n_wanted["paired"]])
     trials_by_kind: dict[Kind, Trials] = {
         "paired": drawn,
-        "reversed": drawn.take(slice(n_wanted["reversed"])).turned(),
-        "again": drawn.take(slice(n_wanted["again"])),
+        "reversed": drawn.take(slice(n_wanted["reversed"])).swapped(),
+        "retest": drawn.take(slice(n_wanted["retest"])),
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
-        "uneven": plan.trials.take(uneven[: n_wanted["uneven"]]),
-        "even": extended.trials.take(even[: n_wanted["even"]]),
+        "unbalanced": plan.trials.take(uneven[: n_wanted["unbalanced"]]),
+        "balanced": extended.trials.take(even[: n_wanted["balanced"]]),
         **_draw_planted(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
 
@@ -180,7 +182,7 @@ def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Drop rows that compare two agents a second time on an item. rows : int array (n_rows,); the order stays"""
+    """Drop rows that compare two agents a second time on an item. rows : int array (n_rows,); the order stays."""
     low = np.minimum(plan.first, plan.second)[rows]
     high = np.maximum(plan.first, plan.second)[rows]
     _, first_rows = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)
@@ -193,7 +195,7 @@ def _find_originals(kind: Codes) -> Ids:
     The paired trials are the first rows, and both kinds of repetition repeat them in this order.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
-    for name in ("reversed", "again"):
+    for name in ("reversed", "retest"):
         rows = np.flatnonzero(kind == KINDS.index(name))
         original[rows] = np.arange(len(rows))
     return original
@@ -227,14 +229,14 @@ def _draw_planted(
     first_of_item = np.sort(np.unique(item[order], return_index=True)[1])
     clone_cells = order[first_of_item]
     other_cells = order[~np.isin(order, clone_cells)]
-    itself = other_cells[0::2][: n_wanted["itself"]]
+    itself = other_cells[0::2][: n_wanted["identical"]]
     clone = clone_cells[: n_wanted["clone"]]
     template = other_cells[1::2][: n_wanted["template"]]
 
     clone_agent = np.full(len(clone), pool.n_agents, dtype=np.int32)
     template_agent = np.full(len(template), pool.n_agents + 1, dtype=np.int32)
     return {
-        "itself": Trials.paired(item[itself], agent[itself], agent[itself]),
+        "identical": Trials.paired(item[itself], agent[itself], agent[itself]),
         "clone": Trials.paired(item[clone], agent[clone], clone_agent),
         "template": Trials.paired(item[template], agent[template], template_agent),
     }
@@ -258,26 +260,26 @@ def _is_in_plan(plan: Plan, calibration_plan: Plan) -> Bools:
 
 
 def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
-    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
-    columns = [trials.columns()[name] for name in ASKED if name not in ("arm", "slot")]
+    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
+    columns = [trials.columns()[name] for name in COMPARISON_COLUMNS if name not in ("trial_type", "block")]
     return zip(*(column[rows].tolist() for column in columns), strict=True)
 
 
 def _make_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
-    """Make the plan of a calibration, without blocks; trials of the kind "again" are the second replicate."""
-    replicate = (kind == KINDS.index("again")).astype(np.int32)
-    no_slot = np.full(len(kind), -1, dtype=np.int32)
-    trials = replace(Trials.concat(parts).anew(), replicate=replicate, slot=no_slot)
+    """Make the plan of a calibration, without blocks; trials of the kind "retest" are the second replicate."""
+    replicate = (kind == KINDS.index("retest")).astype(np.int32)
+    no_block = np.full(len(kind), -1, dtype=np.int32)
+    trials = replace(Trials.concat(parts).as_new_plan(), replicate=replicate, block=no_block)
     return replace(
         plan,
         trials=trials,
-        split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, plan.seed),
+        split=Split(pool.present.copy(), np.zeros_like(pool.present), "strict", 0.0, plan.seed),
         design="calibration",
         options={},
         n_independent=None,
         rounds=None,
         extensions=None,
-        asked=Asked(),
+        request=PlanRequest(),
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         characters=count_characters(pool, trials),

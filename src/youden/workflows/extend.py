@@ -39,9 +39,9 @@ def plan_extension(
     repeats: str | None = None,
     calls: int | str | None = None,
     focus: Sequence[str] = (),
-    width: float | None = None,
+    half_width: float | None = None,
     top: int | None = None,
-    within: float | None = None,
+    max_regret: float | None = None,
 ) -> PlannedExtension | str:
     """Plan an extension of a judged run, or resume one that was stopped.
 
@@ -59,12 +59,12 @@ def plan_extension(
         existing one has.
     focus : sequence of str, optional
         Agents on which `calls` are spent.
-    width : float, optional
+    half_width : float, optional
         Half-width of the 95 % intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise, for 90 % of
         the run's agents.
     top : int, optional
         Number of best agents to search for: `calls` are spent in rounds on fewer and fewer contenders.
-    within : float, optional
+    max_regret : float, optional
         Maximum regret: search until the upper bound on the regret of the selected agents is at most this.
 
     Returns
@@ -76,8 +76,8 @@ def plan_extension(
     ------
     ConfigError
         [extend-options] if the options cannot be combined; [calls-invalid] if `calls` is text and a pool or `focus` is set;
-        [extend-width] if no number of calls reaches `width`; [extend-search] if a search is not possible; [extend-part] if the
-        run is part of another run.
+        [extend-width] if no number of calls reaches `half_width`; [extend-search] if a search is not possible; [extend-part] if
+        the run is part of another run.
     RunFolderError
         [run-unjudged] if the run has no answers; [extend-unfinished] if another extension is unfinished.
     PoolError, PlanError
@@ -85,9 +85,9 @@ def plan_extension(
     """
     folder = RunFolder(config.folder)
     folder.check_judged()
-    if config.trials_of is not None:
+    if config.trials_from is not None:
         raise ConfigError(
-            f"{folder.path} has only part of the trials of {config.trials_of}. Extend that run, and judge part of it again.",
+            f"{folder.path} has only part of the trials of {config.trials_from}. Extend that run, and judge part of it again.",
             slug="extend-part",
         )
     pools = {"agents": agents, "items": items, "repeats": repeats}
@@ -98,11 +98,11 @@ def plan_extension(
                 slug="calls-invalid",
             )
         plan = folder.read_plan_without_trials()
-        size = PlanSize(plan.n_agents, plan.n_items, is_matched=plan.independent == "twin", n_independent=0)
+        size = PlanSize(plan.n_agents, plan.n_items, is_matched=plan.independent == "matched", n_independent=0)
         calls = size.count_calls(CallBudget.parse(calls))
     try:
         request = ExtensionRequest.model_validate(
-            {**pools, "calls": calls, "focus": [*focus], "width": width, "top": top, "within": within}
+            {**pools, "calls": calls, "focus": [*focus], "half_width": half_width, "top": top, "max_regret": max_regret}
         )
     except ValidationError as error:
         raise ConfigError(
@@ -118,28 +118,28 @@ def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_sp
 
     `first` is the number of extensions before this command, `n_spent` the number of calls of the search so far.
     """
-    width, half_width = request.width, None
+    half_width, expected = request.half_width, None
     if request.is_search:
         step = plan_search_round(config, request, number=len(config.extensions) - first, spent=n_spent)
         if isinstance(step, str):
             return step
-    elif width is not None and request.agents is None:
-        n_calls, half_width = calls_for_all(RunFolder(config.folder), width)
+    elif half_width is not None and request.agents is None:
+        n_calls, expected = calls_for_all(RunFolder(config.folder), half_width)
         step = ExtensionStep(calls=n_calls)
     else:
         step = ExtensionStep.model_validate(request.model_dump(include=set(ExtensionStep.model_fields)))
     try:
-        planned = plan_step(config, step, request, first=first, half_width=half_width)
+        planned = plan_step(config, step, request, first=first, half_width=expected)
     except PlanError as error:
-        if not request.is_search or error.slug != "grow-all":
+        if not request.is_search or error.slug != "extend-exhausted":
             raise
         return "all comparisons of the candidates have been made"
-    if width is None or not planned.joined or planned.half_width is None:
+    if half_width is None or not planned.joined or planned.half_width is None:
         return planned
     n_calls = calls_for_joining(
         planned.run,
         planned.new_trials,
-        width,
+        half_width,
         n_joined=len(planned.joined),
         n_paired_each=planned.n_paired_each,
         expected=planned.half_width,
@@ -156,12 +156,12 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
     ----------
     planned : PlannedExtension
         From `plan_extension`.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Terms of the requests. A cost cap holds for all rounds together.
 
     Returns
     -------
-    fitted : Analysis
+    fitted : FitResult
         Of the extended run.
     end : str
         How a search ended; empty for other extensions.
@@ -171,7 +171,7 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
     BudgetError, JudgeError, TooManyMissingError
         If the cost cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds stay in the folder.
     RunFolderError
-        [run-grown] if another process has extended the run since the extension was planned.
+        [run-extended] if another process has extended the run since the extension was planned.
 
     Notes
     -----
@@ -213,7 +213,7 @@ def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) ->
         judge_run(run, asking, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
         is_new = not planned.resumed and unfinished.first == unfinished.number
-        if is_new and error.slug not in ("run-busy", "run-grown") and not _has_stored_answers(planned):
+        if is_new and error.slug not in ("run-busy", "run-extended") and not _has_stored_answers(planned):
             with suppress(OSError):
                 finish_extension(run.folder)
         raise
@@ -225,7 +225,7 @@ def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) ->
 def _record_unfinished(planned: PlannedExtension) -> None:
     """Record the extension as unfinished in config.yaml.
 
-    Raises: RunFolderError [run-grown] if another process has extended the run since the extension was planned.
+    Raises: RunFolderError [run-extended] if another process has extended the run since the extension was planned.
     """
     folder, unfinished = planned.run.folder, planned.unfinished
     recorded = folder.read_config()
@@ -233,7 +233,7 @@ def _record_unfinished(planned: PlannedExtension) -> None:
     if len(recorded.extensions) > unfinished.number + is_same or (recorded.unfinished is not None and not is_same):
         raise RunFolderError(
             f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
-            slug="run-grown",
+            slug="run-extended",
         )
     folder.write_config(recorded.model_copy(update={"unfinished": unfinished}))
 
@@ -263,7 +263,7 @@ def find_too_wide(planned: PlannedExtension, fitted: FitResult) -> tuple[str, ..
     ----------
     planned : PlannedExtension
         The extension.
-    fitted : Analysis
+    fitted : FitResult
         Fit of the extended run.
 
     Returns
@@ -271,9 +271,9 @@ def find_too_wide(planned: PlannedExtension, fitted: FitResult) -> tuple[str, ..
     tuple of str
         Ids of the new agents whose half-width exceeds the requested one by more than 10 %; empty if none was requested.
     """
-    width = planned.unfinished.width
-    if width is None:
+    half_width = planned.unfinished.half_width
+    if half_width is None:
         return ()
     ranking = fitted.ranking.set_index("agent")
-    half_width = (ranking["high"] - ranking["low"]) / 2
-    return tuple(agent for agent in planned.joined if not half_width[agent] <= 1.1 * width)
+    half_widths = (ranking["high"] - ranking["low"]) / 2
+    return tuple(agent for agent in planned.joined if not half_widths[agent] <= 1.1 * half_width)

@@ -25,9 +25,9 @@ from youden.stats.trials.comparisons import pairwise_differences
 def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: int, spent: int) -> ExtensionStep | str:
     """Plan the next round of a search.
 
-    Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer and fewer contenders. With one, a round spends
-    the estimated number of calls on the agents whose uncertainty keeps the regret bound above it; if the bound is met
-    already, no round is planned.
+    Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer and fewer contenders. With one, a
+    round spends the estimated number of calls on the agents whose uncertainty keeps the regret bound above it; if the bound is
+    met already, no round is planned.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     """
     folder = RunFolder(config.folder)
     verdicts = folder.read_verdicts(folder.read_plan())
-    plan, top, max_regret = verdicts.plan, request.top or 1, request.within
+    plan, top, max_regret = verdicts.plan, request.top or 1, request.max_regret
     if top >= plan.n_agents:
         raise ConfigError(
             f"A search for the {top} best of {plan.n_agents} agents selects all of them: got top = {top}. Set a smaller number.",
@@ -63,7 +63,7 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     if not are_comparable(pairwise):
         raise ConfigError("Some agents cannot be compared with the leader. Add calls first.", slug="extend-search")
 
-    calls_per_trial = 2 if plan.independent == "twin" else 1
+    calls_per_trial = 2 if plan.independent == "matched" else 1
     remaining = np.inf if request.calls is None else request.calls - spent
     if max_regret is None:
         if number == DEFAULT_ROUNDS:
@@ -77,7 +77,7 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
         else:
             analysis = initial_analysis(ranked, top=top, max_regret=max_regret)
             selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
-        if selection is not None and selection.within <= max_regret:
+        if selection is not None and selection.regret_bound <= max_regret:
             return "the regret bound is met"
         is_active, trial_fraction, _ = next_allocation(
             pairwise,
@@ -92,4 +92,4 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     if n_calls < 2 * is_active.sum() * calls_per_trial:
         return "the calls are spent"
     focus = [plan.agent_ids[k] for k in np.flatnonzero(is_active)]
-    return ExtensionStep(calls=int(n_calls), focus=focus, top=top, within=max_regret)
+    return ExtensionStep(calls=int(n_calls), focus=focus, top=top, max_regret=max_regret)

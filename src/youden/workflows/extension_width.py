@@ -28,13 +28,13 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
     if parts is None or plan.rounds is not None:
         remedy = "Set a number of calls."
         if plan.rounds is not None:
-            remedy = "Set `width:` in its config and run it again."
+            remedy = "Set `half_width:` in its config and run it again."
         raise ConfigError(
             f"The calls for ± {width:g} can be computed only for a cyclic run that was not extended: got {folder.path}. {remedy}",
             slug="extend-width",
         )
     n_agents, n_items = plan.n_agents, plan.n_items
-    n_blocks = int(plan.slot.max()) + 1
+    n_blocks = int(plan.block.max()) + 1
     required_blocks = find_min_blocks(
         parts, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=(n_agents - 1) * n_items
     )
@@ -69,10 +69,10 @@ def calls_for_joining(
             raise _not_attainable_error(parts, width, share=1.0, plan=plan)
         ratio = required_blocks / max(1, round(n_paired_each / 2))
 
-    n_paired = int((new_trials.arm == PAIRED).sum())
+    n_paired = int((new_trials.trial_type == PAIRED).sum())
     n_independent = len(new_trials) - n_paired
     required_paired = max(ceil(ratio * n_paired), MIN_BLOCKS_PER_AGENT * 2 * n_joined)
-    return 2 * required_paired if new_trials.independent == "twin" else required_paired + n_independent
+    return 2 * required_paired if new_trials.independent == "matched" else required_paired + n_independent
 
 
 def _not_attainable_error(parts: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:

@@ -49,18 +49,18 @@ class RequiredCalls:
     ----------
     calls, usd : int, float or None
         Additional calls on the same items, None if no number of them is enough; and their cost, None if the price is unknown.
-    items, chance : int, float or None
+    items, conditional_power : int, float or None
         If no calls on these items are enough: about how many items are, with every comparison on them; and the conditional power
         of every comparison on the present items, None if none is left.
-    as_it_is : int or None
+    items_at_current_difference : int or None
         Items at which the present difference decides if it does not change.
     """
 
     calls: int | None = None
     usd: float | None = None
     items: int | None = None
-    chance: float | None = None
-    as_it_is: int | None = None
+    conditional_power: float | None = None
+    items_at_current_difference: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class GateResult:
 
     Attributes
     ----------
-    agent, verdict : str
+    agent, outcome : str
         The agent, and the decision: "better", "no worse", "worse" or "undecided".
     difference, low, high : float, float or None
         Ability of the agent minus that of the baseline, and its confidence bounds at `level`. The bounds are None if one of the
         two was seen on fewer than 6 items, or if the judge does not discriminate. The latter analysis is not counted.
-    level, look : float, int
+    level, analysis : float, int
         Confidence level of the interval, and number of this interim analysis of the two agents, from 1.
     n_items : int
         Items with a comparison of either; without an interval, those of the agent that was seen on fewer.
@@ -83,14 +83,14 @@ class GateResult:
     """
 
     agent: str
-    verdict: GateOutcome
+    outcome: GateOutcome
     difference: float
     low: float | None
     high: float | None
     level: float
-    look: int
+    analysis: int
     n_items: int
-    needed: RequiredCalls | None
+    required: RequiredCalls | None
     reason: str = ""
 
 
@@ -106,7 +106,7 @@ class Gate:
         The baseline, and the largest deficit that counts as no worse, in units of ability or of the labels.
     method : str
         Method of the comparison, for display.
-    calls, extends : int or None, bool
+    calls, extendable : int or None, bool
         Calls of the run, None if it was imported; whether more calls are an extension, not a new run with a larger budget.
     agents, target : tuple of GateResult, {"items-like-these", "these-items", "items-and-judges"}
         One result per agent; the population that the differences refer to.
@@ -121,7 +121,7 @@ class Gate:
     margin: float
     method: str
     calls: int | None
-    extends: bool
+    extendable: bool
     signature: str
     agents: tuple[GateResult, ...]
     target: Target = "items-like-these"
@@ -131,10 +131,10 @@ class Gate:
     by: Literal["ability", "quality"] = "ability"
 
     @property
-    def verdict(self) -> GateOutcome:
+    def outcome(self) -> GateOutcome:
         """The least favourable verdict of all agents."""
         order: tuple[GateOutcome, ...] = ("worse", "undecided", "no worse", "better")
-        return min((row.verdict for row in self.agents), key=order.index)
+        return min((row.outcome for row in self.agents), key=order.index)
 
     @property
     def focus(self) -> tuple[str, ...]:
@@ -143,11 +143,11 @@ class Gate:
         return (*agents, self.baseline) if agents else ()
 
     @property
-    def needed(self) -> RequiredCalls | None:
+    def required(self) -> RequiredCalls | None:
         """Calls that decide all agents in `focus`; None if it is empty. Those of a row are for its agent and the baseline."""
-        required = [row.needed for row in self._decidable if row.needed]
+        required = [row.required for row in self._decidable if row.required]
         largest = max(required, key=lambda needed: needed.calls or 0, default=None)
-        if largest is None or largest.calls is None or not self.extends:
+        if largest is None or largest.calls is None or not self.extendable:
             return largest
         factor = len(self.focus) / 2  # the calls of a row cover two agents
         usd = None if largest.usd is None else largest.usd * factor
@@ -155,11 +155,11 @@ class Gate:
 
     @property
     def _decidable(self) -> tuple[GateResult, ...]:
-        return tuple(row for row in self.agents if row.verdict == "undecided" and row.needed and row.needed.calls)
+        return tuple(row for row in self.agents if row.outcome == "undecided" and row.required and row.required.calls)
 
     def to_json(self) -> dict[str, Json]:
         """Return the fields and the verdict as a JSON object."""
-        return asdict(self) | {"verdict": self.verdict}
+        return asdict(self) | {"outcome": self.outcome}
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class GateAnalysis:
     """Number of an interim analysis of an agent, from 1, and the confidence level of its interval."""
 
     agent: str
-    look: int
+    analysis: int
     level: float
 
 
@@ -262,7 +262,7 @@ def gate_run(
     ------
     InputError
         [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is unknown, has
-        no answers, or is the baseline; [gate-apart] if the answers do not link an agent with the baseline;
+        no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the baseline;
         [gate-target] if `target` differs from that of earlier analyses or of the labels.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
@@ -299,7 +299,7 @@ def gate_run(
         margin=margin,
         method=answers.method,
         calls=answers.n_calls,
-        extends=answers.is_extendable,
+        extendable=answers.is_extendable,
         signature=answers.signature,
         agents=tuple(rows),
         target=target,
@@ -331,13 +331,13 @@ def _evaluate(
 def _without_signal(row: GateResult, signal: JudgeSignalFacts) -> GateResult:
     """Return the row as undecided, because the answers of a judge that does not discriminate show nothing about either agent."""
     reason = f"{signal.judge_reason}. {signal.judge_remedy}"
-    return replace(row, verdict="undecided", low=None, high=None, needed=None, reason=reason)
+    return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
 
 
 def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, margin: float) -> GateResult:
     value, low, high, n_labels = difference
-    verdict = decide((low + high) / 2, (high - low) / 2, margin=margin).outcome
-    return GateResult(analysis.agent, verdict, value, low, high, analysis.level, analysis.look, n_labels, None)
+    outcome = decide((low + high) / 2, (high - low) / 2, margin=margin).outcome
+    return GateResult(analysis.agent, outcome, value, low, high, analysis.level, analysis.analysis, n_labels, None)
 
 
 def _number_analyses(
@@ -389,16 +389,16 @@ def evaluate_agent(
 
     `n_asked` agents are compared together; `n_items` is the number of items of the run; `usd` is the price of a call, if known.
 
-    Raises: InputError [gate-apart] if the answers do not link the two agents.
+    Raises: InputError [gate-not-comparable] if the answers do not link the two agents.
     """
-    difference, alpha = forecast.difference, alpha_at_analysis(analysis.look, n_comparisons=n_asked)
+    difference, alpha = forecast.difference, alpha_at_analysis(analysis.analysis, n_comparisons=n_asked)
     if np.isnan(difference.variance):
         raise InputError(
             f"'{analysis.agent}' and the baseline cannot be compared: no chain of scores links them, or a link rests on a single "
             "cell. Add comparisons of both.",
-            slug="gate-apart",
+            slug="gate-not-comparable",
         )
-    agent, level, look, value = analysis.agent, analysis.level, analysis.look, difference.value
+    agent, level, look, value = analysis.agent, analysis.level, analysis.analysis, difference.value
     n_seen = int(min(difference.n_items, difference.min_items))
     if n_seen < MIN_ITEMS:
         return GateResult(agent, "undecided", value, None, None, level, look, n_seen, RequiredCalls())
@@ -445,6 +445,6 @@ def _compute_required_calls(
     is_enough = compute_power(remaining, later_items) >= _CONDITIONAL_POWER
     return RequiredCalls(
         items=int(later_items[is_enough.argmax()]) if is_enough.any() else None,
-        chance=float(power.max()) if len(power) else None,
-        as_it_is=required_n_items(difference, margin=margin, alpha=alpha),
+        conditional_power=float(power.max()) if len(power) else None,
+        items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
     )

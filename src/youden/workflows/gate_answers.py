@@ -21,7 +21,7 @@ from youden.pipeline.abilities import Abilities
 from youden.pipeline.additive_abilities import fit_abilities, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.ranking import trial_abilities_from_verdicts
-from youden.protocol.blocks import get_extensions, has_slots_in_first_plan
+from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
@@ -151,7 +151,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
     else:
         plan = folder.read_plan()
         verdicts = folder.read_verdicts(plan)
-        is_used = (plan.arm == PAIRED) & verdicts.answered
+        is_used = (plan.trial_type == PAIRED) & verdicts.answered
         first, second = plan.first[is_used], plan.second[is_used]
         answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
         digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
@@ -173,7 +173,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _is_extendable(plan: Plan) -> bool:
-    return plan.rounds is None and (has_slots_in_first_plan(plan) or bool(get_extensions(plan).steps))
+    return plan.rounds is None and (has_blocks_in_first_plan(plan) or bool(get_extensions(plan).steps))
 
 
 def make_forecaster(
@@ -181,7 +181,8 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    `abilities` are the result of `abilities_of` for the same answers; None if the additive model is fitted instead.
+    `abilities` are the result of `trial_abilities_from_verdicts` for the same answers; None if the additive model is fitted
+    instead.
     """
     if abilities is None:
         return _forecast_by_fit(verdicts.rates(), verdicts.plan, target)
@@ -218,9 +219,9 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
 
 
 def _forecast_by_trials(verdicts: Verdicts, ability: Floats) -> Forecaster:
-    """Make a forecaster from means of trials. ability : float array (n_agents,)"""
+    """Make a forecaster from means of trials. ability : float array (n_agents,)."""
     plan = verdicts.plan
-    is_used = is_training_answer(verdicts) if get_extensions(plan).steps else (plan.slot >= 0) & verdicts.answered
+    is_used = is_training_answer(verdicts) if get_extensions(plan).steps else (plan.block >= 0) & verdicts.answered
     contributions = compute_item_influence(
         plan.first[is_used],
         plan.second[is_used],
@@ -248,7 +249,7 @@ def _forecast_by_trials(verdicts: Verdicts, ability: Floats) -> Forecaster:
 
 def count_calls_per_block(plan: Plan, *, n_agents: int) -> int:
     """Count the calls of both trial types in a block that counts for `n_agents` agents, each once first and once second."""
-    calls_per_trial = 2 if plan.independent == "twin" else 1
+    calls_per_trial = 2 if plan.independent == "matched" else 1
     return 2 * n_agents * calls_per_trial
 
 
@@ -262,12 +263,12 @@ def _forecast_by_fit(rates: Rates, plan: Plan | None, target: Target) -> Forecas
     calls: Positions = np.empty(0, dtype=np.int64)
     remaining_share: Floats = np.empty(0)
     if plan is not None:
-        if has_slots_in_first_plan(plan):
-            n_paired = int((plan.arm == PAIRED).sum())
+        if has_blocks_in_first_plan(plan):
+            n_paired = int((plan.trial_type == PAIRED).sum())
             n_units, calls_per_unit = max(1, round(n_paired / plan.n_agents)), count_calls_per_block(plan, n_agents=2)
             max_units = plan.n_items * (plan.n_agents - 1)
         else:
-            n_units, calls_per_unit = int((plan.arm == PAIRED).sum()), 2 if plan.independent == "twin" else 1
+            n_units, calls_per_unit = int((plan.trial_type == PAIRED).sum()), 2 if plan.independent == "matched" else 1
             n_responses = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
             max_units = int((n_responses * (n_responses - 1)).sum())
         later_units = _list_larger_numbers(n_units, max_units)

@@ -30,10 +30,10 @@ def gate_table(gate: Gate) -> Table:
     rows = []
     for row in gate.agents:
         difference, level = f"{row.difference:+.3f}", f"{row.level:.2%}"
-        rows.append([row.agent, row.verdict, difference, _format_interval(row), level, f"{row.n_items:,}"])
+        rows.append([row.agent, row.outcome, difference, _format_interval(row), level, f"{row.n_items:,}"])
     title = f"Against {gate.baseline}, margin {gate.margin:g}"
     count_heading = "labels" if gate.by == "quality" else "items"
-    return make_table(title, ["agent", "verdict"], ["difference", "interval", "level", count_heading], rows)
+    return make_table(title, ["agent", "outcome"], ["difference", "interval", "level", count_heading], rows)
 
 
 def _format_interval(row: GateResult) -> str:
@@ -60,7 +60,7 @@ def describe_result(gate: Gate, row: GateResult) -> str:
         return f"undecided: {row.agent} against {gate.baseline}: {row.reason}"
     interval = f"{100 * row.level:.4g} % interval {_format_interval(row)}"
     comparison = f"{row.agent}, {gate.by} minus that of {gate.baseline}: {row.difference:+.3f} ({interval})"
-    match row.verdict:
+    match row.outcome:
         case "better":
             return f"better: {comparison}."
         case "no worse":
@@ -73,7 +73,7 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
     """Describe what would decide an undecided comparison."""
-    needed = row.needed
+    needed = row.required
     if gate.by == "quality":
         return "Label more answers of both; `youden label` selects them."
     if row.low is None or needed is None:
@@ -82,9 +82,10 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
     if needed.calls is not None:
         return f"{needed.calls:,} more calls decide with a conditional power of 90 %, wherever the truth is."
 
-    if needed.chance is not None:
+    if needed.conditional_power is not None:
         reason = (
-            f"Every comparison on these items together decides with a conditional power of {needed.chance:.0%} in the least "
+            f"Every comparison on these items together decides with a conditional power of {needed.conditional_power:.0%} in "
+            "the least "
             "favourable case"
         )
     elif gate.calls is None:
@@ -93,10 +94,11 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
         reason = "Every comparison on these items has been made"
     n_items = f"about {needed.items:,}" if needed.items else "more"
     message = f"{reason}; for 90 %, {n_items} items are needed, or a wider margin."
-    if not needed.as_it_is:
+    if not needed.items_at_current_difference:
         return message
     return (
-        f"{message} If the difference stays the same, {needed.as_it_is:,} items with as many comparisons each decide."
+        f"{message} If the difference stays the same, {needed.items_at_current_difference:,} items with as many comparisons each "
+        "decide."
     )
 
 
@@ -113,12 +115,12 @@ def format_next_command(gate: Gate) -> str | None:
     str or None
         A shell command with a comment; None if no calls would decide.
     """
-    needed = gate.needed
+    needed = gate.required
     if needed is None:
         return None
     price = "price unknown" if needed.usd is None else f"about ${needed.usd:,.2f}"
     total_calls = (gate.calls or 0) + (needed.calls or 0)
-    if gate.extends:
+    if gate.extendable:
         focus = [word for agent in gate.focus for word in ("--focus", agent)]
         command = format_command(["youden", "extend", "calls", gate.folder, str(needed.calls), *focus])
     else:
@@ -183,7 +185,7 @@ def format_footnote(gate: Gate) -> str:
     str
         Two sentences or more.
     """
-    numbers = sorted({row.look for row in gate.agents})
+    numbers = sorted({row.analysis for row in gate.agents})
     analyses = " and ".join(map(str, numbers))
     sharing = ""
     if len(gate.agents) > 1:

@@ -26,7 +26,7 @@ class Halves:
     ----------
     n_agents, n_splits : int
         Number of agents, and of random splits of their repeats.
-    told_apart : float
+    significant_rate : float
         Share of pairs of halves that are significantly different; .05 is expected at most.
     gated_worse : float
         Share of pairs in which a gate calls the second half worse; .025 is expected at most.
@@ -34,7 +34,7 @@ class Halves:
 
     n_agents: int
     n_splits: int
-    told_apart: float
+    significant_rate: float
     gated_worse: float
 
     @property
@@ -43,7 +43,8 @@ class Halves:
         n_pairs = self.n_agents * self.n_splits
         return (
             f"Of {n_pairs:,} pairs of halves ({self.n_agents} agents, {self.n_splits} splits of their repeats), "
-            f"{self.told_apart:.1%} are significantly different (expected: at most 5%), and a gate calls {self.gated_worse:.1%} "
+            f"{self.significant_rate:.1%} are significantly different (expected: at most 5%), and a gate calls "
+            f"{self.gated_worse:.1%} "
             "worse (expected: at most 2.5%). No call was made."
         )
 
@@ -130,7 +131,7 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
         plan.trials,
         first=first.astype(np.int32),
         second=second.astype(np.int32),
-        slot=np.full_like(plan.slot, -1),
+        block=np.full_like(plan.block, -1),
         first_repeat=None,
         second_repeat=None,
     )

@@ -1,4 +1,4 @@
-"""Compare the ranking of a run with external labels: do both put the agents in the same order?
+"""Compare the ranking of a run with external labels.
 
 A fit never reads a label: the comparison is written to a separate file, and the ranking does not change.
 """
@@ -251,7 +251,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
     )
     validation = Validation(
         version=VERSION,
-        tables=folder.compute_tables_digest(),
+        tables_digest=folder.compute_tables_digest(),
         source=table.source,
         source_digest=table.digest,
         level=facts.level,
@@ -318,13 +318,13 @@ def _compare_label(
         cells=cells,
         disagreements=tuple(disagreements[:MAX_NAMED]),
         n_unexplained=sum(not disagreement.explained for disagreement in disagreements),
-        words=(),
+        summary=(),
     )
-    return replace(facts, words=tuple(describe_agreement(facts, disagreements)))
+    return replace(facts, summary=tuple(describe_agreement(facts, disagreements)))
 
 
 def _measure_agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
-    """Apply a measure of agreement, or give the reason why it is undefined. ability, label : float arrays (n_agents,)"""
+    """Apply a measure of agreement, or give the reason why it is undefined. ability, label : float arrays (n_agents,)."""
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
     for quantity, values in (("label", label), ("ability", ability)):

@@ -57,7 +57,7 @@ class PlannedExtension:
     def n_paired_each(self) -> float:
         """Median number of paired trials that score a new agent."""
         plan, trials = self.run.plan, self.run.plan.trials
-        is_paired = plan.arm == PAIRED
+        is_paired = plan.trial_type == PAIRED
         first = plan.first[is_paired & (trials.weight_first > 0)]
         second = plan.second[is_paired & (trials.weight_second > 0)]
         counts = np.bincount(np.append(first, second), minlength=plan.n_agents)

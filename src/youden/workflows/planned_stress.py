@@ -39,7 +39,7 @@ class AttackPlace:
 
     Attributes
     ----------
-    place : float
+    rank : float
         Rank of the best planted agent among the other agents, 1 = best; n + 0.5 if it is tied with one agent.
     of : int
         Number of possible ranks: the other agents and one planted agent.
@@ -51,7 +51,7 @@ class AttackPlace:
         Agent with the largest change; None if no rank changed.
     """
 
-    place: float
+    rank: float
     of: int
     shift: float
     most: int
@@ -73,7 +73,7 @@ def compute_abilities(
     all abilities equally.
     """
     plan = verdicts.plan
-    is_used = (plan.arm == PAIRED) & verdicts.answered
+    is_used = (plan.trial_type == PAIRED) & verdicts.answered
     block = PairChunk.from_trials(
         plan.item, plan.first, plan.second, verdicts.answer, n_items=plan.n_items, rows=is_used
     )
@@ -87,7 +87,7 @@ def compute_abilities(
 
 
 def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
-    """Compute abilities with equal weight for each group; NaN if there is only one. group : int array (n_agents,)"""
+    """Compute abilities with equal weight for each group; NaN if there is only one. group : int array (n_agents,)."""
     if len(np.unique(group)) < 2:
         return np.full(len(group), np.nan)
     return fit_weighted_abilities(answers.blocks, answers.totals, group_balanced_weights(group)).ability
@@ -113,7 +113,7 @@ def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ..
     rank_changes = np.abs(rank_with_ties(before[is_other]) - rank_with_ties(others))
     largest = int(np.argmax(rank_changes))
     return AttackPlace(
-        place=1 + n_above + n_tied / 2,
+        rank=1 + n_above + n_tied / 2,
         of=len(others) + 1,
         shift=float(rank_changes.mean()),
         most=int(rank_changes[largest]),
@@ -122,7 +122,7 @@ def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ..
 
 
 def get_rank(ability: Floats, agent: int) -> int | None:
-    """Return the rank of an agent, 1 = best, or None if its ability is NaN. ability : float array (n_agents,)"""
+    """Return the rank of an agent, 1 = best, or None if its ability is NaN. ability : float array (n_agents,)."""
     return None if np.isnan(ability[agent]) else int(rank_with_ties(ability)[agent])
 
 
@@ -139,12 +139,12 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     pool = planted.pool
     paired = _draw_paired(base, planted, rng)
     independent = _draw_independent(base, planted, rng)
-    base_trials = replace(base.trials.anew(), slot=np.full(len(base), -1, dtype=np.int32))
-    trials = Trials.concat([base_trials, paired, independent]).counted()
+    base_trials = replace(base.trials.as_new_plan(), block=np.full(len(base), -1, dtype=np.int32))
+    trials = Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
     present = pool.present
     return Plan(
         trials=trials,
-        split=Split(present, np.zeros_like(present), "shared", 0.0, base.seed),
+        split=Split(present, np.zeros_like(present), "strict", 0.0, base.seed),
         design="stress",
         options={},
         independent="pooled",
@@ -152,7 +152,7 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=base.item_ids,
-        n_independent=int((trials.arm == INDEPENDENT).sum()),
+        n_independent=int((trials.trial_type == INDEPENDENT).sum()),
         characters=count_characters(pool, trials),
         source=pool,
     )
@@ -161,7 +161,7 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw paired trials of each planted agent with every agent before it."""
     n_agents, n_items = base.n_agents, base.n_items
-    trials_per_pair = int((base.arm == PAIRED).sum()) / (n_agents * (n_agents - 1) / 2)
+    trials_per_pair = int((base.trial_type == PAIRED).sum()) / (n_agents * (n_agents - 1) / 2)
     pairs = rng.permutation(np.array([(a, k) for a in planted.agents for k in range(a)], dtype=np.int32))
     n_pairs = len(pairs)
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
@@ -179,7 +179,7 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw independent trials of the planted agents; none if `base` has none."""
-    if not (base.arm == INDEPENDENT).any():
+    if not (base.trial_type == INDEPENDENT).any():
         return Trials.concat([])
     pool = planted.pool
     n_trials = N_INDEPENDENT_PASSES * pool.n_agents
@@ -204,7 +204,7 @@ class PlannedAttack:
         Registered name, and the attack.
     planted, experiment : PlantedAgents, Experiment or None
         The attacked pool, and its plan at the cost of the trials that only this attack needs; None if it cannot be planted.
-    why_not : str or None
+    skipped_reason : str or None
         Reason why it cannot be planted.
     """
 
@@ -212,7 +212,7 @@ class PlannedAttack:
     attack: Attack
     planted: PlantedAgents | None = None
     experiment: Experiment | None = None
-    why_not: str | None = None
+    skipped_reason: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +223,7 @@ class PlannedStress:
     ----------
     base : Experiment
         Plan of the pool without an attack.
-    weak, because : int, str
+    weak, base_agent_reason : int, str
         Position of the base agent, whose responses the attacks start from, and the reason why it was chosen, for display.
     families : mapping of str to str
         Family of each agent that has one.
@@ -234,8 +234,8 @@ class PlannedStress:
     """
 
     base: Experiment
-    weak: int
-    because: str
+    base_agent: int
+    base_agent_reason: str
     families: Mapping[str, str]
     attacks: tuple[PlannedAttack, ...]
     max_cost: float | None
@@ -262,18 +262,18 @@ class PlannedStress:
         attacks: list[Json] = [
             {
                 "attack": attack.name,
-                "what": attack.attack.what,
+                "description": attack.attack.description,
                 "new_calls": None if attack.experiment is None else attack.experiment.n_new,
                 "usd": None if attack.experiment is None else attack.experiment.usd_new or 0.0,
-                "why_not": attack.why_not,
+                "skipped_reason": attack.skipped_reason,
             }
             for attack in self.attacks
         ]
         return {
             "name": self.base.name,
             "judge": self.base.judge.name,
-            "weak": self.base.pool.agents[self.weak].id,
-            "because": self.because,
+            "base_agent": self.base.pool.agents[self.base_agent].id,
+            "base_agent_reason": self.base_agent_reason,
             "new_calls": self.n_new,
             "usd": self.usd_new,
             "attacks": attacks,
@@ -347,8 +347,11 @@ def plan_stress(
     weak, because = _choose_base_agent(stress_source, attacker)
     planned = [_plan_attack(base, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
     for attack in planned:
-        if attacks and attack.why_not is not None:
-            raise ConfigError(f"The attack '{attack.name}' cannot be planted: {attack.why_not}", slug="attack-prompts")
+        if attacks and attack.skipped_reason is not None:
+            raise ConfigError(
+                f"The attack '{attack.name}' cannot be planted: {attack.skipped_reason} Remove it from the attacks.",
+                slug="attack-prompts",
+            )
     return PlannedStress(base, weak, because, stress_source.families, tuple(planned), max_cost)
 
 
@@ -425,12 +428,12 @@ def _plan_attack(base: Experiment, name: str, *, weak: int, number: int, seed: i
     """Plant one attack and plan its trials. `number` is its position among all attacks, which separates their random draws."""
     attack = ATTACKS.load(name)
     if attack.needs_prompts and not any(item.prompt for item in base.pool.items):
-        return PlannedAttack(name, attack, why_not="It uses the prompts of the items, and this pool has none.")
+        return PlannedAttack(name, attack, skipped_reason="It uses the prompts of the items, and this pool has none.")
     rng = stream("attackers", seed, number)
     try:
         planted = plant(base.pool, attack, weak=weak, rng=rng)
     except ConfigError as error:
-        return PlannedAttack(name, attack, why_not=str(error))
+        return PlannedAttack(name, attack, skipped_reason=str(error))
     plan = plan_attacked_pool(base.plan, planted, rng=rng)
     experiment = plan_experiment(name, plan, judge=base.judge, store=base.store, first_new=len(base.plan))
     return PlannedAttack(name, attack, planted, experiment)

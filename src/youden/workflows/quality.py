@@ -199,7 +199,7 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
     """
     facts, rows = folder.read_facts(), folder.read_ranking()
     ability = np.array([row.ability for row in rows], dtype=np.float64)
-    std_error = np.array([row.error for row in rows], dtype=np.float64)
+    std_error = np.array([row.std_error for row in rows], dtype=np.float64)
     return quality_from_labels(
         answers.agent, answers.item, answers.unit, ability=ability, std_error=std_error, level=facts.level
     )
@@ -228,11 +228,11 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
             quality=to_label_units(fit.quality[k]),
             low=to_label_units(fit.low[k]),
             high=to_label_units(fit.high[k]),
-            label_share=float(fit.label_weight[k]),
-            place=None if np.isnan(fit.quality[k]) else rank,
-            best=float(p_best[k]),
-            expected=to_label_units(fit.predicted[k]),
-            off_line=int(fit.is_outlier[k]),
+            label_weight=float(fit.label_weight[k]),
+            rank=None if np.isnan(fit.quality[k]) else rank,
+            p_best=float(p_best[k]),
+            predicted=to_label_units(fit.predicted[k]),
+            outlier=int(fit.is_outlier[k]),
         )
         rows.append(row)
     return rows
@@ -279,20 +279,20 @@ def estimate_quality(
     scale_width = answers.scale[1] - answers.scale[0]
     facts = QualityFacts(
         version=VERSION,
-        tables=folder.compute_tables_digest(),
+        tables_digest=folder.compute_tables_digest(),
         sources=tuple(sources),
         label=answers.label,
         scale=answers.scale,
         level=fit.level,
         n_labels=len(answers.value),
         best=rows[0].agent,
-        within=scale_width * fit.regret_bound(agent_ids.index(rows[0].agent)),
-        line=fit.regression,
-        items=fit.item_variance_share,
-        words=(),
+        regret_bound=scale_width * fit.regret_bound(agent_ids.index(rows[0].agent)),
+        regression=fit.regression,
+        item_variance_share=fit.item_variance_share,
+        summary=(),
         agents=tuple(rows),
     )
-    facts = replace(facts, words=tuple(describe_quality(facts)))
+    facts = replace(facts, summary=tuple(describe_quality(facts)))
     folder.write_quality(facts)
     return facts
 
@@ -303,25 +303,26 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     yield (
         f"Best by quality: {top.agent}, {format_decimal(top.quality, 2)} [{format_decimal(top.low, 2)}, "
         f"{format_decimal(top.high, 2)}]. The upper bound on "
-        f"its regret is {facts.within:.2f} ({facts.level:.0%}), and it is the best with probability {top.best:.2f}."
+        f"its regret is {facts.regret_bound:.2f} ({facts.level:.0%}), and it is the best with probability {top.p_best:.2f}."
     )
-    if facts.line is None:
+    if facts.regression is None:
         yield f"Fewer than {MIN_AGENTS} agents have labels, so ability is not used."
         return
-    line = facts.line
-    if line.explained < MIN_EXPLAINED:
-        yield f"Ability hardly predicts this label (probability of no relation: {line.no_slope:.0%})."
+    line = facts.regression
+    if line.r2 < MIN_EXPLAINED:
+        yield f"Ability hardly predicts this label (probability of no relation: {line.p_zero_slope:.0%})."
     else:
         yield (
-            f"Ability explains {line.explained:.0%} of the differences in quality, with a slope of "
-            f"{format_with_interval(line.slope, line.low, line.high)} logits per SD (probability of no relation: {line.no_slope:.0%})."
+            f"Ability explains {line.r2:.0%} of the differences in quality, with a slope of "
+            f"{format_with_interval(line.slope, line.low, line.high)} logits per SD (probability of no relation: "
+            f"{line.p_zero_slope:.0%})."
         )
-    if line.labels_alone > facts.n_labels:
-        yield f"Without ability, about {line.labels_alone:,} labels would be needed for the precision of {facts.n_labels:,}."
+    if line.equivalent_labels > facts.n_labels:
+        yield f"Without ability, about {line.equivalent_labels:,} labels would be needed for the precision of {facts.n_labels:,}."
     outliers = [
-        f"{row.agent} (predicted {row.expected:.2f}, labels {row.label_mean:.2f})"
+        f"{row.agent} (predicted {row.predicted:.2f}, labels {row.label_mean:.2f})"
         for row in facts.agents
-        if row.off_line
+        if row.outlier
     ]
     if outliers:
         yield f"Outliers from the regression on ability; check their answers: {', '.join(shorten_list(outliers))}."
@@ -347,14 +348,14 @@ def quality_table(facts: QualityFacts) -> Table:
 
 def _format_row(row: QualityRow) -> list[str]:
     return [
-        "–" if row.place is None else str(row.place),
+        "–" if row.rank is None else str(row.rank),
         row.agent,
         format_decimal(row.quality, 2),
         f"{format_decimal(row.low, 2)}–{format_decimal(row.high, 2)}",
         str(row.n_labels),
         format_decimal(row.label_mean, 2),
-        format_decimal(row.expected, 2),
-        "yes" if row.off_line else "",
+        format_decimal(row.predicted, 2),
+        "yes" if row.outlier else "",
     ]
 
 

@@ -119,7 +119,7 @@ def plan_rejudge(
         "pool": first_config.pool,
         "extensions": first_config.extensions,
         "judge": judge,
-        "trials_of": str(run.path),
+        "trials_from": str(run.path),
     }
     calls = count_calls(run.read_plan(), changes["calls"])
     config = RunConfig.model_validate({**options, **changes, "calls": calls, "out": str(folder)})

@@ -40,7 +40,7 @@ class AttackResult:
     ----------
     attack : str
         Name of the attack.
-    what : str
+    description : str
         Description of the attack.
     agents : tuple of str
         Ids of the planted agents.
@@ -48,29 +48,29 @@ class AttackResult:
         Calls that only this attack needs.
     n_missing : int
         Number of these calls without an answer.
-    landings : mapping of str to AttackPlace
+    ranks_after : mapping of str to AttackPlace
         Rank of the best planted agent by ranking method, without methods that rank no planted agent; empty if the attack was left
         out.
-    named : mapping of str to tuple of str
+    check_findings : mapping of str to tuple of str
         Planted agents that findings of `check` name, by slug.
-    accused : tuple of str
+    newly_flagged : tuple of str
         Other agents that findings name only with the attack.
     alarms : tuple of str
         Planted agents in a false-positive alarm.
-    why_not : str or None
+    skipped_reason : str or None
         Reason why the attack was left out.
     """
 
     attack: str
-    what: str
+    description: str
     agents: tuple[str, ...] = ()
     n_new: int = 0
     n_missing: int = 0
-    landings: Mapping[str, AttackPlace] = field(default_factory=dict)
-    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    accused: tuple[str, ...] = ()
+    ranks_after: Mapping[str, AttackPlace] = field(default_factory=dict)
+    check_findings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    newly_flagged: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
-    why_not: str | None = None
+    skipped_reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class Stress:
         Items with an answered paired trial in the plan without an attack.
     n_trials : int
         Trials of the plan without an attack.
-    weak : str
+    base_agent : str
         Agent whose responses the attacks start from.
-    because : str
+    base_agent_reason : str
         Reason why it was chosen.
     places : mapping of str to int or None
         Rank of this agent without an attack, by ranking method; None if the method does not rank it.
@@ -107,8 +107,8 @@ class Stress:
     n_items: int
     n_compared: int
     n_trials: int
-    weak: str
-    because: str
+    base_agent: str
+    base_agent_reason: str
     places: Mapping[str, int | None]
     attacks: tuple[AttackResult, ...]
     warnings: tuple[Finding, ...]
@@ -124,7 +124,7 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
     ----------
     planned : PlannedStress
         Result of `plan_stress`.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Terms of the requests. The cost cap of `planned` holds for all attacks together.
 
     Returns
@@ -150,13 +150,13 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
     results = []
     for attack in planned.attacks:
         if attack.planted is None or attack.experiment is None:
-            results.append(AttackResult(attack.name, attack.attack.what, why_not=attack.why_not))
+            results.append(AttackResult(attack.name, attack.attack.description, skipped_reason=attack.skipped_reason))
             continue
         try:
             verdicts, usd = run_experiment(attack.experiment)
         except ReplayMissError:
             why_not = "Its answers are not recorded, and this judge only replays recorded answers."
-            results.append(AttackResult(attack.name, attack.attack.what, why_not=why_not))
+            results.append(AttackResult(attack.name, attack.attack.description, skipped_reason=why_not))
             continue
         spent += usd
         result = _evaluate_attack(
@@ -169,7 +169,7 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
         )
         results.append(result)
 
-    is_compared = (base.plan.arm == PAIRED) & base_verdicts.answered
+    is_compared = (base.plan.trial_type == PAIRED) & base_verdicts.answered
     return Stress(
         name=base.name,
         judge=str(base_verdicts.judge.get("name", base.judge.name)),
@@ -177,9 +177,9 @@ def stress(planned: PlannedStress, asking: JudgingOptions | None = None) -> Stre
         n_items=base.pool.n_items,
         n_compared=len(np.unique(base.plan.item[is_compared])),
         n_trials=len(base.plan),
-        weak=base.pool.agents[planned.weak].id,
-        because=planned.because,
-        places={method: get_rank(ability, planned.weak) for method, ability in abilities_before.items()},
+        base_agent=base.pool.agents[planned.base_agent].id,
+        base_agent_reason=planned.base_agent_reason,
+        places={method: get_rank(ability, planned.base_agent) for method, ability in abilities_before.items()},
         attacks=tuple(results),
         warnings=base_verdicts.warnings,
         usd=spent,
@@ -206,23 +206,23 @@ def _evaluate_attack(
         if caught := [agent for agent in finding.agents if agent in planted.ids]:
             detected[finding.slug] = (*detected.get(finding.slug, ()), *caught)
     newly_flagged = {agent for _, agent in _slug_agent_pairs(findings) - flagged_before}
-    newly_flagged -= {*planted.ids, ids[planned.weak]}
+    newly_flagged -= {*planted.ids, ids[planned.base_agent]}
 
     landings = {}
     for method, before in abilities_before.items():
-        ranks = attack_ranks(before, abilities_after[method], weak=planned.weak, ids=ids)
+        ranks = attack_ranks(before, abilities_after[method], weak=planned.base_agent, ids=ids)
         if ranks is not None:
             landings[method] = ranks
     alarmed = {k for alarm in TrialsByItem.from_verdicts(verdicts).yes_counts.find_alarms() for k in alarm.agents}
     return AttackResult(
         attack=attack.name,
-        what=attack.attack.what,
+        description=attack.attack.description,
         agents=planted.ids,
         n_new=len(verdicts) - n_base,
         n_missing=int((~verdicts.answered[n_base:]).sum()),
-        landings=landings,
-        named=detected,
-        accused=tuple(agent for agent in ids if agent in newly_flagged),
+        ranks_after=landings,
+        check_findings=detected,
+        newly_flagged=tuple(agent for agent in ids if agent in newly_flagged),
         alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
     )
 
@@ -260,7 +260,7 @@ def describe_requests(planned: PlannedStress) -> str:
     pool = planned.base.pool
     attacks = (
         f"{len(planned.attacks) - len(left_out)} attacks on {pool.n_agents} agents × {pool.n_items} items; "
-        f"the base agent is {pool.agents[planned.weak].id} ({planned.because})"
+        f"the base agent is {pool.agents[planned.base_agent].id} ({planned.base_agent_reason})"
     )
     return attacks + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
@@ -279,31 +279,33 @@ def conclusion(result: Stress) -> tuple[str, ...]:
         The number of successful attacks, then each one that nothing reveals, the highest rank first, then the attacks that were
         left out.
     """
-    ranked = [attack for attack in result.attacks if attack.landings]
+    ranked = [attack for attack in result.attacks if attack.ranks_after]
     successful = [attack for attack in ranked if rank_gain(result, attack) >= MIN_RANK_GAIN]
-    successful.sort(key=lambda attack: attack.landings["plain"].place)
+    successful.sort(key=lambda attack: attack.ranks_after["plain"].rank)
     undetected = [attack for attack in successful if not is_detected(attack)]
     lines = [
-        f"Without an attack, {result.weak} has rank {result.places['plain']} of {result.n_agents}. {len(successful)} of "
+        f"Without an attack, {result.base_agent} has rank {result.places['plain']} of {result.n_agents}. {len(successful)} of "
         f"{len(ranked)} attacks gain {MIN_RANK_GAIN:.0f} ranks or more in the plain ranking; "
         f"check or an alarm detects {len(successful) - len(undetected)} of them."
     ]
     for attack in undetected:
-        ranks = attack.landings["plain"]
-        lines.append(f"{attack.attack} reaches rank {ranks.place:g} of {ranks.of} and is not detected: {attack.what}.")
-    left_out = [attack for attack in result.attacks if attack.why_not is not None]
-    lines += [f"{attack.attack} was left out. {attack.why_not}" for attack in left_out]
+        ranks = attack.ranks_after["plain"]
+        lines.append(
+            f"{attack.attack} reaches rank {ranks.rank:g} of {ranks.of} and is not detected: {attack.description}."
+        )
+    left_out = [attack for attack in result.attacks if attack.skipped_reason is not None]
+    lines += [f"{attack.attack} was left out. {attack.skipped_reason}" for attack in left_out]
     return tuple(lines)
 
 
 def rank_gain(result: Stress, attack: AttackResult) -> float:
     """Compute by how many ranks the best planted agent surpasses the base agent in the plain ranking."""
-    return (result.places["plain"] or result.n_agents) - attack.landings["plain"].place
+    return (result.places["plain"] or result.n_agents) - attack.ranks_after["plain"].rank
 
 
 def is_detected(attack: AttackResult) -> bool:
     """Return True if a finding or an alarm names a planted agent."""
-    return bool(attack.named or attack.alarms)
+    return bool(attack.check_findings or attack.alarms)
 
 
 NOTES = (
@@ -335,9 +337,9 @@ def attacks_table(result: Stress) -> Table:
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
     for attack in result.attacks:
-        if not attack.landings:
+        if not attack.ranks_after:
             continue
-        ranks_by_method = [attack.landings.get(method) for method in result.places]
+        ranks_by_method = [attack.ranks_after.get(method) for method in result.places]
         yield (
             attack.attack,
             str(len(attack.agents)),
@@ -350,7 +352,7 @@ def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
 
 
 def _format_rank(ranks: AttackPlace | None) -> str:
-    return "–" if ranks is None else f"{ranks.place:g}"
+    return "–" if ranks is None else f"{ranks.rank:g}"
 
 
 def _format_moves(ranks: AttackPlace | None) -> str:
@@ -359,8 +361,8 @@ def _format_moves(ranks: AttackPlace | None) -> str:
 
 def _format_findings(attack: AttackResult) -> str:
     parts = []
-    for slug, caught in attack.named.items():
+    for slug, caught in attack.check_findings.items():
         parts.append(slug if len(caught) == len(attack.agents) else f"{slug} ({len(caught)})")
-    if attack.accused:
-        parts.append(f"also {', '.join(attack.accused)}")
+    if attack.newly_flagged:
+        parts.append(f"also {', '.join(attack.newly_flagged)}")
     return ", ".join(parts) or "nothing"

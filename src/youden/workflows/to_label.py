@@ -106,7 +106,7 @@ def choose_to_label(
     Raises
     ------
     ConfigError
-        [label-out] if `out` is not a .csv or one of the two files exists; [label-none] if every answer has a label.
+        [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every answer has a label.
     RunFolderError, PoolError
         If the run is not fitted, or its pool cannot be read.
     """
@@ -132,7 +132,7 @@ def choose_to_label(
     n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabelled, for_best=purpose == "best")
     if not n_chosen.any():
         raise ConfigError(
-            "Every answer of this run has a label already. There is nothing left to label.", slug="label-none"
+            "Every answer of this run has a label already. There is nothing left to label.", slug="nothing-to-label"
         )
 
     rng = stream("answers to label", seed)

@@ -17,30 +17,34 @@ if TYPE_CHECKING:
 
 
 class Exporter(Protocol):
-    """Function that writes a pool or a run in the format of another tool.
+    """Function that writes a pool or a run in the format of another tool."""
 
-    Parameters
-    ----------
-    source : Pool or RunFolder
-        What to export.
-    out : Path
-        File or folder to write. It is written completely, or not at all.
-    terms : ExportOptions
-        Options of the export.
+    def __call__(self, source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
+        """Export a pool or a run.
 
-    Returns
-    -------
-    Exported
+        Parameters
+        ----------
+        source : Pool or RunFolder
+            Pool or run to export.
+        out : Path
+            File or folder to write. It is written completely, or not at all.
+        terms : ExportOptions
+            Options of the export.
 
-    Raises
-    ------
-    ConfigError
-        [export-source]: if the format cannot represent the source; [export-exists]: if `out` exists and may not be replaced.
-    RunFolderError
-        If the run lacks a file.
-    """
+        Returns
+        -------
+        Exported
+            The files that were written, with their numbers of rows.
 
-    def __call__(self, source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported: ...
+        Raises
+        ------
+        ConfigError
+            [export-source]: if the format cannot represent the source; [export-exists]: if `out` exists and may not be
+            replaced.
+        RunFolderError
+            If the run lacks a file.
+        """
+        ...
 
 
 EXPORTERS: Registry[Exporter] = Registry(

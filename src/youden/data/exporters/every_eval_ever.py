@@ -20,6 +20,7 @@ from youden.data.exporters.export_files import Exported, ExportOptions, create_e
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.text.printable import to_file_name
+from youden.text.sentences import ABILITY
 from youden.types import Pool
 from youden.types.columns import fields_of
 from youden.types.facts import RankingRow, RunFacts
@@ -28,12 +29,10 @@ from youden.types.results import Signature
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"
-_OTHER_FIELDS = ("agent", "ability", "low", "high", "error")
+_OTHER_FIELDS = ("agent", "ability", "low", "high", "std_error")
 _ABILITY = (
-    "How well the judge recognizes that responses of the agent and of others have the same source: true-positive rate minus "
-    "false-positive rate, averaged over the agent's partners and items. It is relative to this pool, this judge and these "
-    "items. It rewards restating what others can be matched to (obscure or bureaucratic styles rank high, terse references "
-    "low), and does not prove correctness."
+    "True-positive rate minus false-positive rate of the judge, averaged over the agent's partners and items. "
+    + ABILITY
 )
 
 
@@ -96,7 +95,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Exp
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
     """Return the content of an agent's file."""
     collection, model = _collection(run), _model_id(row.agent)
-    standings: list[tuple[str, RankingRow]] = [("plain", row), *row.standings.items()]
+    standings: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{collection}/{model}/{run.timestamp}",
@@ -129,8 +128,8 @@ def _to_result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
     facts = run.facts
     suffix = "" if name == "plain" else f".{name}"
     uncertainty: dict[str, Json] = {}
-    if standing.error is not None:
-        uncertainty["standard_error"] = {"value": standing.error, "method": facts.interval}
+    if standing.std_error is not None:
+        uncertainty["standard_error"] = {"value": standing.std_error, "method": facts.interval}
     if standing.low is not None and standing.high is not None:
         uncertainty["confidence_interval"] = {
             "lower": standing.low,

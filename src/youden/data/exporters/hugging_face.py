@@ -39,7 +39,7 @@ from youden.types.pool import Json
 _COPIED_FILES = (
     "plan.parquet",
     "verdicts.parquet",
-    *(name for name in FIT_FILES if name not in ("pairs.parquet", "moves.json")),
+    *(name for name in FIT_FILES if name not in ("pairs.parquet", "variance_components.json")),
 )
 """Files of a run that are copied unchanged."""
 _TABLES_FOLDER = "tables"
@@ -100,7 +100,7 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         _format_table(
             ["file", "contains"],
             [
-                [RESPONSES, "agent, item, text" + ("" if pool.further is None else ", repeat")],
+                [RESPONSES, "agent, item, text" + ("" if pool.repeat_texts is None else ", repeat")],
                 [ITEMS, "id, prompt, meta"],
                 [AGENTS, "id, group, meta"],
             ],
@@ -149,7 +149,8 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
 
     run_name = run.path.resolve().name
     paragraphs = [
-        f"A ranking of {len(ranking):,} agents on {format_items_compared(len(pool.item_ids), run.count_compared_items(pool))}, by "
+        f"A ranking of {len(ranking):,} agents on "
+        f"{format_items_compared(len(pool.item_ids), run.count_compared_items(pool))}, by "
         f"[youden](https://pypi.org/project/youden/), made without labels. Intervals are {facts.level:.0%}. "
         "The dataset does not contain the texts that were judged.",
         f"Signature: `{signature.digest}`; `signature.json` contains all that the numbers depend on.",
@@ -167,7 +168,7 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
 
 def _format_row(row: RankingRow) -> list[str]:
     numbers = ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
-    return [f"{row.place_low}–{row.place_high}", row.agent, *numbers]
+    return [f"{row.rank_low}–{row.rank_high}", row.agent, *numbers]
 
 
 def _format_remainder(n_agents: int) -> list[str]:
@@ -188,8 +189,8 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
         changes["judge"] = in_folder(config.judge)
     elif isinstance(config.judge, dict):
         changes["judge"] = _strip_folders_of_judge(config.judge)
-    if config.trials_of is not None:
-        changes["trials_of"] = in_folder(config.trials_of)
+    if config.trials_from is not None:
+        changes["trials_from"] = in_folder(config.trials_from)
     extensions = []
     for step in config.extensions:
         paths = {key: getattr(step, key) for key in ("agents", "items")}

@@ -50,7 +50,7 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOption
         [export-format]: if the suffix is unknown; [export-exists]: if a file exists and may not be replaced; [duckdb-missing]:
         if the package `duckdb` is needed and not installed.
     RunFolderError
-        [run-nothing]: if the run has no tables.
+        [run-empty]: if the run has no tables.
     """
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
     check_files(table_paths(out, tables), terms)
@@ -71,7 +71,7 @@ def pool_to_table(pool: Pool) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     kinds = dict.fromkeys(names, pa.string()) | {"repeat": pa.int32()}
     table = pa.table({name: pa.array(column, kinds[name]) for name, column in zip(names, columns, strict=True)})
-    return table if pool.further is not None else table.drop_columns("repeat")
+    return table if pool.repeat_texts is not None else table.drop_columns("repeat")
 
 
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
@@ -80,7 +80,7 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
     Raises
     ------
     RunFolderError
-        [run-nothing]: if none exists.
+        [run-empty]: if none exists.
     """
     tables = {name: _read_csv(folder.file(file)) for name, file in _CSV_FILES.items() if folder.has(file)}
     for file in ("verdicts.parquet", "rates.parquet"):
@@ -90,7 +90,7 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
     if not tables:
         raise RunFolderError(
             f"{folder.path} has no ranking, items or trials. Pass a pool, or the folder of a judged run.",
-            slug="run-nothing",
+            slug="run-empty",
         )
     return tables
 

@@ -23,7 +23,15 @@ from youden.errors import RunFolderError
 from youden.run_keys import Target
 from youden.types import Scores
 from youden.types.columns import Field, TableColumn, columns_of, fields_of
-from youden.types.facts import STANDING, STANDINGS, ChoiceFacts, RankedBy, RankingRow, RunFacts, StandingName
+from youden.types.facts import (
+    ALTERNATIVE_COLUMNS,
+    ALTERNATIVE_RANKINGS,
+    AlternativeRanking,
+    ChoiceFacts,
+    RankedBy,
+    RankingRow,
+    RunFacts,
+)
 from youden.types.label_facts import QualityRow
 from youden.types.pool import Floats
 from youden.types.recommendation import Recommendation
@@ -39,8 +47,8 @@ _COPIED_FACTS = (
     "interval",
     "level",
     "target",
-    "best",
-    "told_apart",
+    "unique_best",
+    "n_significant_pairs",
     "choice",
     "recommendation",
 )
@@ -63,17 +71,17 @@ class RankingFile(StrictFile):
     """Confidence level of the intervals."""
     target: Target
     """What the intervals describe."""
-    best: str | None
+    unique_best: str | None
     """The agent that is significantly better than every other, if there is one."""
-    told_apart: int
+    n_significant_pairs: int
     """Number of pairs of agents whose abilities differ significantly."""
     choice: ChoiceFacts | None
     """Selection of the best agents, as in `fit.json`."""
     recommendation: Recommendation
     """Recommendation, as in `fit.json`."""
     agents: list[dict[str, JsonValue]]
-    """For each agent: the columns of `ranking.csv`, `standings` (its rows in alternative rankings), and `chance` (its probability
-    of being the best, null without a `choice`).
+    """For each agent: the columns of `ranking.csv`, `alternative_rankings` (its rows in alternative rankings), and `p_best` (its
+    probability of being the best, null without a `choice`).
     """
     signature: str
     """All that the numbers depend on, as text."""
@@ -99,12 +107,12 @@ class RankingFile(StrictFile):
         -------
         RankingFile
         """
-        p_best = facts.choice.chances if facts.choice else {}
+        p_best = facts.choice.p_best if facts.choice else {}
         return cls(
             version=VERSION,
             run=run,
             **{name: getattr(facts, name) for name in _COPIED_FACTS},
-            agents=[{**row.as_json, "chance": p_best.get(row.agent)} for row in rows],
+            agents=[{**row.as_json, "p_best": p_best.get(row.agent)} for row in rows],
             signature=signature.text,
             digest=signature.digest,
         )
@@ -296,7 +304,7 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
     rows = (
         [curve.link, curve.sd, *point]
         for curve in curves
-        for point in zip(curve.x.tolist(), curve.share.tolist(), curve.error.tolist(), strict=True)
+        for point in zip(curve.x.tolist(), curve.share.tolist(), curve.std_error.tolist(), strict=True)
     )
     _write_rows(path, CURL, rows)
 
@@ -333,20 +341,20 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     return tuple(curves)
 
 
-def _find_standings(header: Iterable[str]) -> tuple[StandingName, ...]:
+def _find_standings(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
     """List the alternative rankings that have columns under a header."""
     names = set(header)
-    return tuple(standing for standing in STANDINGS if f"{standing}_ability" in names)
+    return tuple(standing for standing in ALTERNATIVE_RANKINGS if f"{standing}_ability" in names)
 
 
-def _to_ranking_row(record: Mapping[str, Any], standings: Sequence[StandingName]) -> RankingRow:
+def _to_ranking_row(record: Mapping[str, Any], standings: Sequence[AlternativeRanking]) -> RankingRow:
     plain = {column.name: record[column.name] for column in columns_of(RankingRow)}
     alternative_rows = {}
     for name in standings:
-        if record[f"{name}_place_low"] is not None:
-            fields = {column: record[f"{name}_{column}"] for column in STANDING}
+        if record[f"{name}_rank_low"] is not None:
+            fields = {column: record[f"{name}_{column}"] for column in ALTERNATIVE_COLUMNS}
             alternative_rows[name] = RankingRow(**plain | fields)
-    return RankingRow(**plain, standings=alternative_rows)
+    return RankingRow(**plain, alternative_rankings=alternative_rows)
 
 
 def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]) -> None:

@@ -38,7 +38,7 @@ class ExtensionStep(BaseModel):
         Ids of the agents that the calls compare; empty for all agents.
     top : int, optional
         In a round of a search: number of agents to select.
-    within : float, optional
+    max_regret : float, optional
         In a round of a search: maximum regret of the selected agents, as a difference of abilities.
     """
 
@@ -46,7 +46,7 @@ class ExtensionStep(BaseModel):
     combinations: ClassVar[_Combinations] = (
         *(({kind}, {"calls"}) for kind in POOLS),
         ({"calls"}, {"focus"}),
-        ({"calls", "focus", "top"}, {"within"}),
+        ({"calls", "focus", "top"}, {"max_regret"}),
     )
     """Combinations of fields that define an extension, each with its required and its optional fields."""
 
@@ -56,7 +56,7 @@ class ExtensionStep(BaseModel):
     calls: FromOne | None = None
     focus: list[_Text] = Field(default_factory=list)
     top: FromOne | None = None
-    within: Annotated[float, Field(gt=0, lt=2)] | None = None
+    max_regret: Annotated[float, Field(gt=0, lt=2)] | None = None
 
     @model_validator(mode="after")
     def _is_one_extension(self) -> Self:
@@ -85,28 +85,28 @@ class ExtensionRequest(ExtensionStep):
 
     Attributes
     ----------
-    width : float, optional
+    half_width : float, optional
         Target half-width of confidence intervals: of the new agents or, without `agents`, of nine in ten of the run's agents.
     top : int, optional
         With a search for the best agents, in rounds with fewer and fewer agents: number of agents to select.
-    within : float, optional
+    max_regret : float, optional
         With such a search: maximum regret of the selected agents, as a difference of abilities.
     """
 
     combinations: ClassVar[_Combinations] = (
         *ExtensionStep.combinations[:-1],
-        ({"agents", "width"}, set()),
-        ({"width"}, set()),
+        ({"agents", "half_width"}, set()),
+        ({"half_width"}, set()),
         ({"top", "calls"}, set()),
-        ({"within"}, {"top", "calls"}),
+        ({"max_regret"}, {"top", "calls"}),
     )
 
-    width: Annotated[float, Field(gt=0)] | None = None
+    half_width: Annotated[float, Field(gt=0)] | None = None
 
     @property
     def is_search(self) -> bool:
         """Whether the request is a search for the best agents."""
-        return self.top is not None or self.within is not None
+        return self.top is not None or self.max_regret is not None
 
 
 class UnfinishedExtension(ExtensionRequest):
@@ -147,11 +147,11 @@ class UnfinishedExtension(ExtensionRequest):
         str
             A command line, quoted for the shell.
         """
-        name = "best" if self.is_search else "width" if self.width and self.added_pool is None else self.kind
+        name = "best" if self.is_search else "half-width" if self.half_width and self.added_pool is None else self.kind
         arguments = [] if name == "best" else [_to_argument(getattr(self, name))]
         options = [
             (option, getattr(self, option))
-            for option in ("calls", "width", "top", "within", "max_cost")
+            for option in ("calls", "half_width", "top", "max_regret", "max_cost")
             if option != name
         ]
         options += [("focus", agent) for agent in self.focus]

@@ -58,7 +58,7 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     it cannot be restored.
     """
     path = config.folder / "pool.json"
-    if config.drawn is None or pool.digest == config.drawn.pool or not path.is_file():
+    if config.resolved is None or pool.digest == config.resolved.pool or not path.is_file():
         return pool
     recorded = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
     agents = [agent.id for agent in recorded.agents]
@@ -72,7 +72,7 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
         sizes += [(len(agents), n_items) for n_items in range(len(items) - 1, 1, -1)]
 
     for n_agents, n_items in sizes:
-        initial_pool = find_part(pool, agents[:n_agents], items[:n_items], digest=config.drawn.pool)
+        initial_pool = find_part(pool, agents[:n_agents], items[:n_items], digest=config.resolved.pool)
         if initial_pool is not None:
             return initial_pool
     return pool
@@ -102,14 +102,14 @@ def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest
     rows = [row_of_agent[agent_id] for agent_id in agents]
     columns = [column_of_item[item_id] for item_id in items]
 
-    texts_by_repeat = [texts[np.ix_(rows, columns)] for texts in pool.blocks]
+    texts_by_repeat = [texts[np.ix_(rows, columns)] for texts in pool.texts_by_repeat]
     while len(texts_by_repeat) > 1 and all(text is None for text in texts_by_repeat[-1].flat):
         texts_by_repeat.pop()
 
     part_agents = tuple(pool.agents[k] for k in rows)
     part_items = tuple(pool.items[j] for j in columns)
     for n_repeats in range(len(texts_by_repeat), 0, -1):
-        part = Pool.of_blocks(part_agents, part_items, texts_by_repeat[:n_repeats], pool.name)
+        part = Pool.from_repeats(part_agents, part_items, texts_by_repeat[:n_repeats], pool.name)
         if part.digest == digest:
             return part
     return None
@@ -141,8 +141,9 @@ def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Po
     Raises
     ------
     PoolError
-        [join-none]: if nothing is new; [join-other]: if a prompt or a response in both pools differs; [join-gaps]: if a new agent
-        lacks a response to an item that all agents have, or an agent lacks one to a new item and no response was missing before.
+        [join-none]: if nothing is new; [join-conflict]: if a prompt or a response in both pools differs; [join-gaps]: if a new
+        agent lacks a response to an item that all agents have, or an agent lacks one to a new item and no response was missing
+        before.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -185,14 +186,14 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     Raises
     ------
     PoolError
-        [join-none]: if no response is new; [join-other]: if an item has different prompts.
+        [join-none]: if no response is new; [join-conflict]: if an item has different prompts.
     """
     _check_prompts(pool, new_pool)
     new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])
 
     responses: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
-        cell_responses = _cell_responses(pool.blocks, cell)
+        cell_responses = _cell_responses(pool.texts_by_repeat, cell)
         unmatched = Counter(cell_responses)
         for text in _cell_responses(new_texts, cell):
             unmatched[text] -= 1
@@ -200,7 +201,7 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
                 cell_responses.append(text)
         responses[cell] = cell_responses
 
-    joined = Pool.of_blocks(pool.agents, pool.items, _stack_by_repeat(responses, pool.texts.shape), pool.name)
+    joined = Pool.from_repeats(pool.agents, pool.items, _stack_by_repeat(responses, pool.texts.shape), pool.name)
     if joined.n_responses == pool.n_responses:
         raise _nothing_new_error("responses", new_pool)
     return joined
@@ -284,7 +285,7 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
 
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
     return MergedPool(
-        Pool.of_blocks(tuple(agents), tuple(items), texts_by_repeat, pool.name),
+        Pool.from_repeats(tuple(agents), tuple(items), texts_by_repeat, pool.name),
         agents=tuple(agent_ids[pool.n_agents :]),
         items=tuple(item_ids[pool.n_items :]),
         repeats=n_added_responses,
@@ -334,25 +335,25 @@ def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> li
         source = np.ix_(
             [row_of_agent[agents[i]] for i in target_rows], [column_of_item[items[i]] for i in target_columns]
         )
-        for selected_texts, texts in zip(selected, pool.blocks, strict=True):
+        for selected_texts, texts in zip(selected, pool.texts_by_repeat, strict=True):
             selected_texts[target] = texts[source]
     return selected
 
 
 def _check_prompts(pool: Pool, new_pool: Pool) -> None:
-    """Raise PoolError [join-other] if an item has different prompts in two pools."""
+    """Raise PoolError [join-conflict] if an item has different prompts in two pools."""
     prompts = {item.id: item.prompt for item in new_pool.items}
     for item in pool.items:
         if item.prompt and prompts.get(item.id) and prompts[item.id] != item.prompt:
             raise PoolError(
                 f"The item '{item.id}' has different prompts in '{new_pool.name}' and in this run's pool. Pass responses to the "
                 "run's items, or start a new run.",
-                slug="join-other",
+                slug="join-conflict",
             )
 
 
 def _check_responses(pool: Pool, new_pool: Pool) -> None:
-    """Raise PoolError [join-other] if the first response in a cell of both pools differs."""
+    """Raise PoolError [join-conflict] if the first response in a cell of both pools differs."""
     new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])[0]
     for agent, row, new_row in zip(pool.agents, pool.texts, new_texts, strict=True):
         for item, text, new_text in zip(pool.items, row, new_row, strict=True):
@@ -360,7 +361,7 @@ def _check_responses(pool: Pool, new_pool: Pool) -> None:
                 raise PoolError(
                     f"The agent '{agent.id}' has different responses to '{item.id}' in '{new_pool.name}' and in this run's pool. "
                     "Remove agents that the run already has, or set another id for an agent that has changed.",
-                    slug="join-other",
+                    slug="join-conflict",
                 )
 
 

@@ -28,7 +28,7 @@ _KEY = b"youden"
 
 _TYPES = {
     "text": pa.string(),
-    "key": pa.string(),
+    "hash": pa.string(),
     "whole": pa.int32(),
     "number": pa.float64(),
     "share": pa.float64(),
@@ -73,8 +73,8 @@ def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Name
     match column.kind:
         case "text":
             codes = _encode_numbers(values.astype(np.int32), valid=values >= 0)
-            return pa.DictionaryArray.from_arrays(codes, _encode_texts(column.words or names[column.of]))
-        case "key":
+            return pa.DictionaryArray.from_arrays(codes, _encode_texts(column.words or names[column.entity]))
+        case "hash":
             return pa.array(values.astype("S64")).cast(pa.string())
         case "whole":
             return _encode_numbers(values, valid=values >= 0 if column.null else None)
@@ -196,8 +196,8 @@ class ParquetTable(Generic[M]):
             case "text" if column.words:
                 return self._read_positions(column, column.words).astype(np.int8)
             case "text":
-                return self._read_positions(column, names[column.of])
-            case "key":
+                return self._read_positions(column, names[column.entity])
+            case "hash":
                 return self.read_ascii(column.name)
             case "whole":
                 numbers = self._read_column(column.name, pa.int32(), nulls=column.null)

@@ -59,11 +59,11 @@ _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 OWN_STORE = "verdicts.db"
 """Name of a store in a run's folder: of runs from before projects had a store, and of runs that query the same judge again."""
 
-_DESIGNS_WITH_ROUNDS = ("cyclic", "width", "adaptive")
-"""Designs that can be combined with the keys `width`, `top` and `within`."""
+_DESIGNS_WITH_ROUNDS = ("cyclic", "fixed-width", "adaptive")
+"""Designs that can be combined with the keys `half_width`, `top` and `max_regret`."""
 
-_DESIGN_KEYS = ("design", "width", "top", "within", "options", "independent", "holdout", "rule")
-"""Keys that cannot be combined with `trials_of`."""
+_DESIGN_KEYS = ("design", "half_width", "top", "max_regret", "options", "independent", "holdout", "holdout_rule")
+"""Keys that cannot be combined with `trials_from`."""
 
 
 class DrawnAs(BaseModel):
@@ -133,7 +133,7 @@ class RunConfig(RunKeys, BaseModel):
         UnfinishedExtension | None,
         Key("Written by youden: the extension that was stopped before its report was written."),
     ] = None
-    drawn: Annotated[
+    resolved: Annotated[
         DrawnAs | None, Key("Written by youden into a run's folder: the resolved defaults of the plan.")
     ] = None
     ray: Annotated[RayWorkers, Key("Workers that `youden judge --engine ray` starts on a cluster.")] = RayWorkers()
@@ -166,43 +166,45 @@ class RunConfig(RunKeys, BaseModel):
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
-        search_keys = [name for name in ("top", "within") if getattr(self, name) is not None]
-        has_rounds = self.width is not None or bool(search_keys)
-        if self.width is not None and (search_keys or self.design == "adaptive"):
+        search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
+        has_rounds = self.half_width is not None or bool(search_keys)
+        if self.half_width is not None and (search_keys or self.design == "adaptive"):
             search = search_keys[0] if search_keys else "design: adaptive"
             raise ValueError(
                 f"width samples all agents equally, and {search} searches for the best; set only one of them"
             )
         if has_rounds and self.design not in _DESIGNS_WITH_ROUNDS:
             raise ValueError(
-                f"width, top and within sample a cyclic design in rounds, and design {self.design} has none; remove design"
+                f"half_width, top and max_regret sample a cyclic design in rounds, and design {self.design} has none; remove "
+                "design"
             )
-        if has_rounds and (duplicates := self.options.keys() & {"width", "top", "within"}):
+        if has_rounds and (duplicates := self.options.keys() & {"half_width", "top", "max_regret"}):
             raise ValueError(f"{', '.join(sorted(duplicates))} is set in options and outside them; set it only once")
         if self.robust and self.trusted:
             raise ValueError("robust and trusted would both determine the ranking; set only one of them")
-        if self.trials_of is not None:
+        if self.trials_from is not None:
             fields = type(self).model_fields
             if conflicts := [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]:
                 raise ValueError(
-                    f"trials_of uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of them"
+                    f"trials_from uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of "
+                    "them"
                 )
             if isinstance(self.calls, str):
-                raise ValueError(f"trials_of requires a number of calls: got {self.calls}")
+                raise ValueError(f"trials_from requires a number of calls: got {self.calls}")
         return self
 
     @property
     def effective_design(self) -> tuple[str, dict[str, JsonValue]]:
         """Name of the design that is used, and its options.
 
-        The keys `width`, `top` and `within` become options, and select the design: "width" with `width`, "adaptive" with `top` or
-        `within`.
+        The keys `half_width`, `top` and `max_regret` become options, and select the design: "fixed-width" with `half_width`,
+        "adaptive" with `top` or `max_regret`.
         """
-        goals: dict[str, JsonValue] = {"width": self.width, "top": self.top, "within": self.within}
+        goals: dict[str, JsonValue] = {"half_width": self.half_width, "top": self.top, "max_regret": self.max_regret}
         options = {**self.options, **{name: value for name, value in goals.items() if value is not None}}
-        if self.width is None and self.top is None and self.within is None:
+        if self.half_width is None and self.top is None and self.max_regret is None:
             return self.design, options
-        return "adaptive" if self.width is None else "width", options
+        return "adaptive" if self.half_width is None else "fixed-width", options
 
     @property
     def terms(self) -> FitTerms:
@@ -275,7 +277,7 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     Returns
     -------
     RunConfig
-        Relative paths in the file (pool, judge, trials_of, store, out) start at the file's folder, those in `changes` at the
+        Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder, those in `changes` at the
         current directory. A judge's name is first searched for near the file (judges/, configs/judges/, ../judges/), so that it
         is found from any directory. A pool `datasets/NAME` that does not exist is left for `read_pool` to find. The default
         `name` is that of the file.
@@ -329,7 +331,7 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
     """Raise ConfigError [run-config] for a key that was replaced, RunFolderError [run-version] if youden wrote it."""
     for key in REPLACED_KEYS.keys() & keys.keys():
-        if "drawn" in keys:
+        if keys.keys() & {"drawn", "resolved"}:
             raise RunFolderError(
                 f"{origin} was written by youden 0.2.0 or earlier: it has the key '{key}'. Use the version that wrote it, or "
                 "run your own config in another folder (--out): no stored answer is paid for again.",
@@ -421,9 +423,9 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         step |= {key: _make_relative("pool", step[key], folder) for key in step.keys() & POOLS}
         if not step.get("focus", True):
             del step["focus"]
-    for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
+    for key in data.keys() & {"pool", "judge", "trials_from", "store", "out"}:
         data[key] = _make_relative(key, data[key], folder)
-    for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
+    for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction"):
         if not data[key]:
             del data[key]
     if config.ray == RayWorkers():
@@ -462,7 +464,7 @@ def _is_local_path(key: str, value: object, folder: Path) -> bool:
         return False
     if key == "judge":
         return value.endswith((".yaml", ".yml"))
-    return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
+    return key in ("pool", "out", "trials_from") or (key == "store" and "://" not in value)
 
 
 def find_nearby_judge(name: str, folder: Path) -> Path | None:

@@ -25,7 +25,7 @@ from youden.types.pool import Floats, ReadOnly, or_none
 
 T = TypeVar("T")
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of every file; readers refuse any other version."""
 
 FIT_FILES = (
@@ -37,7 +37,7 @@ FIT_FILES = (
     "pairs.parquet",
     "items.csv",
     "curl.csv",
-    "moves.json",
+    "variance_components.json",
     "signature.json",
     "ranking.json",
     "fit.json",
@@ -49,7 +49,7 @@ COMMAND_BY_FILE: Final = dict.fromkeys(FIT_FILES, "youden fit RUN") | {
     "pool.json": "youden plan CONFIG",
     "plan.parquet": "youden plan CONFIG",
     "verdicts.parquet": "youden judge CONFIG",
-    "moves.json": "youden study variance RUN",
+    "variance_components.json": "youden study variance RUN",
     "labels.json": "youden fit RUN --labels FILE",
     "quality.csv": "youden quality RUN --labels FILE",
     "quality.json": "youden quality RUN --labels FILE",
@@ -320,11 +320,11 @@ class GateLedger(StrictFile):
     All analyses of one agent against one baseline have the same target.
     """
 
-    version: Literal[1] = 1
-    looks: list[_Analyses]
+    version: Literal[2] = 2
+    analyses: list[_Analyses]
 
     def _find(self, agent: str, baseline: str) -> _Analyses | None:
-        return next((pair for pair in self.looks if (pair.agent, pair.baseline) == (agent, baseline)), None)
+        return next((pair for pair in self.analyses if (pair.agent, pair.baseline) == (agent, baseline)), None)
 
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
         """Return the number of an interim analysis, recorded or next.
@@ -385,7 +385,7 @@ class GateLedger(StrictFile):
         elif answers in pair.answers:
             return self
         extended = pair.model_copy(update={"answers": [*pair.answers, answers]})
-        return GateLedger(looks=[*(entry for entry in self.looks if entry is not pair), extended])
+        return GateLedger(analyses=[*(entry for entry in self.analyses if entry is not pair), extended])
 
 
 def read_ledger(path: Path) -> GateLedger:
@@ -407,12 +407,12 @@ def read_ledger(path: Path) -> GateLedger:
         [gate-ledger]: if the file is not a ledger.
     """
     if not path.exists():
-        return GateLedger(looks=[])
+        return GateLedger(analyses=[])
     try:
         ledger = GateLedger.model_validate_json(read_regular(path))
     except ValidationError as error:
         raise _damaged_ledger_error(path, format_validation_error(error)) from error
-    if len({(pair.agent, pair.baseline) for pair in ledger.looks}) < len(ledger.looks):
+    if len({(pair.agent, pair.baseline) for pair in ledger.analyses}) < len(ledger.analyses):
         raise _damaged_ledger_error(path, "a pair of agents occurs twice")
     return ledger
 
@@ -427,9 +427,9 @@ def write_ledger(path: Path, ledger: GateLedger) -> None:
     ledger : GateLedger
         Its pairs are sorted, so that the same analyses give the same file.
     """
-    looks = sorted(ledger.looks, key=lambda pair: (pair.agent, pair.baseline))
+    analyses = sorted(ledger.analyses, key=lambda pair: (pair.agent, pair.baseline))
     with atomic_write(path) as tmp_path:
-        text = GateLedger(looks=looks).model_dump_json(indent=1)
+        text = GateLedger(analyses=analyses).model_dump_json(indent=1)
         tmp_path.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 

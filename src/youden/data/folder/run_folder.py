@@ -33,7 +33,7 @@ from youden.types.facts import PartnerRules, RankingRow, RunFacts
 from youden.types.label_facts import QualityFacts, Validation
 from youden.types.pool import Json
 from youden.types.recommendation import Recommendation
-from youden.types.results import CurlCurve, Rates, ScoreKind, Signature, WhatMoves
+from youden.types.results import CurlCurve, Rates, ScoreKind, Signature, VarianceFacts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -405,13 +405,13 @@ class RunFolder:
         """Read labels.json, which is about the ranking with the digest `tables`."""
         return self._read_json("labels.json", Validation)
 
-    def write_moves(self, variance_components: WhatMoves) -> None:
-        """Write the variance components of the ranking (moves.json)."""
-        self._write_json("moves.json", variance_components)
+    def write_variance_components(self, variance_components: VarianceFacts) -> None:
+        """Write the variance components of the ranking (variance_components.json)."""
+        self._write_json("variance_components.json", variance_components)
 
-    def read_moves(self) -> WhatMoves:
-        """Read the variance components of the ranking (moves.json)."""
-        return self._read_json("moves.json", WhatMoves)
+    def read_variance_components(self) -> VarianceFacts:
+        """Read the variance components of the ranking (variance_components.json)."""
+        return self._read_json("variance_components.json", VarianceFacts)
 
     def write_quality(self, facts: QualityFacts) -> None:
         """Write quality.csv and quality.json."""

@@ -12,11 +12,11 @@ from typing import Annotated, Final, get_args
 from youden.run_keys import Target
 from youden.types import MISSING_REASONS
 from youden.types.columns import Meaning, TableColumn, columns_of
-from youden.types.facts import STANDINGS, RankingRow, StandingName
+from youden.types.facts import ALTERNATIVE_RANKINGS, AlternativeRanking, RankingRow
 from youden.types.label_facts import QualityRow
 from youden.types.trials import ROLES
 
-ARMS = ("paired", "independent")
+TRIAL_TYPES = ("paired", "independent")
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ CURL = (
     TableColumn("sd", "number", "standard deviation of the scores on the link's scale"),
     TableColumn("x", "number", "size of a curl, on the link's scale"),
     TableColumn("share", "number", "share of rectangles whose curl has at most this size"),
-    TableColumn("error", "number", "standard error of the share if rectangles were sampled; else 0"),
+    TableColumn("std_error", "number", "standard error of the share if rectangles were sampled; else 0"),
 )
 TARGET = TableColumn(
     "target", "text", "what intervals and ranks describe, the same in every row", words=get_args(Target)
 )
 
 
-def ranking_columns(standings: Collection[StandingName] = STANDINGS) -> tuple[TableColumn, ...]:
+def ranking_columns(standings: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS) -> tuple[TableColumn, ...]:
     """List the columns of `ranking.csv`.
 
     Parameters
@@ -72,32 +72,32 @@ def ranking_columns(standings: Collection[StandingName] = STANDINGS) -> tuple[Ta
     plain_columns = columns_of(RankingRow)
     alternative_columns = (
         replace(column, name=f"{name}_{column.name}", null=True)
-        for name in STANDINGS
+        for name in ALTERNATIVE_RANKINGS
         if name in standings
         for column in plain_columns
-        if column.standing
+        if column.alternative
     )
     return (*plain_columns, TARGET, *alternative_columns)
 
 
 TRIALS = (
-    TableColumn("item", "text", "item of the first response", of="items"),
-    TableColumn("first", "text", "agent whose response the judge reads first", of="agents"),
-    TableColumn("second", "text", "agent whose response the judge reads second", of="agents"),
-    TableColumn("arm", "text", "trial type: paired if both responses are to one item", words=ARMS),
+    TableColumn("item", "text", "item of the first response", entity="items"),
+    TableColumn("first", "text", "agent whose response the judge reads first", entity="agents"),
+    TableColumn("second", "text", "agent whose response the judge reads second", entity="agents"),
+    TableColumn("trial_type", "text", "trial type: paired if both responses are to one item", words=TRIAL_TYPES),
     TableColumn(
         "other_item",
         "text",
         "item of the second response if it is another one; null in paired trials",
-        of="items",
+        entity="items",
         null=True,
     ),
     TableColumn("replicate", "whole", "0, or the number of the repetition"),
-    TableColumn("slot", "whole", "block of a cyclic plan; null in other designs", null=True),
+    TableColumn("block", "whole", "block of a cyclic plan; null in other designs", null=True),
     TableColumn(
         "role",
         "text",
-        "purpose: `plan` compares all agents, `placing` compares new agents with the first ones; `twin` and `pooled` estimate "
+        "purpose: `main` compares all agents, `anchor` compares new agents with the first ones; `matched` and `pooled` estimate "
         "false-positive rates, a `probe` serves only their alarm, a `follow-up` only the search for flagged pairs",
         words=ROLES,
     ),
@@ -123,17 +123,17 @@ ANSWERS = (
     TableColumn(
         "answer", "share", "answer in [0, 1], fractional if the judge is soft or graded; null if missing", null=True
     ),
-    TableColumn("hard", "bit", "answer as 0 or 1", null=True),
+    TableColumn("hard_answer", "bit", "answer as 0 or 1", null=True),
     TableColumn(
-        "missing",
+        "missing_reason",
         "text",
         "null if there is an answer, else the reason why there is none",
         words=MISSING_REASONS[1:],
         null=True,
     ),
     TableColumn(
-        "key",
-        "key",
+        "request_hash",
+        "hash",
         "SHA-256 of the request, under which the store keeps the answer; null for judges without calls",
         null=True,
     ),
@@ -141,7 +141,9 @@ ANSWERS = (
     TableColumn("tokens_out", "whole", "paid tokens of the answer", null=True),
     TableColumn("usd", "number", "cost over all invocations of the run", unit="USD", null=True),
     TableColumn("seconds", "number", "duration of the call", unit="seconds", null=True),
-    TableColumn("served", "text", "model that answered, as reported by the provider", of="models", null=True),
+    TableColumn(
+        "response_model", "text", "model that answered, as reported by the provider", entity="models", null=True
+    ),
 )
 VOTE = "vote_"
 """Prefix of the columns with the answers of a jury's judges."""
@@ -174,10 +176,10 @@ PAIRS = (
     *TRIALS[1:3],
     TableColumn("agreement", "number", "mean TPR over items, minus the pair's own FPR if it has one", null=True),
     TableColumn("mean", "number", "mean answer in both orders, minus the means of the items", null=True),
-    TableColumn("error", "number", "standard error of the mean", null=True),
+    TableColumn("std_error", "number", "standard error of the mean", null=True),
     TableColumn("n", "number", "number of answers in the mean", null=True),
     TableColumn(
-        "above",
+        "significantly_better",
         "bit",
         "1 if the first agent is significantly better than the second, 0 if not, null if they were not compared",
         null=True,

@@ -83,7 +83,7 @@ class _Rounds(StrictFile):
 
 
 class _PlanMetadata(TableMetadata):
-    noun: Literal["plan"] = "plan"
+    type: Literal["plan"] = "plan"
     options: Mapping[str, JsonValue]
     rounds: _Rounds | None
     agents: tuple[str, ...]
@@ -106,13 +106,13 @@ PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_PLAIN_FIE
 class VerdictsMetadata(TableMetadata):
     """Metadata of verdicts.parquet; `measured` lists the optional columns that are not null."""
 
-    noun: Literal["verdicts"] = "verdicts"
+    type: Literal["verdicts"] = "verdicts"
     plan_digest: str
     judge: Mapping[str, JsonValue]
     models: tuple[str, ...]
     warnings: tuple[Finding, ...]
     measured: tuple[str, ...]
-    usd_tried: float | None
+    usd_calibration: float | None
 
 
 def write_plan(path: Path, plan: Plan) -> None:
@@ -121,7 +121,7 @@ def write_plan(path: Path, plan: Plan) -> None:
     metadata = PlanMetadata(
         **{name: getattr(plan, name) for name in _PLAIN_FIELDS},
         options=dict(plan.options),
-        rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
+        rounds=None if rounds is None else _Rounds.model_validate(rounds.to_json, strict=False),
         agents=plan.agent_ids,
         items=plan.item_ids,
         split=_Split.from_split(plan.split),
@@ -163,7 +163,7 @@ def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
     rounds = None
     if metadata.rounds is not None:
         starts = [(turn.start, turn.agents) for turn in metadata.rounds.turns]
-        rounds = Rounds.from_said(metadata.rounds.n_paired, starts, n_agents=n_agents)
+        rounds = Rounds.from_json(metadata.rounds.n_paired, starts, n_agents=n_agents)
     return Plan(
         trials=trials,
         split=metadata.split.to_split(path, (n_agents, n_items)),
@@ -180,14 +180,14 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     plan = verdicts.plan
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
     # in the table, a missing reason counts from 0, and −1 is null
-    answers["missing"] = verdicts.missing - 1
+    answers["missing_reason"] = verdicts.missing_reason - 1
     metadata = VerdictsMetadata(
         plan_digest=plan.digest,
         judge=dict(verdicts.judge),
         models=verdicts.models,
         warnings=verdicts.warnings,
         measured=tuple(column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None),
-        usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
+        usd_calibration=None if isnan(verdicts.usd_calibration) else verdicts.usd_calibration,
     )
 
     trials = plan.trials.columns()
@@ -212,7 +212,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         column for column in ANSWERS if column not in _OPTIONAL_ANSWER_COLUMNS or column.name in metadata.measured
     ]
     answers = table.read(columns, {"models": metadata.models})
-    answers["missing"] = answers["missing"] + 1
+    answers["missing_reason"] = answers["missing_reason"] + 1
     vote_columns = [*takewhile(lambda column: column.name in table.names, map(vote_column, count(1)))]
     return Verdicts(
         plan=plan,
@@ -220,7 +220,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         judge=metadata.judge,
         models=metadata.models,
         warnings=metadata.warnings,
-        usd_tried=nan if metadata.usd_tried is None else metadata.usd_tried,
+        usd_calibration=nan if metadata.usd_calibration is None else metadata.usd_calibration,
         votes=np.stack([*table.read(vote_columns, {}).values()]) if vote_columns else None,
     )
 
@@ -307,7 +307,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         list of bytes
             SHA-256 in hexadecimal digits.
         """
-        hashes: list[bytes] = self._table.read_ascii("key", rows).tolist()
+        hashes: list[bytes] = self._table.read_ascii("request_hash", rows).tolist()
         return hashes
 
     def __missing__(self, name: str) -> NDArray[Any]:
@@ -317,7 +317,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
     def _read(self, name: str) -> NDArray[Any]:
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
         (values,) = self._table.read([column], _id_names(self._plan)).values()
-        return values + 1 if name == "missing" else values
+        return values + 1 if name == "missing_reason" else values
 
 
 def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[VerdictChunk]:
@@ -351,7 +351,7 @@ def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Se
 class RatesMetadata(TableMetadata):
     """Metadata of rates.parquet."""
 
-    noun: Literal["rates"] = "rates"
+    type: Literal["rates"] = "rates"
     independent: IndependentRule
     agents: tuple[str, ...]
     items: tuple[str, ...]
@@ -427,7 +427,7 @@ class PairsMetadata(TableMetadata):
     `ability` is that of the additive fit, by agent; `ranking_digest` is the SHA-256 (hex) of the ranking.csv of the same fit.
     """
 
-    noun: Literal["pairs"] = "pairs"
+    type: Literal["pairs"] = "pairs"
     agents: tuple[str, ...]
     ability: tuple[float | None, ...]
     partners_seen: float | None

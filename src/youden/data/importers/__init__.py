@@ -16,28 +16,30 @@ if TYPE_CHECKING:
 
 
 class Importer(Protocol):
-    """Read the files of another tool and join the responses of all agents by item.
+    """Function that reads the files of another tool and joins the responses of all agents by item."""
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files or folders, often one file per agent.
-    columns : mapping of str to str
-        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat. Formats that are not tables
-        ignore it.
+    def __call__(self, paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+        """Import a pool.
 
-    Returns
-    -------
-    ImportedPool
-        The pool, with an account of the rows that were not used.
+        Parameters
+        ----------
+        paths : sequence of Path
+            Files or folders, often one file per agent.
+        columns : mapping of str to str
+            Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat. Formats that are not
+            tables ignore it.
 
-    Raises
-    ------
-    ImportFormatError
-        If the files do not have the expected format; the message starts with file and location.
-    """
+        Returns
+        -------
+        ImportedPool
+            The pool, with an account of the rows that were not used.
 
-    def __call__(self, paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool: ...
+        Raises
+        ------
+        ImportFormatError
+            If the files do not have the expected format; the message starts with file and location.
+        """
+        ...
 
 
 IMPORTERS: Registry[Importer] = Registry(

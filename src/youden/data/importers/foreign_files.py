@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from youden.data.pools.spool import shown
+from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.json_text import MAX_DEPTH, JSONDecodeError, is_nested_deeper, replace_nonfinite, replace_surrogates
 from youden.text.json_text import parse_json as parse_tolerantly
@@ -279,7 +279,7 @@ def require_object(value: Json, location: Path | str) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise import_error(
             location,
-            f"it is not an object: got {shown(value)}. Pass the file as the tool wrote it.",
+            f"it is not an object: got {format_excerpt(value)}. Pass the file as the tool wrote it.",
             slug="import-format",
         )
     return value
@@ -295,7 +295,9 @@ def require_list(value: Json, location: Path | str) -> list[Json]:
     """
     if not isinstance(value, list):
         raise import_error(
-            location, f"it is not a list: got {shown(value)}. Pass the file as the tool wrote it.", slug="import-format"
+            location,
+            f"it is not a list: got {format_excerpt(value)}. Pass the file as the tool wrote it.",
+            slug="import-format",
         )
     return value
 

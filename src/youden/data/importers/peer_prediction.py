@@ -417,7 +417,7 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
         n_paired=ones,
         n_independent=ones,
         n_missing=np.zeros_like(ones),
-        independent="twin",
+        independent="matched",
         agent_ids=agent_ids,
         item_ids=item_ids,
         split=Split.without_holdout((len(agent_ids), len(item_ids))),

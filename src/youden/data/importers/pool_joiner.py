@@ -124,6 +124,7 @@ class PoolBuilder:
             self._first_locations.setdefault(reason, location)
 
     def set_alias(self, agent: str, name: str) -> None:
+        """Set the name under which an agent appears in the pool."""
         self._aliases[agent] = name
 
     def add_note(self, text: str, location: str = "") -> None:
@@ -221,7 +222,8 @@ class PoolBuilder:
         if self._prompt_conflicts:
             location, item = next(iter(self._prompt_conflicts.items()))
             account.append(
-                f"imported {format_count(len(self._prompt_conflicts), 'response')} with a prompt other than the first one of the item "
+                f"imported {format_count(len(self._prompt_conflicts), 'response')} with a prompt other than the first one of "
+                "the item "
                 f"(first: '{item}', {location})"
             )
         if self.merges:
@@ -257,7 +259,8 @@ class PoolBuilder:
         if lost:
             suffix = f" and {len(lost) - MAX_LISTED:,} more" if len(lost) > MAX_LISTED else ""
             yield (
-                f"{format_count(len(lost), 'item')} lost, because no response to {'it' if len(lost) == 1 else 'them'} could be used: "
+                f"{format_count(len(lost), 'item')} lost, because no response to {'it' if len(lost) == 1 else 'them'} could "
+                "be used: "
                 f"{', '.join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])}{suffix}"
             )
 
@@ -309,7 +312,7 @@ class PoolBuilder:
             agents.append(Agent(name, group, meta))
         items = (Item(name, prompt) for name, prompt in self._item_prompts.items())
         further = texts[1:].reshape(-1, len(item_positions)) if max_repeats > 1 else None
-        return Pool(tuple(agents), tuple(items), texts[0], name=self.name, further=further)
+        return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=further)
 
 
 class PromptItemIds:
@@ -417,18 +420,18 @@ def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str
     Raises
     ------
     ImportFormatError
-        [import-other] if the folder holds a run, is a file, or is not empty and was not written by an import.
+        [out-not-empty] if the folder holds a run, is a file, or is not empty and was not written by an import.
     """
     if any((out / file).exists() for file in run):
         raise ImportFormatError(
-            f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="import-other"
+            f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="out-not-empty"
         )
     remove_leftovers(out)
     is_foreign_folder = out.is_dir() and not (out / again).exists() and {*os.listdir(out)} - {AGENTS, ITEMS}
     if out.is_file() or is_foreign_folder:
         raise ImportFormatError(
             f"{out} exists, and no import wrote it. Set --out to a new or empty folder.",
-            slug="import-other",
+            slug="out-not-empty",
         )
 
 
@@ -438,13 +441,13 @@ def write_imported_pool(pool: Pool, out: Path) -> None:
     Raises
     ------
     ImportFormatError
-        [import-other] if the folder holds a run, another pool or other files.
+        [out-not-empty] if the folder holds a run, another pool or other files.
     """
     check_output_folder(out)
     if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
         raise ImportFormatError(
             f"{out} already holds another pool. Set --out to another folder, or remove this one. To add new agents to a judged "
             "run, run `youden extend agents RUN OUT`.",
-            slug="import-other",
+            slug="out-not-empty",
         )
     write_pool(pool, out)

@@ -76,6 +76,7 @@ class SourceTable(NamedTuple):
         return sorted(columns, key=lambda name: get_name_priority(name, role))
 
     def is_text_column(self, column: str) -> bool:
+        """Return whether the values of a column are texts."""
         return ColumnValues([row.get(column) for _, row in self.rows]).is_text
 
     def get_layout(self, columns: Mapping[str, str]) -> str | None:

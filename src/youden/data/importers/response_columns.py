@@ -18,7 +18,7 @@ from youden.data.importers.foreign_files import get_nested, import_error
 from youden.data.importers.pool_joiner import NO_TEXTS, PoolBuilder, PromptItemIds, make_repeat_labels
 from youden.data.importers.response_values import extract_responses, join_prompt, unwrap_single
 from youden.data.importers.restarting_ids import split_composite
-from youden.data.pools.spool import shown
+from youden.data.pools.spool import format_excerpt
 from youden.text.json_text import replace_nonfinite
 from youden.text.printable import find_name_fault
 from youden.types.pool import Json
@@ -169,7 +169,8 @@ def parse_column_paths(
             if path is None:
                 raise import_error(
                     file,
-                    f"there is no column '{name}': the columns are {shown(', '.join(row))}. Set --column to one of them.",
+                    f"there is no column '{name}': the columns are {format_excerpt(', '.join(row))}. Set --column to one of "
+                    "them.",
                     slug="import-columns",
                 )
             if len(names) > 1:
@@ -195,9 +196,7 @@ def _find_column_problem(
     elif "text" not in paths and not agent_paths:
         missing = "text"
     if missing:
-        return (
-            f"no column has the role {missing}: the columns are {shown(', '.join(row))}. Set --column {missing}=NAME."
-        )
+        return f"no column has the role {missing}: the columns are {format_excerpt(', '.join(row))}. Set --column {missing}=NAME."
     if agent_paths and has_agent:
         return "the columns of text name the agents, and so does the column agent. Remove agent."
 

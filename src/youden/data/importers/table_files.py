@@ -336,7 +336,7 @@ def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
 def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
     """Yield the title and the rows of each sheet, in one pass over the file; blank rows are left out.
 
-    Raises: ImportFormatError [import-format]; InputError [unpacked].
+    Raises: ImportFormatError [import-format]; InputError [unpacked-too-large].
     """
     import openpyxl
 

@@ -43,7 +43,7 @@ from youden.data.importers.table_files import (
     read_tables,
     read_text_folder,
 )
-from youden.data.pools.spool import shown
+from youden.data.pools.spool import format_excerpt
 from youden.errors import ImportFormatError
 from youden.text.printable import format_command
 from youden.text.sentences import format_count
@@ -362,7 +362,8 @@ def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[Sour
                 names = dict.fromkeys(name for table in tables for name in table.first_row)
                 raise import_error(
                     path,
-                    f"there is no column '{column}': the columns are {shown(', '.join(names))}. Set --column to one of them.",
+                    f"there is no column '{column}': the columns are {format_excerpt(', '.join(names))}. Set --column to one "
+                    "of them.",
                     slug="import-columns",
                 )
 

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from youden.data.atomic import atomic_write
-from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
+from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.data.pools.tidy_reader import read_csv, read_frame, read_parquet
 from youden.errors import ConfigError, PoolError
 from youden.resources import find_resource, report_shadow_at
@@ -154,7 +154,7 @@ def _read_folder(folder: Path) -> Pool:
                 if key not in known_ids:
                     raise responses.make_error(
                         line,
-                        f"{shown(key)} is not in {name}. Add it there, or set another id here.",
+                        f"{format_excerpt(key)} is not in {name}. Add it there, or set another id here.",
                         slug="pool-unknown-id",
                     )
             text = responses.parse_text(record["text"], line)
@@ -162,7 +162,7 @@ def _read_folder(folder: Path) -> Pool:
             cells.add(row_of_agent[agent], column_of_item[item], text, number=line, repeat=repeat)
     texts, further = cells.to_texts(responses, agents=list(row_of_agent), items=list(column_of_item))
     responses.log_replaced()
-    return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, further=further)
+    return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=further)
 
 
 def _add_lines(
@@ -210,13 +210,13 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
         if line_by_id.setdefault(name, line) != line:
             raise source.make_error(
                 line,
-                f"{noun} {shown(name)} is already in line {line_by_id[name]}. Remove one of them.",
+                f"{noun} {format_excerpt(name)} is already in line {line_by_id[name]}. Remove one of them.",
                 slug="pool-duplicate",
             )
         if not (value is None or isinstance(value, str)) or (key == "group" and value == ""):
             raise source.make_error(
                 line,
-                f"the {key} is not a string: got {shown(value)}. Set a string, or remove the {key}.",
+                f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
                 slug="pool-key",
             )
         if key == "prompt" and value:
@@ -225,7 +225,9 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
             source.check_name(value, "group", line)
         if not isinstance(meta, dict):
             raise source.make_error(
-                line, f"meta is not an object: got {shown(meta)}. Set an object, or remove meta.", slug="pool-key"
+                line,
+                f"meta is not an object: got {format_excerpt(meta)}. Set an object, or remove meta.",
+                slug="pool-key",
             )
         yield name, value, meta
     source.log_replaced()
@@ -255,11 +257,13 @@ def _parse_records(
         record = _parse_line(source, text, line)
         if not isinstance(record, dict):
             raise source.make_error(
-                line, f"it is not an object: got {shown(record)}. Write one object per line.", slug="pool-json"
+                line, f"it is not an object: got {format_excerpt(record)}. Write one object per line.", slug="pool-json"
             )
         if record.keys() != required and not required <= record.keys() <= allowed:
             missing, unknown = sorted(required - record.keys()), sorted(record.keys() - allowed)
-            problem = f"there is no key {missing[0]!r}" if missing else f"the key {shown(unknown[0])} is unknown"
+            problem = (
+                f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
+            )
             raise source.make_error(
                 line, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
             )
@@ -329,7 +333,7 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     text : str
     """
     for k, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
-        further_texts = () if pool.further is None else pool.further[k :: pool.n_agents]
+        further_texts = () if pool.repeat_texts is None else pool.repeat_texts[k :: pool.n_agents]
         for item, text, *repeats in zip(pool.items, first_texts, *further_texts, strict=True):
             if text is None:
                 continue

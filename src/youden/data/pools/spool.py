@@ -37,7 +37,7 @@ _HAS_PREAD = hasattr(os, "pread")
 
 
 class Spool:
-    """Texts in the order in which they are read; raises PoolError [pool-room] if the disk is too full for their file."""
+    """Texts in the order in which they are read; raises PoolError [disk-full] if the disk is too full for their file."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -125,7 +125,7 @@ def _close(file: BinaryIO) -> None:
 
 @contextmanager
 def _explain_full_disk() -> Iterator[None]:
-    """Convert an OSError from the block to PoolError [pool-room]."""
+    """Convert an OSError from the block to PoolError [disk-full]."""
     try:
         yield
     except OSError as error:
@@ -133,7 +133,7 @@ def _explain_full_disk() -> Iterator[None]:
             f"The texts of this pool have more than {MAX_BYTES_IN_MEMORY // 10**6} MB, and there is no space for a copy of "
             f"them in {tempfile.gettempdir()} ({error.strerror}). Remove files there, or set the environment variable TMPDIR "
             "to another folder.",
-            slug="pool-room",
+            slug="disk-full",
         ) from error
 
 
@@ -151,7 +151,7 @@ LONG_TEXT = 1_000_000
 """Length in characters (about 250,000 tokens) above which a text is reported: few judges can read it, and checks take seconds."""
 
 
-def shown(value: object) -> str:
+def format_excerpt(value: object) -> str:
     """Format a value for a message, cut to 60 characters.
 
     Parameters
@@ -167,7 +167,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-_WHOLE = re.compile(r"[0-9]{1,10}(\.0+)?")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,10}(\.0+)?")
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,9 @@ class Source:
         """
         if not isinstance(value, str):
             raise self.make_error(
-                number, f"the {noun} id is not a string: got {shown(value)}. Set ids that are strings.", slug="pool-id"
+                number,
+                f"the {noun} id is not a string: got {format_excerpt(value)}. Set ids that are strings.",
+                slug="pool-id",
             )
         if not value.strip():
             raise self.make_error(
@@ -263,7 +265,7 @@ class Source:
     def check_name(self, value: str, noun: str, number: int) -> None:
         """Raise PoolError [pool-id] if a name has control characters or would be run by a spreadsheet."""
         if problem := find_name_fault(value):
-            raise self.make_error(number, f"the {noun} {shown(value)} {problem}", slug="pool-id")
+            raise self.make_error(number, f"the {noun} {format_excerpt(value)} {problem}", slug="pool-id")
 
     def parse_text(self, value: object, number: int) -> str:
         """Check a response, and log a warning if it has more than LONG_TEXT characters.
@@ -290,7 +292,8 @@ class Source:
             return value
         raise self.make_error(
             number,
-            f"the text is not a string: got {shown(value)}. Remove the row if there is no response; an empty response is the "
+            f"the text is not a string: got {format_excerpt(value)}. Remove the row if there is no response; an empty "
+            "response is the "
             "empty string.",
             slug="pool-text",
         )
@@ -318,7 +321,7 @@ class Source:
         if value is None or value == "":
             return None
         repeat = -1
-        if isinstance(value, str) and _WHOLE.fullmatch(value):
+        if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
             repeat = int(value.partition(".")[0])
         elif (isinstance(value, float) and value.is_integer()) or (
             isinstance(value, SupportsIndex) and not isinstance(value, bool)
@@ -328,7 +331,7 @@ class Source:
             return repeat
         raise self.make_error(
             number,
-            f"the repeat is not a whole number: got {shown(value)}. Number an agent's responses to an item from 0 or 1.",
+            f"the repeat is not a whole number: got {format_excerpt(value)}. Number an agent's responses to an item from 0 or 1.",
             slug="pool-repeat",
         )
 
@@ -431,7 +434,8 @@ class PoolCells:
             first, second = order[earliest], order[earliest + 1]
             raise source.make_error(
                 self._number[second],
-                f"agent {shown(agents[self._agent[second]])} already has a response to item {shown(items[self._item[second]])} "
+                f"agent {format_excerpt(agents[self._agent[second]])} already has a response to item "
+                f"{format_excerpt(items[self._item[second]])} "
                 f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
                 "them in `repeat`.",
                 slug="pool-duplicate",

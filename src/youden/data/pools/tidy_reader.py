@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
+from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.decompression import iter_unpacked, open_parquet
 from youden.text.printable import find_name_fault
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
@@ -80,7 +80,7 @@ def read_parquet(path: Path) -> Pool:
     PoolError
         With the number of the row, from 1.
     InputError
-        [unpacked]: if the file decompresses to far more than its size.
+        [unpacked-too-large]: if the file decompresses to far more than its size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
@@ -276,7 +276,8 @@ class _TidyRows:
         if earlier != value:
             raise self._source.make_error(
                 number,
-                f"the {description} is {shown(value)}, in {self._source.unit} {earlier_number} it is {shown(earlier)}. "
+                f"the {description} is {format_excerpt(value)}, in {self._source.unit} {earlier_number} it is "
+                f"{format_excerpt(earlier)}. "
                 "Set the same value in all rows, or in one of them.",
                 slug="pool-contradiction",
             )
@@ -289,7 +290,7 @@ class _TidyRows:
             items=tuple(Item(key, prompt=self._prompts.get(key, (None,))[0]) for key in items),
             texts=texts,
             name=self._source.path.stem,
-            further=further,
+            repeat_texts=further,
         )
 
 
@@ -395,14 +396,16 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
         remedy += f", separated by commas; or run `youden init {source.path.name}` to detect the columns."
     if missing:
         raise source.make_error(
-            number, f"no column {', '.join(missing)}: got {shown(', '.join(names))}. {remedy}", slug="pool-columns"
+            number,
+            f"no column {', '.join(missing)}: got {format_excerpt(', '.join(names))}. {remedy}",
+            slug="pool-columns",
         )
     if duplicates:
         raise source.make_error(number, f"the column {duplicates[0]} occurs twice. {remedy}", slug="pool-columns")
     if unknown:
         raise source.make_error(
             number,
-            f"the column {shown(unknown[0])} is unknown. Remove it, or pass a folder with meta. {remedy}",
+            f"the column {format_excerpt(unknown[0])} is unknown. Remove it, or pass a folder with meta. {remedy}",
             slug="pool-columns",
         )
 

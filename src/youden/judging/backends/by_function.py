@@ -37,9 +37,9 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
         [judge-function] if the function raises an exception or returns anything else.
     """
     name = getattr(function, "__qualname__", type(function).__name__)
-    answer, responses = np.full(len(plan), np.nan), plan.pool.every
+    answer, responses = np.full(len(plan), np.nan), plan.pool.all_texts
     first_rows, second_rows = plan.text_rows
-    second_items = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
+    second_items = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
     for n in range(len(plan)):
         texts = responses[first_rows[n], plan.item[n]], responses[second_rows[n], second_items[n]]
         try:
@@ -64,7 +64,7 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
     return Verdicts(
         plan=plan,
         answer=answer,
-        hard=np.where(has_answer, np.round(answer), np.nan),
-        missing=np.where(has_answer, 0, MISSING_REASONS.index("unparsed")).astype(np.int8),
+        hard_answer=np.where(has_answer, np.round(answer), np.nan),
+        missing_reason=np.where(has_answer, 0, MISSING_REASONS.index("unparsed")).astype(np.int8),
         judge={"name": name, "backend": "function", "module": getattr(function, "__module__", None)},
     )

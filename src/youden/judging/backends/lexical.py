@@ -104,11 +104,11 @@ class Lexical:
             determine a scale.
         """
         pool = plan.pool
-        item_of, agent_of = np.nonzero(pool.every_present.T)  # of each text
+        item_of, agent_of = np.nonzero(pool.all_present.T)  # of each text
         first_responses = np.flatnonzero(agent_of < pool.n_agents)  # two responses of one agent are no pair to fit on
-        other_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
+        other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
         first, second = _find_text_rows(plan, other_item=other_item, rows=(agent_of, item_of))
-        texts = segment_texts([*pool.every.T[pool.every_present.T], *(item.prompt or "" for item in pool.items)])
+        texts = segment_texts([*pool.all_texts.T[pool.all_present.T], *(item.prompt or "" for item in pool.items)])
 
         # one model per pair of folds that contains the items of a trial; it is fitted on the items of all other folds
         rng = standalone_stream(self.seed)
@@ -148,8 +148,8 @@ class Lexical:
         return Verdicts(
             plan=plan,
             answer=answer,
-            hard=hard,
-            missing=np.zeros(len(plan), dtype=np.int8),
+            hard_answer=hard,
+            missing_reason=np.zeros(len(plan), dtype=np.int8),
             judge=self.describe(),
             warnings=(
                 Finding("lexical", _BASELINE),
@@ -181,7 +181,7 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
     Raises: PlanError [plan-missing-text].
     """
     pool = plan.pool
-    row = np.full(pool.every.shape, -1)
+    row = np.full(pool.all_texts.shape, -1)
     row[rows] = np.arange(len(rows[0]))
     first_text, second_text = plan.text_rows
     first, second = row[first_text, plan.item], row[second_text, other_item]
@@ -301,7 +301,7 @@ def _copying_warnings(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, I
     rows : agent and item of each response, int arrays (n_responses,), in the order of items
     """
     agent_of, item_of = rows
-    shares = np.full(pool.every.shape, np.nan)
+    shares = np.full(pool.all_texts.shape, np.nan)
     ends = np.searchsorted(item_of, np.arange(pool.n_items + 1))
     for j, item in enumerate(pool.items):
         if item.prompt is not None:

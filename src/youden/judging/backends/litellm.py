@@ -45,7 +45,7 @@ class LitellmJudge:
     JudgeError
         [judge-extra] if litellm is not installed.
     ConfigError
-        [judge-two-keys] if the URL contains credentials.
+        [judge-auth-conflict] if the URL contains credentials.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -55,7 +55,7 @@ class LitellmJudge:
             raise ConfigError(
                 f"The judge '{connection.name}' has credentials in base_url, which litellm does not send. Remove them and "
                 "set api_key_env, or set `backend: wire` for this server.",
-                slug="judge-two-keys",
+                slug="judge-auth-conflict",
             )
         self._litellm = _import_library()
         self._http: Any = None
@@ -100,15 +100,15 @@ def _call_error(error: Exception) -> CallError:
     if (wrapped := _find_call_error(error)) is not None:
         return wrapped
     if isinstance(error, openai.APITimeoutError):
-        return CallError("No reply within the timeout.", kind="retry")
+        return CallError("No reply within the timeout.", kind="transient")
     if not isinstance(error, openai.APIError):
-        return CallError(f"{type(error).__name__}: {error}", kind="retry")
+        return CallError(f"{type(error).__name__}: {error}", kind="transient")
     status, message = getattr(error, "status_code", None), str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
-        return CallError(message, kind="stop", status=_UNAUTHORISED)
+        return CallError(message, kind="fatal", status=_UNAUTHORISED)
     code = find_fatal_code(message)
     if not isinstance(status, int) or status < _MIN_ERROR_STATUS or status == _SERVER_ERROR:
-        return CallError(message, kind="stop" if code else "retry", wording=code)
+        return CallError(message, kind="fatal" if code else "transient", wording=code)
 
     headers = getattr(error, "litellm_response_headers", None) or {}
     failure = make_http_error(

@@ -100,7 +100,7 @@ class RoundRobin:
             try:
                 return await self._send(server, request)
             except CallError as error:
-                can_try_next = error.free and _is_independent_of_request(error)
+                can_try_next = error.unbilled and _is_independent_of_request(error)
                 if len(tried) == len(self._servers) or not can_try_next:
                     raise _with_address(error, server.address) from None
 
@@ -145,7 +145,7 @@ class RoundRobin:
             completion = await server.judge.answer(request)
         except CallError as error:
             if error.kind != "rejected" and error.status != TOO_MANY_REQUESTS:
-                failure, is_certain = error.reason, _is_independent_of_request(error) and error.free
+                failure, is_certain = error.reason, _is_independent_of_request(error) and error.unbilled
             raise
         except asyncio.CancelledError:
             failure = "no reply in time"
@@ -163,13 +163,15 @@ class RoundRobin:
 
 def _is_independent_of_request(error: CallError) -> bool:
     """Return whether a failure is not specific to the request: the server is unreachable, or rejects every call."""
-    return error.kind == "stop" or is_no_response(error)
+    return error.kind == "fatal" or is_no_response(error)
 
 
 def _with_address(error: CallError, address: str) -> CallError:
     """Return the error with the server's address in its reason."""
     reason = f"{address}: {error.reason}"
-    return CallError(reason, kind=error.kind, status=error.status, retry_after=error.retry_after, free=error.free)
+    return CallError(
+        reason, kind=error.kind, status=error.status, retry_after=error.retry_after, unbilled=error.unbilled
+    )
 
 
 class Jury:
@@ -208,7 +210,7 @@ class Jury:
                 slug="judge-plan",
             )
 
-        hard = np.stack([ballot.hard for ballot in ballots])
+        hard = np.stack([ballot.hard_answer for ballot in ballots])
         if self._vote == "majority":
             n_yes, n_no = (hard == 1).sum(axis=0), (hard == 0).sum(axis=0)
             has_majority = np.maximum(n_yes, n_no) * 2 > len(ballots)
@@ -218,12 +220,12 @@ class Jury:
             answer = np.mean([ballot.answer for ballot in ballots], axis=0)
             hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
 
-        missing = _first_reason(np.stack([ballot.missing for ballot in ballots]))
+        missing = _first_reason(np.stack([ballot.missing_reason for ballot in ballots]))
         return Verdicts(
             plan=plan,
             answer=answer,
-            hard=hard_answer.copy(),
-            missing=np.where(np.isnan(answer), missing, 0).astype(np.int8),
+            hard_answer=hard_answer.copy(),
+            missing_reason=np.where(np.isnan(answer), missing, 0).astype(np.int8),
             judge={
                 "name": self.name,
                 "backend": "jury",
@@ -235,7 +237,7 @@ class Jury:
             usd=_sum_columns([ballot.usd for ballot in ballots], plan, float),
             seconds=_sum_columns([ballot.seconds for ballot in ballots], plan, float),
             models=tuple(dict.fromkeys(model for ballot in ballots for model in ballot.models)),
-            usd_tried=sum(ballot.usd_tried for ballot in ballots),
+            usd_calibration=sum(ballot.usd_calibration for ballot in ballots),
             votes=np.stack([ballot.answer for ballot in ballots]),
             warnings=tuple(_with_judge_name(warning, ballot) for ballot in ballots for warning in ballot.warnings),
         )
@@ -243,7 +245,7 @@ class Jury:
 
 def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:
     name = str(ballot.judge.get("name"))
-    return replace(warning, says=f"{name}: {warning.says}", facts={**warning.facts, "judge": name})
+    return replace(warning, message=f"{name}: {warning.message}", facts={**warning.facts, "judge": name})
 
 
 def _first_reason(missing: Codes) -> Codes:

@@ -44,7 +44,7 @@ class WireJudge:
         except CallError as error:
             raise reject_if_echoed(error, request) from None
         except Exception as error:  # a reply that breaks the decoder fails this call only
-            raise CallError(f"{type(error).__name__}: {error}", kind="retry") from None
+            raise CallError(f"{type(error).__name__}: {error}", kind="transient") from None
 
     @staticmethod
     def headers(connection: Connection) -> dict[str, str]:

@@ -129,12 +129,12 @@ def parse_reply(body: bytes) -> object:
     Raises
     ------
     CallError
-        Of kind `retry`, if the body is not valid JSON.
+        Of kind `transient`, if the body is not valid JSON.
     """
     try:
         return parse_json(body).value
     except ValueError as error:
-        raise CallError(f"The reply is not valid JSON ({error}).", kind="retry") from None
+        raise CallError(f"The reply is not valid JSON ({error}).", kind="transient") from None
 
 
 def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:

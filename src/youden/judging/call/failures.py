@@ -14,7 +14,7 @@ from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, find_account_
 from youden.judging.call.secrets import mask_secret_parts, mask_secrets
 from youden.types import Request
 
-FailureKind = Literal["retry", "rejected", "stop"]
+FailureKind = Literal["transient", "rejected", "fatal"]
 
 _MAX_REASON_CHARACTERS = 300
 _MAYBE_BILLED = {408, 504, 524}
@@ -39,21 +39,21 @@ class CallError(Exception):
     ----------
     reason : str
         Description of the error in one line. Secrets of this process are masked, and it is cut to 300 characters.
-    kind : {"retry", "rejected", "stop"}
-        `retry`: another attempt may succeed. `rejected`: only this request fails. `stop`: every request would fail,
+    kind : {"transient", "rejected", "fatal"}
+        `transient`: another attempt may succeed. `rejected`: only this request fails. `fatal`: every request would fail,
         so the run must end.
     status : int, optional
         HTTP status; None if there was no reply.
     retry_after : float, optional
         Seconds that the server asked to wait; None if it did not say.
-    free : bool, optional
+    unbilled : bool, optional
         Whether the call certainly cost nothing. Default: whether there is a status other than a gateway's timeout.
     wording : str, optional
         The part of the server's message that is the only reason to end the run; None if a status or a code is a reason.
 
     Attributes
     ----------
-    reason, kind, status, retry_after, free, wording
+    reason, kind, status, retry_after, unbilled, wording
         As passed; `reason` after masking and cutting.
     """
 
@@ -64,7 +64,7 @@ class CallError(Exception):
         kind: FailureKind,
         status: int | None = None,
         retry_after: float | None = None,
-        free: bool | None = None,
+        unbilled: bool | None = None,
         wording: str | None = None,
     ) -> None:
         reason = mask_secrets(reason)
@@ -74,7 +74,7 @@ class CallError(Exception):
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
-        self.free = (status is not None and status not in _MAYBE_BILLED) if free is None else free
+        self.unbilled = (status is not None and status not in _MAYBE_BILLED) if unbilled is None else unbilled
         self.wording = wording
         super().__init__(self.reason)
 
@@ -111,11 +111,11 @@ def classify_status(status: int) -> FailureKind:
     Examples
     --------
     >>> classify_status(429), classify_status(400), classify_status(503), classify_status(307)
-    ('retry', 'rejected', 'retry', 'stop')
+    ('transient', 'rejected', 'transient', 'fatal')
     """
     if status in _FATAL or 300 <= status < 400:
-        return "stop"
-    return "retry" if status in _TRANSIENT or status >= 500 else "rejected"
+        return "fatal"
+    return "transient" if status in _TRANSIENT or status >= 500 else "rejected"
 
 
 def make_http_error(
@@ -139,14 +139,14 @@ def make_http_error(
     Returns
     -------
     CallError
-        Of kind `stop` if the error is about the account or the model. Its status, by which the remedy is chosen, is then 401 or
+        Of kind `fatal` if the error is about the account or the model. Its status, by which the remedy is chosen, is then 401 or
         402; with a code for missing credit a status such as 429 stays, and with one for the model every status.
 
     Examples
     --------
     >>> error = make_http_error(400, ["invalid_request_error"], "Your credit balance is too low.", reason="HTTP 400")
     >>> error.kind, error.status
-    ('stop', 402)
+    ('fatal', 402)
     """
     kind = classify_status(status)
     account = find_account_error(codes, message if kind == "rejected" and status in _CLASSIFIED_BY_MESSAGE else "")
@@ -156,7 +156,7 @@ def make_http_error(
     is_specific = account_status == BAD_KEY or (account_status == NO_CREDIT and status in _FATAL) or wording is not None
     if is_specific:
         status = account_status
-    return CallError(reason, kind="stop", status=status, retry_after=retry_after, wording=wording)
+    return CallError(reason, kind="fatal", status=status, retry_after=retry_after, wording=wording)
 
 
 def reject_if_echoed(error: CallError, request: Request) -> CallError:
@@ -175,7 +175,7 @@ def reject_if_echoed(error: CallError, request: Request) -> CallError:
     """
     if error.wording is None or not is_echo(error.wording, (message.content for message in request.messages)):
         return error
-    return CallError(error.reason, kind="rejected", status=_REJECTED, free=error.free)
+    return CallError(error.reason, kind="rejected", status=_REJECTED, unbilled=error.unbilled)
 
 
 def find_fatal_code(message: str) -> str | None:
@@ -191,7 +191,7 @@ def find_fatal_code(message: str) -> str | None:
 
 def is_no_response(error: CallError) -> bool:
     """Return whether the server itself sent no usable reply: there was none, or a gateway reported that it got none."""
-    return error.kind == "retry" and (error.status is None or error.status in _NO_SERVER)
+    return error.kind == "transient" and (error.status is None or error.status in _NO_SERVER)
 
 
 def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
@@ -214,7 +214,7 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     reply = f"The judge '{judge}' at {address} replied: {error.reason}"
     if (status_error := _error_for_status(reply, error.status)) is not None:
         return status_error
-    if error.kind == "stop":
+    if error.kind == "fatal":
         return JudgeError(
             f"{reply} Add credit to the account or set another key, then run the same command again.",
             slug="judge-quota",

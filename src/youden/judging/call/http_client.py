@@ -110,15 +110,17 @@ def make_connection_error(error: BaseException) -> CallError:
     Returns
     -------
     CallError
-        Of kind `retry`, or as the status of a proxy means. It is `free` if the request was certainly not sent.
+        Of kind `transient`, or as the status of a proxy means. It is `unbilled` if the request was certainly not sent.
     """
     if isinstance(error, TimeoutError):
-        return CallError("No reply within the timeout.", kind="retry")
+        return CallError("No reply within the timeout.", kind="transient")
     if isinstance(error, aiohttp.ClientHttpProxyError):
         reason = f"The proxy answered with HTTP {error.status} ({error.message})."
-        return CallError(reason, kind=classify_status(error.status), status=PROXY_AUTHENTICATION_REQUIRED, free=True)
+        return CallError(
+            reason, kind=classify_status(error.status), status=PROXY_AUTHENTICATION_REQUIRED, unbilled=True
+        )
     never_sent = isinstance(error, aiohttp.ClientConnectorError)
-    return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_sent)
+    return CallError(f"{type(error).__name__}: {error}", kind="transient", unbilled=never_sent)
 
 
 def _open_session(address: str, headers: Mapping[str, str]) -> aiohttp.ClientSession:

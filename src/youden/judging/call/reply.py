@@ -42,14 +42,16 @@ async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REP
     Raises
     ------
     CallError
-        Of kind `retry`, at the first byte beyond `max_bytes`.
+        Of kind `transient`, at the first byte beyond `max_bytes`.
     """
     body: list[bytes] = []
     size = 0
     async for chunk in chunks:
         size += len(chunk)
         if size > max_bytes:
-            raise CallError(f"The reply has more than {max_bytes / 1e6:g} MB, so no more of it was read.", kind="retry")
+            raise CallError(
+                f"The reply has more than {max_bytes / 1e6:g} MB, so no more of it was read.", kind="transient"
+            )
         body.append(chunk)
     return b"".join(body)
 
@@ -75,7 +77,7 @@ async def read_response(response: Any) -> Any:
     Raises
     ------
     CallError
-        Of kind `retry`, if the body is larger than `MAX_REPLY_BYTES`.
+        Of kind `transient`, if the body is larger than `MAX_REPLY_BYTES`.
     """
     try:
         body = await read_bounded(response.aiter_bytes())
@@ -93,12 +95,12 @@ MAX_BYTES_PER_TOKEN, EXTRA_BYTES = 64, 4096
 answer did not apply the limit. The log-probabilities may have as many extra bytes."""
 
 MIN_ANSWER_LIMIT_TOKENS = 1024
-"""Smallest limit on answers that is assumed when usage is checked, because providers may not count "
-"reasoning against the limit."""
+"""Smallest limit on answers that is assumed when usage is checked, because providers may not count
+reasoning against the limit."""
 
 MAX_USAGE_FACTOR = 4
-"""Usage up to this multiple of the largest possible usage is accepted, because a provider may add a "
-"template or reason beyond a limit."""
+"""Usage up to this multiple of the largest possible usage is accepted, because a provider may add a
+template or reason beyond a limit."""
 
 MAX_TOKEN_COUNT = 10_000_000
 """Largest number of tokens that is accepted. No reply or context window is longer, and sums of such numbers fit every column."""
@@ -126,7 +128,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     Raises
     ------
     CallError
-        Of kind `retry`, if the reply is not a valid completion; if the reply contains an error, of the kind that the
+        Of kind `transient`, if the reply is not a valid completion; if the reply contains an error, of the kind that the
         error's code means.
     """
     if (error := find_reply_error(reply)) is not None:
@@ -156,9 +158,9 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     if is_empty and completion.finish_reason.casefold() in _COMPLETED:
         raise CallError(
             f"The reply is empty and reports no tokens (finish reason '{completion.finish_reason}').",
-            kind="retry",
+            kind="transient",
             status=UNKNOWN_STATUS,
-            free=False,
+            unbilled=False,
         )
     return completion
 
@@ -210,7 +212,7 @@ def validate_completion(reply: Completion) -> Completion:
     Raises
     ------
     CallError
-        Of kind `retry`, if the text or the log-probabilities are invalid.
+        Of kind `transient`, if the text or the log-probabilities are invalid.
     """
     texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint)
     if _is_plain(reply) and all(mask_secrets(text) == text for text in texts if text is not None):
@@ -489,7 +491,7 @@ def _clean_name(value: object) -> str | None:
 
 
 def _invalid(fault: str) -> CallError:
-    return CallError(f"The reply is not a valid chat completion ({fault}).", kind="retry")
+    return CallError(f"The reply is not a valid chat completion ({fault}).", kind="transient")
 
 
 def _describe_type(value: object) -> str:

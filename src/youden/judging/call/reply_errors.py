@@ -47,15 +47,15 @@ def find_reply_error(reply: object) -> CallError | None:
     Returns
     -------
     CallError or None
-        None if the reply holds no error. Not `free` if the reply reports tokens of an answer, which may be billed.
+        None if the reply holds no error. Not `unbilled` if the reply reports tokens of an answer, which may be billed.
 
     Examples
     --------
     >>> error = find_reply_error({"error": {"code": "insufficient_quota", "message": "Top up."}})
     >>> error.kind, error.reason
-    ('stop', 'HTTP 200 with an error inside (insufficient_quota): Top up.')
+    ('fatal', 'HTTP 200 with an error inside (insufficient_quota): Top up.')
     >>> find_reply_error({"choices": [{"message": {"content": ""}, "error": {"code": 502}}]}).kind
-    'retry'
+    'transient'
     """
     if not isinstance(reply, dict):
         return None
@@ -71,7 +71,7 @@ def find_reply_error(reply: object) -> CallError | None:
         return None
     failure = error_from_codes(parse_error_parts(error or {}), prefix="HTTP 200 with an error inside")
     if object_or_empty(reply.get("usage")).get("completion_tokens"):
-        failure.free = False
+        failure.unbilled = False
     return failure
 
 
@@ -97,7 +97,7 @@ def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     Returns
     -------
     CallError
-        Of kind `retry` if no code is known, because the error may then be unrelated to the request.
+        Of kind `transient` if no code is known, because the error may then be unrelated to the request.
     """
     classified_code = next((code for code in parts.codes if find_status(code) is not None), None)
     status = find_status(classified_code) or UNKNOWN_STATUS

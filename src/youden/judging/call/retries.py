@@ -31,7 +31,7 @@ fails."""
 
 
 def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, CallError) and error.kind == "retry"
+    return isinstance(error, CallError) and error.kind == "transient"
 
 
 def _wait_retry_after(retry_state: RetryCallState) -> float:
@@ -61,7 +61,20 @@ class RetryPolicy:
         )
 
     def next_wait(self, attempts: Attempts, error: CallError) -> float | None:
-        """Count a failure in `attempts`; return the seconds until the next attempt, or None to give up."""
+        """Count a failure in `attempts` and compute the wait until the next attempt.
+
+        Parameters
+        ----------
+        attempts : Attempts
+            Counts of the call so far; changed in place.
+        error : CallError
+            The failure.
+
+        Returns
+        -------
+        float or None
+            Seconds until the next attempt; None to give up.
+        """
         state = RetryCallState(self._tenacity, None, (), {})
         state.set_exception((type(error), error, None))
         if not self._tenacity.retry(state):
@@ -79,7 +92,23 @@ class RetryPolicy:
         return self._tenacity.wait(state)
 
     async def call(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Call `send` until it succeeds or `next_wait` gives up. Raises: the last CallError."""
+        """Call a function until it succeeds or `next_wait` gives up.
+
+        Parameters
+        ----------
+        send : async function without parameters
+            Makes one attempt; raises CallError if the attempt fails.
+
+        Returns
+        -------
+        object
+            Result of the attempt that succeeded.
+
+        Raises
+        ------
+        CallError
+            Error of the last attempt, if all failed.
+        """
         attempts = Attempts()
         while True:
             try:

@@ -51,7 +51,7 @@ class RequestSettings(BaseModel):
         Largest number of attempts per call; replies with HTTP 429 do not count.
     backoff : float
         Seconds before the second attempt; they double with each further one.
-    outage : float
+    max_outage : float
         Seconds for which a server that has answered may be unreachable before the run stops. 0 counts every failure
         as an attempt.
     price_in, price_out : float or None
@@ -74,7 +74,7 @@ class RequestSettings(BaseModel):
     timeout: Seconds = 60.0
     max_tries: Positive = 6
     backoff: Seconds = 0.5
-    outage: Annotated[float, Field(ge=0)] = 900.0
+    max_outage: Annotated[float, Field(ge=0)] = 900.0
     price_in: Price | None = None
     price_out: Price | None = None
     batch_discount: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -109,7 +109,7 @@ class AnswerSettings(BaseModel):
         Seed that is sent to the provider; None to send none.
     parameters : dict
         Further parameters of a request.
-    context : int or None
+    context_window : int or None
         Context window of the model in tokens; None if unknown, and then no text is truncated.
     truncate : {"refuse", "middle", "end"}
         What is done with texts that are too long for the context window.
@@ -126,7 +126,7 @@ class AnswerSettings(BaseModel):
     max_tokens: Positive | None = 8
     seed: int | None = None
     parameters: dict[str, JsonValue] = {}
-    context: Positive | None = None
+    context_window: Positive | None = None
     truncate: Truncation = "refuse"
 
     @field_validator("base_url", mode="plain")
@@ -222,8 +222,8 @@ class AnswerSettings(BaseModel):
             "decision": self.decision,
             "parameters": self.request_parameters,
         }
-        if self.truncate != "refuse" and self.context is not None:
-            described |= {"truncate": self.truncate, "context": self.context}
+        if self.truncate != "refuse" and self.context_window is not None:
+            described |= {"truncate": self.truncate, "context_window": self.context_window}
         return described
 
     def public(self) -> dict[str, Json]:

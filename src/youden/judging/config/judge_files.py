@@ -142,7 +142,8 @@ def load_judge_config(
     Parameters
     ----------
     source : str, Path or mapping
-        Name of a judge, which is searched for in judges/ and in configs/judges/; (`infer_judge_keys`).
+        Name of a judge, which is searched for in judges/ and in configs/judges/; path of a YAML file; judge keys;
+        name of a backend; or name of a model with a known provider (`infer_judge_keys`).
     file : Path, optional
         File that contains the mapping, for error messages.
     from_code : bool, default False
@@ -297,8 +298,10 @@ def find_local_judge(name: str) -> Path | None:
 def _validate(
     data: Mapping[str, Any], *, location: str, folder: Path, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
-    """Validate judge keys, load the judges that they name, and add prices. folder: that of the "
-    "judge's file, for relative paths."""
+    """Validate judge keys, load the judges that they name, and add prices.
+
+    `folder` is the folder of the judge's file, for relative paths.
+    """
     data = dict(data)
 
     def load(judge: object) -> object:
@@ -306,8 +309,8 @@ def _validate(
             return _load_nested(judge, folder, file, from_code=from_code)
         return judge
 
-    if "of" in data:
-        data["of"] = load(data["of"])
+    if "replay_of" in data:
+        data["replay_of"] = load(data["replay_of"])
     if isinstance(data.get("judges"), list):
         data["judges"] = [load(judge) for judge in data["judges"]]
     backend = data.get("backend")

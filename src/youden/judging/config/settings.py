@@ -36,7 +36,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     ----------
     name : str
         Name of the judge; by default that of the model or backend.
-    of : JudgeConfig or None
+    replay_of : JudgeConfig or None
         The judge that the backend "replay" repeats; None for the one whose answers are in the store.
     judges : tuple of JudgeConfig
         Judges of a jury; empty for other judges.
@@ -47,7 +47,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     """
 
     name: str = Field(default="", max_length=100)
-    of: JudgeConfig | None = None
+    replay_of: JudgeConfig | None = None
     judges: tuple[JudgeConfig, ...] = ()
     vote: Literal["majority", "mean"] = "majority"
     family: str | None = Field(default=None, min_length=1, max_length=100)
@@ -60,8 +60,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @model_validator(mode="after")
     def _validate_backend_keys(self) -> Self:
-        if self.of is not None and self.backend != REPLAY:
-            raise ValueError(f"`of` is valid only with `backend: {REPLAY}`")
+        if self.replay_of is not None and self.backend != REPLAY:
+            raise ValueError(f"`replay_of` is valid only with `backend: {REPLAY}`")
         if self.judges and self.backend != JURY:
             raise ValueError(f"`judges` is valid only with `backend: {JURY}`")
         if self.backend == JURY:
@@ -95,8 +95,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     @property
     def answers(self) -> AnswerKind:
         """The kind of its answers: "yes or no" (0 or 1), "graded" (in [0, 1]), or "lexical" (a similarity of words)."""
-        if self.of is not None:
-            return self.of.answers
+        if self.replay_of is not None:
+            return self.replay_of.answers
         if self.backend == JURY:
             return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
@@ -199,7 +199,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             self.model,
             self.address,
             self.request_parameters,
-            self.context,
+            self.context_window,
             self.decision,
             self.truncate,
             self.answer_tokens,
@@ -351,7 +351,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         JudgeError
             [judge-no-key]: if the judge needs a key and none is found.
         ConfigError
-            [judge-two-keys]: if there are credentials in base_url and a key. [key-not-trusted], [key-over-http],
+            [judge-auth-conflict]: if there are credentials in base_url and a key. [key-not-trusted], [key-over-http],
             [env-base-url]: if the key may not be sent to the address, see `check_trust`.
         """
         url = self.url
@@ -362,7 +362,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             raise ConfigError(
                 f"The judge '{self.name}' has credentials in base_url and a key in {variable}: only one can be sent. "
                 "Set `api_key_env: null`, or remove the credentials from base_url.",
-                slug="judge-two-keys",
+                slug="judge-auth-conflict",
             )
         self.check_trust(environment)
         record = self.record

@@ -68,14 +68,14 @@ class BatchProvider(Protocol):
             Id of the file.
         """
 
-    async def start(self, file: str, *, perhaps_begun: bool) -> str:
+    async def start(self, file: str, *, maybe_started: bool) -> str:
         """Start the batch of an uploaded file; never a second one of the same file.
 
         Parameters
         ----------
         file : str
             Id of the file.
-        perhaps_begun : bool
+        maybe_started : bool
             Whether an earlier process may have started the batch.
 
         Returns
@@ -86,10 +86,10 @@ class BatchProvider(Protocol):
         Raises
         ------
         CallError
-            `free` only if no batch of the file was started.
+            `unbilled` only if no batch of the file was started.
         """
 
-    async def look(self, batch: str) -> BatchState:
+    async def status(self, batch: str) -> BatchState:
         """Return the current status of a batch.
 
         Parameters
@@ -156,11 +156,11 @@ class FolderBatches:
                 tmp_path.write_bytes(text)
         return name
 
-    async def start(self, file: str, *, perhaps_begun: bool) -> str:
+    async def start(self, file: str, *, maybe_started: bool) -> str:
         """Return the name of the file, which is also the id of the batch."""
         return file
 
-    async def look(self, batch: str) -> BatchState:
+    async def status(self, batch: str) -> BatchState:
         """Return how many requests of a batch have a result line, and whether it has ended."""
         answers = self._answer_path(batch)
         done_path = answers.with_suffix(".done")
@@ -177,7 +177,7 @@ class FolderBatches:
             raise CallError(
                 f"{done_path.name} exists, but {answers.name} has {len(done):,} results and "
                 f"{n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",
-                kind="retry",
+                kind="transient",
             )
         return BatchState("ended short", ended=True, n_done=len(done), files=(answers.name,), n_lines=len(done))
 
@@ -211,7 +211,7 @@ def _file_errors() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CallError(f"{error.filename} does not exist.", kind="stop", status=NOT_FOUND) from None
+        raise CallError(f"{error.filename} does not exist.", kind="fatal", status=NOT_FOUND) from None
     except OSError as error:
         raise JudgeError(
             f"The folder of batches cannot be used ({error}). Check its disk and permissions, then run the same command "

@@ -29,7 +29,7 @@ from youden.text.regular_files import read_regular
 from youden.text.yaml_text import format_validation_error
 from youden.types import Completion, Message, Plan
 
-VERSION = 1
+VERSION = 2
 
 _COMPLETION = TypeAdapter(Completion)
 _MAX_REPORTED_PROBLEMS = 3
@@ -71,7 +71,7 @@ class _Request(BaseModel):
 
 
 class _Line(_Strict):
-    key: Sha256
+    request_hash: Sha256
     request: _Request
     answer: Completion | None = None
     failure: Failure | None = None
@@ -81,7 +81,7 @@ class _Line(_Strict):
 class Entry:
     """One request and its outcome."""
 
-    key: str
+    request_hash: str
     """Request hash."""
     request: Mapping[str, Any]
     """Canonical form of the request; a redacted one has `sha256` and `characters` in place of each `content`."""
@@ -188,7 +188,9 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
         outcome = replace(outcome, reason=_hash_text(outcome.reason))
     else:
         outcome = _redact_completion(outcome, read=read, labels=labels)
-    return Entry(entry.key, {**entry.request, "messages": redacted_messages(entry.request["messages"])}, outcome)
+    return Entry(
+        entry.request_hash, {**entry.request, "messages": redacted_messages(entry.request["messages"])}, outcome
+    )
 
 
 def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -232,8 +234,8 @@ def read_cassette(path: Path) -> Cassette:
     Raises
     ------
     InputError
-        [cassette] if a line is not valid; [cassette-unreadable], [cassette-head], [cassette-newer] if the file is not a cassette
-        of this version.
+        [cassette] if a line is not valid; [cassette-unreadable], [cassette-head], [cassette-version] if the file is not a
+        cassette of this version.
     """
     cassette, problems = check_cassette(path)
     if problems:
@@ -267,8 +269,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     Raises
     ------
     InputError
-        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-newer] if it is of
-        a newer version.
+        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-version] if it is
+        of a newer version.
     """
     try:
         lines = read_regular(path).removeprefix(BOM_UTF8).splitlines()
@@ -292,13 +294,15 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
         if outcome is None or (line.answer and line.failure):
             problems.append(f"line {number}: it needs either an answer or a failure")
             continue
-        entry = Entry(line.key, request, outcome)
-        if line.key in entries:
-            problems.append(f"line {number}: the key {line.key[:12]}… occurs twice")
-        elif not entry.redacted and (key := _request_hash(request)) != line.key:
-            problems.append(f"line {number}: the key is {line.key[:12]}…, but that of the request is {key[:12]}…")
+        entry = Entry(line.request_hash, request, outcome)
+        if line.request_hash in entries:
+            problems.append(f"line {number}: the key {line.request_hash[:12]}… occurs twice")
+        elif not entry.redacted and (key := _request_hash(request)) != line.request_hash:
+            problems.append(
+                f"line {number}: the key is {line.request_hash[:12]}…, but that of the request is {key[:12]}…"
+            )
         else:
-            entries[line.key] = entry
+            entries[line.request_hash] = entry
     return Cassette(tuple(head.judges), entries), problems
 
 
@@ -312,7 +316,7 @@ def _strict_json(line: bytes) -> bytes:
 
 
 def _parse_head(path: Path, line: bytes) -> _Head:
-    """Parse the first line of a cassette. Raises: InputError [cassette-head], [cassette-newer]."""
+    """Parse the first line of a cassette. Raises: InputError [cassette-head], [cassette-version]."""
     try:
         head = _Head.model_validate_json(line)
     except ValidationError:
@@ -322,10 +326,11 @@ def _parse_head(path: Path, line: bytes) -> _Head:
             "Pass the file that `youden cassette export` wrote.",
             slug="cassette-head",
         ) from None
-    if head.cassette > VERSION:
+    if head.cassette != VERSION:
         raise InputError(
-            f"{path} was written by a newer youden (cassette {head.cassette}, this one reads {VERSION}). Upgrade youden.",
-            slug="cassette-newer",
+            f"{path} was written by another version of youden: got a cassette of version {head.cassette}; this youden reads "
+            f"only version {VERSION}. Use the version of youden that wrote it, or export the cassette again.",
+            slug="cassette-version",
         )
     return head
 
@@ -337,9 +342,9 @@ def _request_hash(request: Mapping[str, Any]) -> str:
 
 def _line_fields(entry: Entry) -> dict[str, Any]:
     if isinstance(entry.outcome, Failure):
-        return {"key": entry.key, "request": entry.request, "failure": vars(entry.outcome)}
+        return {"request_hash": entry.request_hash, "request": entry.request, "failure": vars(entry.outcome)}
     answer = _COMPLETION.dump_python(entry.outcome, mode="json", exclude={"seconds"}, exclude_defaults=True)
-    return {"key": entry.key, "request": entry.request, "answer": answer}
+    return {"request_hash": entry.request_hash, "request": entry.request, "answer": answer}
 
 
 def _to_json(value: object) -> bytes:

@@ -133,7 +133,7 @@ def _hash_to_bytes(key: object) -> bytes:
     return digest if len(digest) == KEY_BYTES else b""  # fromhex skips spaces
 
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "export.json"
 METADATA = b"youden"
 """Key of a Parquet file's metadata that holds the same as `export.json`."""
@@ -152,9 +152,9 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
 
 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
-    """Write the columns `key` and `messages` (a list of role and content), with the manifest as metadata."""
+    """Write the columns `request_hash` and `messages` (a list of role and content), with the manifest as metadata."""
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    columns = [("key", pa.string()), ("messages", pa.list_(message))]
+    columns = [("request_hash", pa.string()), ("messages", pa.list_(message))]
     schema = pa.schema(columns, metadata={METADATA: manifest})
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -213,8 +213,8 @@ def export_requests(
     Raises
     ------
     InputError
-        [export-there] if the folder is not empty; [export-no-calls] if no judge makes calls; [export-failed] if a file cannot be
-        written.
+        [export-not-empty] if the folder is not empty; [export-no-calls] if no judge makes calls; [export-failed] if a file
+        cannot be written.
     """
     judges = list_calling_judges(config)
     names = [f"judge-{number}" for number in range(1, len(judges) + 1)] if config.judges else [""]
@@ -223,7 +223,7 @@ def export_requests(
         raise InputError(
             f"The folder {folder} exists and is not empty. Pass a new folder, so that requests and answers of two exports do not "
             "mix.",
-            slug="export-there",
+            slug="export-not-empty",
         )
     try:
         make_directory(folder.parent)

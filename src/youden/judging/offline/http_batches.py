@@ -68,7 +68,7 @@ class _HttpBatches:
         self._timeout = connection.timeout
         self._policy = policy
 
-    async def start(self, file: str, *, perhaps_begun: bool) -> str:
+    async def start(self, file: str, *, maybe_started: bool) -> str:
         """Start the batch of an uploaded file and return its id.
 
         If a batch of the file may exist already, it is searched for first. The same holds for every retry after a lost reply,
@@ -78,7 +78,7 @@ class _HttpBatches:
         ----------
         file : str
             Id that `upload` returned.
-        perhaps_begun : bool
+        maybe_started : bool
             Whether an earlier process may have started a batch of this file.
 
         Returns
@@ -89,9 +89,9 @@ class _HttpBatches:
         Raises
         ------
         CallError
-            `free` only if no batch of the file was started.
+            `unbilled` only if no batch of the file was started.
         """
-        may_have_started = perhaps_begun
+        may_have_started = maybe_started
 
         async def find_or_start() -> str | None:
             nonlocal may_have_started
@@ -114,13 +114,13 @@ class _HttpBatches:
         try:
             batch = await self._policy.call(find_or_start)
         except CallError as error:
-            error.free = not may_have_started
+            error.unbilled = not may_have_started
             raise
         if batch is None:
-            raise CallError("The requests were never sent.", kind="retry", free=True)
+            raise CallError("The requests were never sent.", kind="transient", unbilled=True)
         return batch
 
-    async def look(self, batch: str) -> BatchState:
+    async def status(self, batch: str) -> BatchState:
         """Return the current status of a batch."""
 
         async def get_state() -> BatchState:
@@ -276,9 +276,9 @@ class AnthropicBatches(_HttpBatches):
         self._requests[file] = requests
         return file
 
-    async def start(self, file: str, *, perhaps_begun: bool) -> str:
+    async def start(self, file: str, *, maybe_started: bool) -> str:
         """Send the requests of a file as a batch, drop them from memory, and return the id of the batch."""
-        batch = await super().start(file, perhaps_begun=perhaps_begun)
+        batch = await super().start(file, maybe_started=maybe_started)
         self._requests.pop(file, None)
         return batch
 
@@ -368,4 +368,4 @@ def _get_id(reply: Mapping[str, Any], subject: str) -> str:
 
 
 def _invalid_reply(content: str) -> CallError:
-    return CallError(f"The provider answered with {content}.", kind="retry")
+    return CallError(f"The provider answered with {content}.", kind="transient")

@@ -1,7 +1,8 @@
 """Import answers that another engine gave to the requests of a plan into the store.
 
 Files (result lines of a Batch API, or Parquet) are read in chunks of rows, in any order and any number of times. Rows are not
-validate_completion: each goes through the same checks as a reply, its cost counts as unknown, and rows that cannot be read are counted.
+trusted: each goes through the same checks as a reply, its cost counts as unknown, and rows that cannot be read are
+counted.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
     Raises
     ------
     InputError
-        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns; [unpacked] if it is too
-        large when unpacked.
+        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns; [unpacked-too-large] if it
+        is too large when unpacked.
     """
     try:
         yield from _iter_parquet_rows(path) if _is_parquet(path) else _iter_json_rows(path)
@@ -116,14 +117,15 @@ def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
 def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
     file = open_parquet(path)
     available = set(file.schema_arrow.names)
-    if "key" not in available or not available & {"text", "error"}:
+    if "request_hash" not in available or not available & {"text", "error"}:
         raise InputError(
-            f"{path} lacks columns of answers: got {', '.join(sorted(available))[:200]}. Add `key` and `text` or `error`; "
+            f"{path} lacks columns of answers: got {', '.join(sorted(available))[:200]}. Add `request_hash` and `text` or "
+            "`error`; "
             "finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
             slug="import-columns",
         )
     names = [name for name in _OPTIONAL_COLUMNS if name in available]
-    columns = ["key", *names]
+    columns = ["request_hash", *names]
     remembered: dict[object, Completion] = {}
     for batch in iter_unpacked(file.iter_batches(batch_size=CHUNK_ROWS, columns=columns), path):
         keys, *values = (_to_list(batch.column(name)) for name in columns)
@@ -149,7 +151,7 @@ def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
     """Make an answer or a failure of the columns of a row; None if it has neither a text nor a refusal nor an error."""
     error, text, logprobs = fields.get("error"), fields.get("text"), fields.get("top_logprobs")
     if isinstance(error, str) and error:
-        return CallError(f"The engine reported: {error}", kind="retry")
+        return CallError(f"The engine reported: {error}", kind="transient")
     if text is None and fields.get("refusal") is None:
         return None
 
@@ -325,7 +327,7 @@ class _AnswerImport:
             elif isinstance(outcome, Completion):
                 self._answers[key] = judge, outcome
                 self._any_answer = True
-            elif outcome.kind == "stop":
+            elif outcome.kind == "fatal":
                 self._counts.n_not_sent += 1
                 self._counts.not_sent_reason = self._counts.not_sent_reason or outcome.reason
             else:
@@ -375,7 +377,7 @@ class _AnswerImport:
         if counts.n_unreadable == counts.n_rows:
             raise InputError(
                 f"No answer can be read: got {counts.n_rows:,} rows, of which {counts.n_unreadable:,} are cut off or are no "
-                "results. Pass result lines of a Batch API (custom_id, response) or Parquet (key, text).",
+                "results. Pass result lines of a Batch API (custom_id, response) or Parquet (request_hash, text).",
                 slug="import-nothing",
             )
         return counts

@@ -15,7 +15,7 @@ from itertools import chain
 
 import numpy as np
 
-from youden.errors import JudgeError, ShortRunError, YoudenError
+from youden.errors import IncompleteRunError, JudgeError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, make_http_error, reject_if_echoed, to_judge_error
 from youden.judging.call.reply import check_usage_for
@@ -49,7 +49,7 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
     Returns
     -------
     YoudenError
-        A ShortRunError if the failure was transient, else a JudgeError.
+        An IncompleteRunError if the failure was transient, else a JudgeError.
     """
     if job is not None and job.batch is not None and error.status == NOT_FOUND:
         return JudgeError(
@@ -58,7 +58,7 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
             "answers. Then run the same command again.",
             slug="batch-unknown",
         )
-    if error.kind != "retry":
+    if error.kind != "transient":
         ended = to_judge_error(error, judge=config.name, address=config.address)
         if job is None or job.batch is not None:
             return ended
@@ -69,14 +69,14 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
             slug=ended.slug,
         )
     if job is None:
-        return ShortRunError(
+        return IncompleteRunError(
             f"A batch of '{config.name}' could not be sent to {config.address}: {error.reason} It was not started. Run the same "
             "command again.",
             slug="batch-unreachable",
         )
     max_cost = "" if math.isnan(job.usd) else f", which can cost up to {job.usd:.6g} USD,"
     name = job.batch or job.id
-    return ShortRunError(
+    return IncompleteRunError(
         f"The state of the batch {name} of {format_count(len(job.keys), 'request')}{max_cost} at {config.address} is unknown: "
         f"{error.reason} It stays recorded, its requests are not sent again, and all answers are stored. Run the same command "
         f"again to check its state, or run `youden store batches {store_name} --forget {name}` to give it up and pay for its "
@@ -96,9 +96,9 @@ def batch_refused_error(job: Job, state: BatchState, *, judge: str) -> JudgeErro
     )
 
 
-def batch_cancelled_error(job: Job, *, n_unanswered: int) -> ShortRunError:
+def batch_cancelled_error(job: Job, *, n_unanswered: int) -> IncompleteRunError:
     """Make the error for a batch that was cancelled. n_unanswered: number of its requests without an answer."""
-    return ShortRunError(
+    return IncompleteRunError(
         f"The batch {job.batch} was cancelled at the provider: {n_unanswered:,} of its requests have no answer. All other "
         "answers are stored. Run the same command again to send the remaining requests.",
         slug="batch-cancelled",
@@ -257,9 +257,9 @@ class BatchRunner:
         """
         self._leases.check()
         try:
-            batch = await self._provider.start(job.file or "", perhaps_begun=may_exist)
+            batch = await self._provider.start(job.file or "", maybe_started=may_exist)
         except CallError as error:
-            self._end_unsent(job, error, may_exist=not error.free)
+            self._end_unsent(job, error, may_exist=not error.unbilled)
             return None
         self._report(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
         return self._leases.note_batch(job, batch)
@@ -285,7 +285,7 @@ class BatchRunner:
         """Poll a batch, merge its results if it has ended, and return whether all of it is merged."""
         job = batch.job
         try:
-            state = await self._provider.look(job.batch or "")
+            state = await self._provider.status(job.batch or "")
             texts = [await self._provider.fetch(file) for file in state.files] if state.ended else []
         except CallError as error:
             self._on_poll_failure(batch, error)
@@ -302,16 +302,16 @@ class BatchRunner:
             batch.job, batch.unknown_since = remainder, None
         if state.ended:
             reason = f"The provider reports '{state.status}', but {len(remainder.keys):,} results are missing."
-            self._on_poll_failure(batch, CallError(reason, kind="retry"))
+            self._on_poll_failure(batch, CallError(reason, kind="transient"))
         return False
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
         """Keep waiting after a transient failure of a poll; end the run after another one, or if the state stays unknown."""
         now = time.monotonic()
-        if error.kind == "retry" and batch.unknown_since is None:
+        if error.kind == "transient" and batch.unknown_since is None:
             batch.unknown_since = now
             self._report(f"batch {batch.job.batch}: its state is unknown ({error.reason}); it stays at the provider")
-        elif error.kind != "retry" or now - (batch.unknown_since or now) >= self._config.outage:
+        elif error.kind != "transient" or now - (batch.unknown_since or now) >= self._config.max_outage:
             self._end_run(error, batch.job)
 
     def _merge(self, job: Job, state: BatchState, texts: list[bytes]) -> Job | None:
@@ -334,7 +334,7 @@ class BatchRunner:
         if is_open and not job_outcomes:
             return job
         if not is_open and state.status != "failed":
-            never_ran = CallError(f"The batch {state.status} without running it.", kind="retry", free=True)
+            never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
             job_outcomes |= dict.fromkeys(open_keys, never_ran)
 
         settled, spent = self._store_outcomes(job_outcomes)
@@ -399,7 +399,7 @@ class BatchRunner:
                     self._budget.record_unreported(self._config.name, max_cost, fault)
         else:
             outcome = reject_if_echoed(outcome, call.request)
-            usd = 0.0 if outcome.free else max_cost
+            usd = 0.0 if outcome.unbilled else max_cost
 
         call.usd += usd
         self._outcomes.record_cost(call.key, usd, outcome if isinstance(outcome, Completion) else None)
@@ -408,7 +408,7 @@ class BatchRunner:
             self._done[call.rows] = True
         else:
             call.attempts.n_failed += 1
-            has_retries = outcome.kind == "retry" and call.attempts.n_failed < self._config.max_tries
+            has_retries = outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
             self._done[call.rows] = self._outcomes.record_failure(call, outcome, may_retry=has_retries)
             self._failed[call.key] = call
         return usd

@@ -128,7 +128,7 @@ def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
         if not line_error:
             return None
         error = error_from_codes(ErrorParts(codes, message), prefix="The line is an error")
-        error.free = True
+        error.unbilled = True
         return error
     if not 200 <= status < 300:
         return make_http_error(status, codes, message, reason=f"HTTP {status}: {text}")

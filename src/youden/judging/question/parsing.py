@@ -217,9 +217,9 @@ class Reading:
 
     answer: float
     """Answer in [0, 1]; NaN if missing."""
-    hard: float
+    hard_answer: float
     """Hard decision, 0 or 1; NaN if missing."""
-    missing: MissingReason = "answered"
+    missing_reason: MissingReason = "answered"
     """Why the decision is missing; "answered" if it is not."""
 
 
@@ -261,7 +261,7 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
         if has_reasoning and not _begins_with_likeliest(label, completion.top_logprobs, labels):
             return make_missing_reading("unparsed")
         answer = math.fsum(p * prompt.labels[name] for name, p in probabilities.items())
-    return Reading(answer, float(grade >= prompt.yes_from))
+    return Reading(answer, float(grade >= prompt.yes_threshold))
 
 
 def _begins_with_likeliest(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:

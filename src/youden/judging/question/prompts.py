@@ -32,7 +32,7 @@ class _FrontMatter(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     labels: dict[str, float] = Field(min_length=2)
-    yes_from: float = Field(gt=0, le=1)
+    yes_threshold: float = Field(gt=0, le=1)
     parser: Parser
     system: str | None = None
 
@@ -49,7 +49,7 @@ class Prompt:
     """Text of the system message; None to send none."""
     labels: Mapping[str, float]
     """Grade of each answer that the judge may give, in [0, 1]; 1 means "same source"."""
-    yes_from: float
+    yes_threshold: float
     """Smallest grade that counts as a yes in the hard decision."""
     parser: Parser
     """Name and version of the parser of the answers."""
@@ -204,7 +204,7 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
         parts = split_front_matter(text)
         if parts is None:
             raise ConfigError(
-                f"The prompt {location} has no front matter. Begin it with '---', `labels`, `yes_from` and `parser`, '---'.",
+                f"The prompt {location} has no front matter. Begin it with '---', `labels`, `yes_threshold` and `parser`, '---'.",
                 slug="prompt-front-matter",
             )
         head = _FrontMatter.model_validate(parts.head)
@@ -216,7 +216,7 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     except ValidationError as error:
         raise ConfigError(
             f"The front matter of {location} is invalid: {format_validation_error(error)}. "
-            "Set `labels` (answer: grade, in quotes), `yes_from`, `parser: label/1` and optionally `system`.",
+            "Set `labels` (answer: grade, in quotes), `yes_threshold`, `parser: label/1` and optionally `system`.",
             slug="prompt-front-matter",
         ) from None
     _check_labels(head, location)
@@ -226,7 +226,7 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
         template=parts.body.strip(),
         system=head.system,
         labels=head.labels,
-        yes_from=head.yes_from,
+        yes_threshold=head.yes_threshold,
         parser=head.parser,
         digest=hashlib.sha256(text.encode()).hexdigest(),
     )
@@ -243,10 +243,10 @@ def _check_labels(head: _FrontMatter, location: str) -> None:
             f"The labels in {location} must be different and not empty: got {head.labels}. Set other labels.",
             slug="prompt-labels",
         )
-    if max(grades) < head.yes_from or min(grades) >= head.yes_from:
+    if max(grades) < head.yes_threshold or min(grades) >= head.yes_threshold:
         raise ConfigError(
-            f"All labels in {location} are on one side of yes_from = {head.yes_from}: got {head.labels}. "
-            "Set yes_from so that one label is a yes and one is a no.",
+            f"All labels in {location} are on one side of yes_threshold = {head.yes_threshold}: got {head.labels}. "
+            "Set yes_threshold so that one label is a yes and one is a no.",
             slug="prompt-labels",
         )
 

@@ -76,9 +76,9 @@ class Questions:
             [plan-missing-text]: if the pool has no response for the trial.
         """
         item = plan.item.item(row)
-        second_item = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
+        second_item = plan.other_item.item(row) if plan.trial_type.item(row) == INDEPENDENT else item
         first_rows, second_rows = plan.text_rows
-        texts = plan.pool.every
+        texts = plan.pool.all_texts
         first = texts.item(first_rows.item(row), item)
         second = texts.item(second_rows.item(row), second_item)
         if first is None or second is None:
@@ -103,7 +103,8 @@ class Questions:
         Raises
         ------
         InputError
-            [keys-other]: if the request has another key. [plan-missing-text]: if the pool has no response for the trial.
+            [request-hash-mismatch]: if the request has another key. [plan-missing-text]: if the pool has no response for the
+            trial.
         """
         request = self.request(plan, row)
         actual_key = self.key(request)
@@ -112,7 +113,7 @@ class Questions:
                 f"The stored request hash of {describe_trial(plan, row)} is {key[:12]}, but its request has "
                 f"{actual_key[:12]}: the file of request hashes in the run folder was changed. Remove the file and run the "
                 "same command again, which recomputes it.",
-                slug="keys-other",
+                slug="request-hash-mismatch",
             )
         return request
 
@@ -216,7 +217,7 @@ def canonical_request(request: Request, *, address: str) -> dict[str, object]:
         "model": request.model,
         "messages": request.messages,
         "parameters": dict(request.parameters),
-        **request.asked_as,
+        **request.cache_salt,
     }
 
 
@@ -229,7 +230,7 @@ def _count_text_characters(plan: Plan) -> Positions:
     """Count the characters of the two texts of each trial before any truncation, int64 (n_trials,)."""
     first_item, second_item = plan.trials.text_cells
     first_row, second_row = plan.text_rows
-    lengths = plan.pool.every_length
+    lengths = plan.pool.all_lengths
     return lengths[first_row, first_item] + lengths[second_row, second_item]
 
 
@@ -245,7 +246,7 @@ def describe_trial(plan: Plan, row: int) -> str:
     """
     first, second = plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]
     item = plan.item_ids[plan.item[row]]
-    if plan.arm[row] == INDEPENDENT:
+    if plan.trial_type[row] == INDEPENDENT:
         second_item = plan.item_ids[plan.other_item[row]]
         return f"trial {row}: agents '{first}' and '{second}', items '{item}' and '{second_item}', independent"
     return f"trial {row}: agents '{first}' and '{second}', item '{item}', paired"
@@ -262,7 +263,9 @@ RowKey = tuple[int, str]
 class KeySource(Protocol):
     """A source of the keys of a plan: `iter_keys`, which computes them, or a file that contains them."""
 
-    def __call__(self, questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]: ...
+    def __call__(self, questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
+        """Iterate over the rows and keys of a plan, from the row `start` on."""
+        ...
 
 
 def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
@@ -292,7 +295,7 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     for begin in range(start, len(plan), TRIALS_PER_CHUNK):
         encoded.clear()
         chunk = slice(begin, begin + TRIALS_PER_CHUNK)
-        second_item = np.where(plan.arm[chunk] == INDEPENDENT, plan.other_item[chunk], plan.item[chunk])
+        second_item = np.where(plan.trial_type[chunk] == INDEPENDENT, plan.other_item[chunk], plan.item[chunk])
         first_row, second_row = plan.text_rows
         # a text is identified by its position in the flat array of texts
         first_texts = first_row[chunk].astype(np.int64) * n_items + plan.item[chunk]
@@ -328,7 +331,7 @@ class _EncodedText(NamedTuple):
 
 
 def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    text = plan.pool.every[cell]
+    text = plan.pool.all_texts[cell]
     if text is None:
         questions.request(plan, row)  # raises the error for a missing text
     sent = to_encodable(text)

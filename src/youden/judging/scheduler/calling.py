@@ -46,7 +46,7 @@ class Caller:
         self.config = config
         self.budget = budget
         self.concurrency = ConcurrencyLimiter(config.concurrency, start=config.start_concurrency)
-        self.breaker = CircuitBreaker(config.outage)
+        self.breaker = CircuitBreaker(config.max_outage)
         self.is_stopped = False
         self.has_leases: Callable[[], bool] = lambda: True
         self._typical_usage = TypicalUsage()
@@ -105,7 +105,7 @@ class Caller:
                 self.budget.record_unreported(self.config.name, max_cost, fault)
             booked = spent
         except CallError as error:
-            if error.free:
+            if error.unbilled:
                 spent = 0.0
             if error.status == TOO_MANY_REQUESTS:
                 self.concurrency.record_throttling()
@@ -136,9 +136,9 @@ class Caller:
                     finally:
                         self._rate_limit_waits.discard(timeout)
         if self.is_stopped:
-            raise CallError("The run ended before the request was sent.", kind="retry")
+            raise CallError("The run ended before the request was sent.", kind="transient")
         if not self.has_leases():
-            raise CallError("The lease on the request may have expired.", kind="retry", free=True)
+            raise CallError("The lease on the request may have expired.", kind="transient", unbilled=True)
         return estimated_tokens
 
 
@@ -154,13 +154,13 @@ async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Complet
     Raises
     ------
     CallError
-        Of kind `retry`, if no reply arrives in time; or the error of `answer`.
+        Of kind `transient`, if no reply arrives in time; or the error of `answer`.
     """
     try:
         async with asyncio.timeout(seconds):
             return await answer
     except TimeoutError:
-        raise CallError(f"No reply within {seconds:g} s.", kind="retry") from None
+        raise CallError(f"No reply within {seconds:g} s.", kind="transient") from None
 
 
 def max_call_cost(config: JudgeConfig, request: Request) -> float:

@@ -62,8 +62,10 @@ class CircuitBreaker:
         return self._opened is not None and self._clock() - self._opened >= self.max_outage
 
     def needs_other_probe(self, attempts: Attempts) -> bool:
-        """Return whether another request must be sent as the probe, because this call failed in this "
-        "outage and may be its cause."""
+        """Return whether another request must be sent as the probe.
+
+        This is the case if the call failed in this outage and may be its cause.
+        """
         return self.is_open and attempts.suspect and self._n_probes > MAX_SUSPECT_PROBES
 
     def record_reply(self, *, is_answer: bool) -> float | None:
@@ -92,7 +94,7 @@ class CircuitBreaker:
         if not self.answered_before or not self.max_outage or not is_no_response(error):
             return False
         if self._opened is None:
-            was_never_sent = error.free and error.status is None
+            was_never_sent = error.unbilled and error.status is None
             if not was_never_sent:
                 if attempts.n_failed or attempts.suspect:
                     return False

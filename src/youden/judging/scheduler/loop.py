@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from youden.errors import ShortRunError, YoudenError
+from youden.errors import IncompleteRunError, YoudenError
 from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_no_response
 from youden.judging.call.retries import RetryPolicy
@@ -154,7 +154,7 @@ class RequestLoop:
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
             may_have_lost_lease = n_lease_doubts < self._n_lease_doubts or not self._caller.has_leases()
-            if may_have_lost_lease and error.kind == "retry" and not self._stop.is_stopped:
+            if may_have_lost_lease and error.kind == "transient" and not self._stop.is_stopped:
                 self._queue.close(call)
                 self._dispatcher.leased_elsewhere[call.key] = call
             else:
@@ -177,7 +177,7 @@ class RequestLoop:
     async def _handle_failure(self, call: Call, error: CallError) -> None:
         """Wait for the server, schedule another attempt, or end the call."""
         self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
-        if error.status == TOO_MANY_REQUESTS and error.kind == "retry":
+        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
             self._log.record_throttled()
 
         is_stopped, breaker = self._stop.is_stopped, self._caller.breaker
@@ -191,7 +191,7 @@ class RequestLoop:
             self._record_reply(is_answer=False)
 
         seconds = None if is_stopped else self._policy.next_wait(call.attempts, error)
-        if seconds is None and error.kind != "stop" and self._caller.backend.live:
+        if seconds is None and error.kind != "fatal" and self._caller.backend.live:
             async with self._first_failure_lock:
                 if not self._stop.has_answers and not self._stop.is_stopped:
                     with suppress(CallError, OutOfMoneyError):
@@ -221,8 +221,9 @@ class RequestLoop:
             self._log.announce("back", f"'{self._config.name}' is back after {seconds:.0f} s")
 
     async def _probe_with_known_good(self, call: Call) -> None:
-        """Send a request that was answered before, at the expense of `call`, to find out whether the server or the
-        call is at fault.
+        """Probe with a request that was answered before, at the expense of `call`.
+
+        The reply shows whether the server or the call is at fault.
 
         Raises: CallError, if the server does not respond.
         """
@@ -233,7 +234,7 @@ class RequestLoop:
         try:
             await self._caller.attempt(probe)
         except CallError as error:
-            if is_no_response(error) or error.kind == "stop":
+            if is_no_response(error) or error.kind == "fatal":
                 raise
             self._record_reply(is_answer=False)
         else:
@@ -313,7 +314,7 @@ async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: 
         for loop in loops:
             loop.announce_shutdown(grace)
         message = "A stop signal ended the run. All answers are stored; run the same command again to resume."
-        reason.stop_with_error(ShortRunError(message, slug="stopped"))
+        reason.stop_with_error(IncompleteRunError(message, slug="stopped"))
 
     try:
         await wait_with_grace(asyncio.create_task(_run_concurrently(loops)), stop=stop, grace=grace)

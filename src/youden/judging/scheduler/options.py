@@ -125,7 +125,7 @@ class JudgingOptions:
         Cost account of the payments in the store; None to record none.
     stored_only : bool
         Whether nothing is sent; the run then ends if the store does not contain all answers.
-    team : Team or None
+    team : WorkerGroup or None
         The other processes that work on the run; None if there are none.
     keys : callable
         Source of the keys of a plan.

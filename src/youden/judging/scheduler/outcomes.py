@@ -135,9 +135,9 @@ class Outcomes:
         bool
             Whether the call has ended. If the run ends first, a call that might have succeeded later ends without a failure.
         """
-        if error.kind == "stop":
+        if error.kind == "fatal":
             self.stop.stop(lambda: self._fatal_error(error))
-        elif self.stop.is_stopped and error.kind == "retry":
+        elif self.stop.is_stopped and error.kind == "transient":
             return True
         elif may_retry:
             return False

@@ -29,7 +29,7 @@ class ProgressLog:
     ----------
     progress : Progress, optional
         Progress display. If it also has a method `say(text)`, it gets messages for the user; if it has
-        `beside(n_workers, answered=…)`, it gets the numbers of the other processes that work on the run.
+        `show_workers(n_workers, answered=…)`, it gets the numbers of the other processes that work on the run.
     path : Path, optional
         Log file, to which lines are appended.
     now : callable, optional
@@ -96,7 +96,9 @@ class ProgressLog:
         """
         if self._progress is not None:
             failed = 0 if missing == "answered" else n
-            self._progress.advance(n, failed=failed, usd=usd, cached=n if stored else 0, why=missing if failed else "")
+            self._progress.advance(
+                n, failed=failed, usd=usd, cached=n if stored else 0, reason=missing if failed else ""
+            )
 
     def record_throttled(self) -> None:
         """Report a reply with HTTP 429."""
@@ -105,7 +107,7 @@ class ProgressLog:
 
     def report_workers(self, n_workers: int, *, answered: int) -> None:
         """Report the number of other processes that work on the run, and of the answers that they got."""
-        report = getattr(self._progress, "beside", None)
+        report = getattr(self._progress, "show_workers", None)
         if report is not None:
             report(n_workers, answered=answered)
 

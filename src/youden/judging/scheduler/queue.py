@@ -136,15 +136,18 @@ class Dispatcher:
 
     The store is accessed only from other threads.
 
-    leases: Outcomes
+    Parameters
+    ----------
+    outcomes : Outcomes
         Outcomes of the loop's work.
     queue : CallQueue
         Receives the calls to send.
     caller : Caller
+        Sends the calls.
 
     Attributes
     ----------
-    leases : Claims
+    leases : Leases
         The leases of this loop.
     leased_elsewhere : dict of str to Call
         Calls whose requests other processes send, by key.

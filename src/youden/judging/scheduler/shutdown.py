@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from youden.errors import BudgetError, ShortRunError, TooManyMissingError, YoudenError
+from youden.errors import BudgetError, IncompleteRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
 from youden.judging.store.plan_answers import format_missing_reasons
@@ -89,7 +89,7 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
 
     Raises
     ------
-    ShortRunError
+    IncompleteRunError
         [stopped]: if a signal stopped the run and did not end the process.
     Exception
         Whatever `main` raises.
@@ -119,7 +119,7 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     signal.raise_signal(received)
     if received == signal.SIGINT:  # the handler of asyncio.run cancels its task, and does not raise
         raise KeyboardInterrupt
-    raise ShortRunError(
+    raise IncompleteRunError(
         f"A signal ({signal.Signals(received).name}) stopped the run. All answers are stored; run the "
         "same command again to resume.",
         slug="stopped",
@@ -261,7 +261,7 @@ class StopReason:
             raise error
 
 
-class AnswersMissingError(ShortRunError):
+class AnswersMissingError(IncompleteRunError):
     """The store does not contain all answers to a plan, and no requests may be sent.
 
     Parameters
@@ -314,7 +314,7 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
     """
     n, n_missing = len(verdicts), int((~verdicts.answered).sum())
     if n_missing > max_missing * n or n_missing == n > 0:
-        counts = Counter(MISSING_REASONS[code] for code in verdicts.missing)
+        counts = Counter(MISSING_REASONS[code] for code in verdicts.missing_reason)
         raise make_too_many_missing_error(n_missing, n, reasons=format_missing_reasons(counts), max_missing=max_missing)
     if verdicts.votes is not None:
         judges = cast(list[dict[str, Json]], verdicts.judge["judges"])
@@ -350,7 +350,7 @@ def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trial
     )
 
 
-def make_batches_pending_error(n: int, *, store: str) -> ShortRunError:
+def make_batches_pending_error(n: int, *, store: str) -> IncompleteRunError:
     """Build the error for answers that are left to batches in progress.
 
     Parameters
@@ -360,7 +360,7 @@ def make_batches_pending_error(n: int, *, store: str) -> ShortRunError:
     store : str
         Name of the store that records the batches.
     """
-    return ShortRunError(
+    return IncompleteRunError(
         f"{format_count(n, 'answer', 'is', 'are')} pending in batches that were sent and not merged "
         "yet, so they are not requested again. Run the same command with `--mode batch` to wait for them. "
         f"See the batches with `youden store batches {store}`; its option `--forget BATCH` abandons one, whose requests "
@@ -369,7 +369,7 @@ def make_batches_pending_error(n: int, *, store: str) -> ShortRunError:
     )
 
 
-def make_outage_error(error: CallError, *, judge: str, address: str, outage: float) -> ShortRunError:
+def make_outage_error(error: CallError, *, judge: str, address: str, outage: float) -> IncompleteRunError:
     """Build the error for an outage that lasts too long.
 
     Parameters
@@ -381,10 +381,11 @@ def make_outage_error(error: CallError, *, judge: str, address: str, outage: flo
     outage : float
         Longest outage in seconds.
     """
-    return ShortRunError(
+    return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
-        "All answers are stored. Run the same command again when it responds, or set a longer `outage` in its config; if a few "
-        "texts break the server, set `outage: 0`, so that each failure counts for its own trial.",
+        "All answers are stored. Run the same command again when it responds, or set a longer `max_outage` in its config; if "
+        "a few "
+        "texts break the server, set `max_outage: 0`, so that each failure counts for its own trial.",
         slug="outage",
     )
 

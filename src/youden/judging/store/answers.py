@@ -125,10 +125,10 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
     ------
     ConfigError
         [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is nothing to
-        read; [store-foreign] if the file belongs to another application; [store-form] if it has another version;
+        read; [not-a-store] if the file belongs to another application; [store-version] if it has another version;
         [store-server-old] if the server is not supported; [store-password] if a password could be sent to an unknown host.
     JudgeError
-        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-away] if the backend fails.
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the backend fails.
     """
     return Store(open_place(address, read_only=read_only))
 
@@ -211,7 +211,7 @@ class Store:
         with self._pending_lock:
             new_failures = self._in_transaction.failures | self._pending.failures
             new_answers = self._in_transaction.answers | self._pending.answers
-        answers, failures = self.place.known(keys) if keys else ([], [])
+        answers, failures = self.place.find_outcomes(keys) if keys else ([], [])
 
         texts = dict(answers) | {key: new_answers[key] for key in keys if key in new_answers}
         parsed = {text: self._parse(text) for text in set(texts.values())}
@@ -352,11 +352,11 @@ class Store:
 
     def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
         """Record the names of the models that answered a judge's requests."""
-        self.place.put_rows("served", [(_to_text(config), name, time.time()) for name in names])
+        self.place.put_rows("response_models", [(_to_text(config), name, time.time()) for name in names])
 
     def served(self, config: dict[str, Json]) -> list[str]:
         """Return the recorded names of the models that answered a judge's requests."""
-        rows = read_all_rows(self.place, "served")
+        rows = read_all_rows(self.place, "response_models")
         return [cast(str, name) for judge, name, _ in rows if judge == _to_text(config)]
 
     def close(self) -> None:

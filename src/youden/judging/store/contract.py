@@ -13,7 +13,7 @@ from typing import Literal, Protocol, Self, get_args
 
 from youden.errors import ConfigError
 
-VERSION = 2
+VERSION = 3
 TABLES = {
     "answers": (1, "key text", "completion text NOT NULL", "created float8 NOT NULL"),
     "failures": (
@@ -25,8 +25,8 @@ TABLES = {
         "created float8 NOT NULL",
     ),
     "judges": (1, "config text", "created float8 NOT NULL"),
-    "served": (2, "judge text", "name text", "created float8 NOT NULL"),
-    "paid": (
+    "response_models": (2, "judge text", "name text", "created float8 NOT NULL"),
+    "costs": (
         2,
         *("payer text", "key text", "usd float8", "tokens_in bigint NOT NULL", "tokens_out bigint NOT NULL"),
         "seconds float8 NOT NULL",
@@ -36,8 +36,8 @@ TABLES = {
         *("id text", "address text NOT NULL", "model text NOT NULL", "usd float8", "file text", "batch text"),
         *("keys text NOT NULL", "created float8 NOT NULL"),
     ),
-    "claims": (1, "key text", "owner text NOT NULL", "expires float8 NOT NULL"),
-    "members": (
+    "leases": (1, "key text", "owner text NOT NULL", "expires float8 NOT NULL"),
+    "workers": (
         2,
         *("run text", "name text", "leads boolean", "granted bigint", "spent bigint", "answered bigint"),
         *("expires float8", "asks boolean"),
@@ -48,7 +48,7 @@ TABLES = {
 The types are PostgreSQL's; SQLite accepts them.
 """
 
-CopiedTable = Literal["answers", "failures", "judges", "served", "paid", "batches"]
+CopiedTable = Literal["answers", "failures", "judges", "response_models", "costs", "batches"]
 COPIED_TABLES: tuple[CopiedTable, ...] = get_args(CopiedTable)
 """Tables that are copied from one store to another."""
 
@@ -56,7 +56,7 @@ COPIED_TABLES: tuple[CopiedTable, ...] = get_args(CopiedTable)
 def column_names(table: str) -> list[str]:
     """Return the names of the columns of a table.
 
-    >>> column_names("served")
+    >>> column_names("response_models")
     ['judge', 'name', 'created']
     """
     return [str(column).split()[0] for column in TABLES[table][1:]]
@@ -65,7 +65,7 @@ def column_names(table: str) -> list[str]:
 def primary_key(table: str) -> str:
     """Return the columns of a table's primary key as SQL.
 
-    >>> primary_key("served")
+    >>> primary_key("response_models")
     'judge, name'
     """
     n_key_columns = int(TABLES[table][0])
@@ -131,12 +131,33 @@ class PendingWrites:
         return not (self.answers or self.failures or self.payments or self.settled)
 
     def pay(self, account: str, key: str, payment: Payment) -> None:
-        """Add a payment of an account to those for the same request."""
+        """Add a payment of an account to those for the same request.
+
+        Parameters
+        ----------
+        account : str
+            Account that pays.
+        key : str
+            Key of the request.
+        payment : Payment
+            Cost, tokens and duration of one call.
+        """
         previous = self.payments.get((account, key))
         self.payments[account, key] = payment if previous is None else previous + payment
 
     def merge(self, later: PendingWrites) -> Self:
-        """Add later writes to these, and return these."""
+        """Add later writes to these, in place.
+
+        Parameters
+        ----------
+        later : PendingWrites
+            Writes that were made after these; they replace those with the same key.
+
+        Returns
+        -------
+        PendingWrites
+            This object.
+        """
         self.answers |= later.answers
         self.failures |= later.failures
         self.again |= later.again
@@ -175,7 +196,7 @@ def version_error(name: str, version: int | None) -> ConfigError:
     return ConfigError(
         f"The store {name} has another version: got {version}, this youden reads {VERSION}. It was not changed. Use the youden "
         "that created it, or pass another store.",
-        slug="store-form",
+        slug="store-version",
     )
 
 
@@ -196,7 +217,7 @@ class Place(Protocol):
     def count(self) -> int:
         """Return the number of answers."""
 
-    def known(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
+    def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
         """Find the outcomes of requests.
 
         Parameters

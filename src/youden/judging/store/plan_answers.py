@@ -222,10 +222,10 @@ class PlanAnswers:
 
         self.key[positions] = np.array(keys, dtype="S64")
         self._answer[positions] = [reading.answer for reading in parsed]
-        self._hard[positions] = [reading.hard for reading in parsed]
-        self._missing[positions] = [_CODES[reading.missing] for reading in parsed]
+        self._hard[positions] = [reading.hard_answer for reading in parsed]
+        self._missing[positions] = [_CODES[reading.missing_reason] for reading in parsed]
         self._served[positions] = model_codes
-        self._counts.update(reading.missing for reading in parsed)
+        self._counts.update(reading.missing_reason for reading in parsed)
 
     def to_verdicts(
         self,
@@ -264,16 +264,16 @@ class PlanAnswers:
         return Verdicts(
             plan=self._plan,
             answer=self._answer,
-            hard=self._hard,
-            missing=self._missing,
+            hard_answer=self._hard,
+            missing_reason=self._missing,
             judge={**judge, "served": served},
-            key=self.key,
+            request_hash=self.key,
             tokens_in=costs.tokens_in,
             tokens_out=costs.tokens_out,
             usd=costs.usd,
             seconds=costs.seconds,
-            usd_tried=usd_tried,
-            served=self._served,
+            usd_calibration=usd_tried,
+            response_model=self._served,
             models=tuple(self._models),
             warnings=warnings,
         )
@@ -337,7 +337,7 @@ def read_answers(
         plan_answers.put(rows, row_keys, readings)
         completions = [completion for _, completion in readings]
         plan_answers.served.count((c, was_new) for c, was_new in zip(completions, new, strict=True) if c is not None)
-        reasons = [reading.missing for reading, _ in readings]
+        reasons = [reading.missing_reason for reading, _ in readings]
         for (missing, was_new), n in Counter(zip(reasons, new, strict=True)).items():
             on_read(n, missing=missing, stored=not was_new)
     return plan_answers

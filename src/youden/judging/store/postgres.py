@@ -31,7 +31,7 @@ MIN_SERVER_VERSION = 130000
 _SCHEMA = (
     "CREATE TABLE youden.version (version int NOT NULL)",
     *(f"CREATE TABLE youden.{name} {table_definition(name)}" for name in TABLES),
-    "CREATE INDEX claims_owner ON youden.claims (owner)",
+    "CREATE INDEX leases_owner ON youden.leases (owner)",
     "CREATE TABLE youden.writers (writer text PRIMARY KEY, n bigint NOT NULL)",
 )
 
@@ -93,11 +93,11 @@ class PostgresPlace(SqlPlace):
     Raises
     ------
     ConfigError
-        [store-url] if the URL is not valid; [store-missing] if there is nothing to read; [store-form] if it has another version;
-        [store-server-old] if the server is older than PostgreSQL 13.
+        [store-url] if the URL is not valid; [store-missing] if there is nothing to read; [store-version] if it has another
+        version; [store-server-old] if the server is older than PostgreSQL 13.
     JudgeError
-        [store-away] if the server is unreachable; [store-read-only] if the role may not write; [store-full], [store-failed] if
-        the server fails.
+        [store-unreachable] if the server is unreachable; [store-read-only] if the role may not write; [store-full],
+        [store-failed] if the server fails.
     """
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
@@ -247,7 +247,7 @@ class PostgresPlace(SqlPlace):
         return JudgeError(
             f"The store {self.name} cannot be reached: {self._describe(error)}. All answers written so far are stored. "
             "Check the server, the address, the user and the password (or PGPASSWORD), then run the same command again.",
-            slug="store-away",
+            slug="store-unreachable",
         )
 
     def _read_only_error(self, reason: str) -> JudgeError:

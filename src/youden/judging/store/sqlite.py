@@ -26,7 +26,7 @@ from youden.project_store import hide_from_git
 from youden.text.printable import to_path
 
 _APPLICATION_ID = 0x796F7564
-_CLUSTERED_TABLES = {"claims", "paid"}
+_CLUSTERED_TABLES = {"leases", "costs"}
 _CREATE_TABLES = "".join(
     f"CREATE TABLE IF NOT EXISTS {name} {table_definition(name)}{' WITHOUT ROWID' * (name in _CLUSTERED_TABLES)};"
     for name in TABLES
@@ -58,10 +58,10 @@ class SqlitePlace(SqlPlace):
     Raises
     ------
     ConfigError
-        [store-missing] if there is nothing to read; [store-foreign] if the file belongs to another application; [store-form] if
+        [store-missing] if there is nothing to read; [not-a-store] if the file belongs to another application; [store-version] if
         it has another version.
     JudgeError
-        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], by what SQLite reports; [store-gone] if
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], by what SQLite reports; [store-deleted] if
         the file was deleted or moved.
     """
 
@@ -105,7 +105,7 @@ class SqlitePlace(SqlPlace):
                     f"The store {self.name} was deleted or moved while this process wrote to it, so that further answers would "
                     "be lost. Move it back, because it contains answers, or run the same command again, which pays for them "
                     "again.",
-                    slug="store-gone",
+                    slug="store-deleted",
                 )
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -181,7 +181,7 @@ def _is_foreign(path: Path) -> bool:
 def _foreign_error(path: Path) -> ConfigError:
     return ConfigError(
         f"{path} is a database of another application: it has tables that are not a store's. Pass another path.",
-        slug="store-foreign",
+        slug="not-a-store",
     )
 
 

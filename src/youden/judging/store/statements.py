@@ -43,17 +43,17 @@ INSERT INTO @failures VALUES (?, ?, ?, ?, NOW) ON CONFLICT (key) DO UPDATE SET k
   status = excluded.status, reason = excluded.reason, created = excluded.created
 """
 _ADD_PAYMENT = """
-INSERT INTO @paid VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (payer, key) DO UPDATE SET usd = paid.usd + excluded.usd,
-  tokens_in = paid.tokens_in + excluded.tokens_in, tokens_out = paid.tokens_out + excluded.tokens_out,
-  seconds = paid.seconds + excluded.seconds
+INSERT INTO @costs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (payer, key) DO UPDATE SET usd = costs.usd + excluded.usd,
+  tokens_in = costs.tokens_in + excluded.tokens_in, tokens_out = costs.tokens_out + excluded.tokens_out,
+  seconds = costs.seconds + excluded.seconds
 """
 _ACQUIRE_LEASES = """
-INSERT INTO @claims SELECT value, ?, NOW + ? FROM EACH WHERE true ORDER BY value
+INSERT INTO @leases SELECT value, ?, NOW + ? FROM EACH WHERE true ORDER BY value
 ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
-WHERE claims.owner = excluded.owner OR claims.owner IN (SELECT value FROM EACH)
+WHERE leases.owner = excluded.owner OR leases.owner IN (SELECT value FROM EACH)
 RETURNING key
 """
-_RELEASE_LEASES = "DELETE FROM @claims WHERE key IN (SELECT key FROM @claims WHERE {} ORDER BY key LOCK)"
+_RELEASE_LEASES = "DELETE FROM @leases WHERE key IN (SELECT key FROM @leases WHERE {} ORDER BY key LOCK)"
 
 
 _ROWS_PER_STATEMENT = 500
@@ -132,7 +132,7 @@ class SqlPlace:
     def count(self) -> int:
         return int(self._rows("SELECT count(*) FROM @answers")[0][0])
 
-    def known(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
+    def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
         rows = self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys))
         answers = [(key, text) for key, text, _, reason in rows if reason is None]
         return answers, [(key, kind, status, reason) for key, kind, status, reason in rows if reason is not None]
@@ -169,7 +169,7 @@ class SqlPlace:
         self._do("transaction", write)
 
     def paid(self, account: str) -> dict[str, Payment]:
-        rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @paid WHERE payer = ?", account)
+        rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
         return {key: Payment(math.nan if usd is None else usd, *usage) for key, usd, *usage in rows}
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
@@ -177,10 +177,10 @@ class SqlPlace:
         return {key for (key,) in self._do("write", lambda db: db.rows(_ACQUIRE_LEASES, *values))}
 
     def owners(self) -> dict[str, float]:
-        return dict(self._rows("SELECT owner, max(expires) FROM @claims GROUP BY owner"))
+        return dict(self._rows("SELECT owner, max(expires) FROM @leases GROUP BY owner"))
 
     def renew(self, owner: str, *, seconds: float) -> None:
-        self._run("UPDATE @claims SET expires = NOW + ? WHERE owner = ?", seconds, owner)
+        self._run("UPDATE @leases SET expires = NOW + ? WHERE owner = ?", seconds, owner)
 
     def release(self, owner: str, keys: Collection[str] | None) -> None:
         if keys is None:
@@ -192,11 +192,11 @@ class SqlPlace:
     def members(self, run: str, change: Change) -> Sequence[Member]:
         def replace_members(db: Session) -> Sequence[Member]:
             self._lock_name(db, run)
-            rows = db.rows("SELECT * FROM @members WHERE run = ?", run)
+            rows = db.rows("SELECT * FROM @workers WHERE run = ?", run)
             now = db.rows("SELECT NOW")[0][0]
             members = change(now, [Member(*values) for _, *values in rows])
-            db.run("DELETE FROM @members WHERE run = ?", run)
-            db.many(_insert_statement("members"), [(run, *astuple(member)) for member in members])
+            db.run("DELETE FROM @workers WHERE run = ?", run)
+            db.many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
             return members
 
         return self._do("transaction", replace_members)

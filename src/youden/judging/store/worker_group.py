@@ -32,7 +32,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class BudgetReport(NamedTuple):
-    """Amounts of one member, in picodollars (`PARTS` per USD)."""
+    """Amounts of one member, in picodollars (`PICODOLLARS_PER_USD` per USD)."""
 
     spent: int
     """What it has spent."""
@@ -293,7 +293,7 @@ BUDGET_CHECK_SECONDS = 0.05
 
 
 class SharedBudget(Budget):
-    """This member's share of the cap of a group. What it was granted it spends without another report.
+    """Share of the cost cap of a group that one member may spend without another report.
 
     It requests twice what it needs, plus as much as is in flight. So one report covers many calls, and no more is lost to the
     others if it dies.

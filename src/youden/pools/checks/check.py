@@ -20,7 +20,7 @@ from youden.judging.estimate import estimate
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pools.checks.checked import Counts, DesignCost, PoolCheck, SampledTexts
 from youden.pools.checks.copied import find_judge_addressing, find_source_copying, find_text_reuse
-from youden.pools.checks.items_alike import MAX_ITEMS, find_items_alike
+from youden.pools.checks.items_alike import MAX_ITEMS, find_similar_items
 from youden.pools.checks.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
 from youden.pools.checks.plain_facts import (
     Languages,
@@ -30,7 +30,7 @@ from youden.pools.checks.plain_facts import (
     response_lengths,
 )
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import Width
+from youden.protocol.designs.adaptive import FixedWidth
 from youden.protocol.plan import PlanSize, make_plan
 from youden.stats.forecast import find_min_blocks, mean_prior_components
 from youden.types import Finding, Pool
@@ -107,16 +107,17 @@ def estimate_costs(
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     for name in DESIGNS if designs is None else designs:
         try:
-            size = _draw_size(pool, name) if n_dense <= MAX_DENSE_CALLS_TO_DRAW and name != Width.name else None
+            size = _draw_size(pool, name) if n_dense <= MAX_DENSE_CALLS_TO_DRAW and name != FixedWidth.name else None
             n_calls, n_characters = size or _estimate_size(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
         costs += [_to_cost(name, judge, n_calls, n_characters) for judge in judges]
-    if any(cost.design == Width.name for cost in costs):
+    if any(cost.design == FixedWidth.name for cost in costs):
         notes.append(
-            f"The calls of 'width' are for a half-width of {Width.width:g}, if answers vary as in four reference data sets. Run "
-            "`youden plan CONFIG --width 0.03` to estimate the calls for another one."
+            f"The calls of 'fixed-width' are for a half-width of {FixedWidth.half_width:g}, if answers vary as in four "
+            "reference data sets. Run "
+            "`youden plan CONFIG --half-width 0.03` to estimate the calls for another one."
         )
     return tuple(costs), tuple(notes)
 
@@ -132,22 +133,23 @@ def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[
     design_class = DESIGNS.load(design)
     n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)
     n_calls = int(2 * (n_agents_of_item * (n_agents_of_item - 1)).sum())
-    if design == Width.name:
-        max_slots = n_calls // 2 // pool.n_agents
-        n_slots = find_min_blocks(
-            mean_prior_components(), Width.width, fraction=1.0, n_items=pool.n_items, max_blocks=max_slots
+    if design == FixedWidth.name:
+        max_blocks = n_calls // 2 // pool.n_agents
+        n_blocks = find_min_blocks(
+            mean_prior_components(), FixedWidth.half_width, fraction=1.0, n_items=pool.n_items, max_blocks=max_blocks
         )
-        if n_slots is None:
+        if n_blocks is None:
             raise PlanError(
-                f"A half-width of {Width.width:g} is not attainable on {pool.n_items:,} items, if answers vary as in four "
+                f"A half-width of {FixedWidth.half_width:g} is not attainable on {pool.n_items:,} items, if answers vary as "
+                "in four "
                 "reference data sets.",
                 slug="cost-unknown",
             )
-        n_calls = n_slots * pool.n_agents + N_POOLED
+        n_calls = n_blocks * pool.n_agents + N_POOLED
     elif design_class.default_trials_per_agent is not None:
         size = PlanSize(pool.n_agents, pool.n_items, False, N_POOLED)
         n_calls = min(n_calls, size.default_calls(design_class.default_trials_per_agent))
-    elif not design_class.judges_holdout:
+    elif not design_class.plans_holdout:
         raise PlanError(
             f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
         )
@@ -230,7 +232,7 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     except ConfigError as error:
         languages = Languages({}, ())
         notes.append(f"Languages were not checked. {error.message}")
-    findings = [*findings_of_agents, *find_items_alike(pool, seed=seed), *languages.findings]
+    findings = [*findings_of_agents, *find_similar_items(pool, seed=seed), *languages.findings]
     costs, cost_notes = estimate_costs(pool, length, designs)
     n_words = sample.n_words[: len(sample)]
     agent_words = {}

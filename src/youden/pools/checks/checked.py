@@ -151,7 +151,7 @@ class SampledTexts:
         Position in `items` of each text's item.
     agent_of : int array (n_texts,)
         Position in the pool of each text's agent.
-    texts : Segmented
+    texts : SegmentedTexts
         Words of the n_texts responses, followed by those of the n_sampled_items prompts.
     """
 
@@ -192,7 +192,7 @@ class SampledTexts:
 
     @cached_property
     def bounds(self) -> Index:
-        """int (n_sampled_items + 1,); the texts of the m-th sampled item are bounds[m] to bounds[m + 1] (excluded)."""
+        """Bounds of the texts by sampled item, int (n_sampled_items + 1,): item m has bounds[m] to bounds[m + 1] (excluded)."""
         return np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
 
     @property
@@ -202,22 +202,22 @@ class SampledTexts:
 
     @cached_property
     def n_words(self) -> Index:
-        """int (n_texts + n_sampled_items,), number of words of each text, then of each prompt."""
+        """Number of words of each text, then of each prompt: int (n_texts + n_sampled_items,)."""
         return np.diff(self.texts.start)
 
     @cached_property
     def has_word(self) -> csr_array[np.int8]:
-        """int8 (n_texts, n_distinct_words), 1 if the text contains the word."""
+        """1 if the text contains the word: int8 (n_texts, n_distinct_words)."""
         return build_word_matrix(self.texts)[: len(self)]
 
     @cached_property
     def prompt_has_word(self) -> csr_array[np.int8]:
-        """int8 (n_sampled_items, n_distinct_words), 1 if the prompt of the item contains the word."""
+        """1 if the prompt of the item contains the word: int8 (n_sampled_items, n_distinct_words)."""
         return build_word_matrix(self.texts)[len(self) :]
 
     @cached_property
     def idf(self) -> Floats:
-        """float (n_distinct_words,), inverse document frequency: log(items / items with a response that contains the word)."""
+        """Inverse document frequency, log(items / items with a response with the word): float (n_distinct_words,)."""
         item_has_word = build_group_word_matrix(self.has_word, self.item_of, n_groups=len(self.items))
         return idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), len(self.items))
 

@@ -33,7 +33,7 @@ MIN_PROMPT_SIMILARITY = 0.9
 """Minimum cosine similarity of two prompts' idf-weighted words, of near-duplicates."""
 
 
-def find_items_alike(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
+def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """Yield one finding per cluster of near-duplicate items, judged by their prompts or by their responses.
 
     The similarity of responses to items j and k is the cosine of idf-weighted word counts between one half of the agents on j and
@@ -139,7 +139,7 @@ def _find_similar_pairs(
 
 
 def _select_prefixes(profiles: csr_array[np.float64], threshold: Floats, rarity: Positions) -> csr_array[np.float64]:
-    """Keep the rarest words of each row, so many that the norm of the dropped words is below the row's threshold.
+    """Keep as many of the rarest words of each row as needed so that the norm of the dropped words is below the row's threshold.
 
     Two rows of norm 1 whose product reaches the threshold of both share a word that both keep. Otherwise one of them would have
     dropped the rarest word that they share, and with it all others that they share, so that the product is below the threshold of

@@ -323,7 +323,8 @@ def _find_blank(pool: Pool) -> Iterator[Finding]:
         return
     yield Finding(
         "blank",
-        f"{format_count(int(n_blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by {format_names(reported)}.",
+        f"{format_count(int(n_blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by "
+        f"{format_names(reported)}.",
         "A blank response is judged like any other: the answer to its paired trials is no, which lowers the agent's score.",
         "If the agent did not respond, remove the row, so that the cell is missing. If it refused, keep the row.",
         agents=reported,
@@ -366,7 +367,7 @@ def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
         f"(the longest {length.max():,}), by {format_names(agents)}.",
         "They may not fit the context window of a judge. Such trials are not judged and count as missing, and those that fit are "
         "expensive.",
-        "Check whether they are responses at all, and shorten them, or set `context` in the judge's config.",
+        "Check whether they are responses at all, and shorten them, or set `context_window` in the judge's config.",
         agents=agents,
         items=tuple(pool.items[j].id for j in np.flatnonzero(is_long.any(axis=0))),
         facts={"characters": int(length.max())},

@@ -17,13 +17,13 @@ median agent, and above the second value.
 
 def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
     """Yield findings for agents whose repeats are all equal, and for agents whose repeats differ in length more than others'."""
-    if pool.further is None:
+    if pool.repeat_texts is None:
         return
     has_repeats = pool.n_repeats > 1
     n_cells = has_repeats.sum(axis=1)
 
     # repeats of a cell are equal if they are one distinct text
-    texts = np.stack(pool.blocks)
+    texts = np.stack(pool.texts_by_repeat)
     is_equal = np.zeros(has_repeats.shape, dtype=np.bool_)
     for k, j in np.ndindex(*has_repeats.shape):
         is_equal[k, j] = len({text for text in texts[:, k, j] if text is not None}) == 1
@@ -31,8 +31,8 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
     equal = tuple(pool.agents[k].id for k in np.flatnonzero(is_equal_agent))
 
     # variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent
-    is_present = pool.every_present.reshape(texts.shape)
-    length = pool.every_length.reshape(texts.shape).astype(np.float64)
+    is_present = pool.all_present.reshape(texts.shape)
+    length = pool.all_lengths.reshape(texts.shape).astype(np.float64)
     log_length = np.log1p(np.where(is_present, length, np.nan))
     variance = np.full(pool.n_agents, np.nan)
     for k in np.flatnonzero(n_cells):

@@ -131,7 +131,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
 
 
 SOURCE = "source"
-"""Value of `of` for an agent whose text is the prompt of the item."""
+"""Value of `based_on` for an agent whose text is the prompt of the item."""
 _ALL_MODELS = "*"
 
 _Text = Annotated[str, Field(min_length=1)]
@@ -144,11 +144,11 @@ class AgentSpec(BaseModel):
     ----------
     id : str
     group : str, optional
-    of : str
+    based_on : str
         `source` for the item's prompt, or the id of the agent whose response is used.
     model, instruction : str, optional
         Model that makes the response, and its instruction: a file of prompts/agents/, or a path that ends in .md.
-    reading : str, optional
+    notes_instruction : str, optional
         Instruction for a first step, whose answer fills the notes of the second.
     temperature, max_tokens, seed : float, int, int, optional
         Sent with the request; None is not sent.
@@ -160,10 +160,10 @@ class AgentSpec(BaseModel):
 
     id: _Text
     group: _Text | None = None
-    of: _Text = SOURCE
+    based_on: _Text = SOURCE
     model: _Text | None = None
     instruction: _Text | None = None
-    reading: _Text | None = None
+    notes_instruction: _Text | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] = 400
     seed: int | None = None
@@ -180,7 +180,7 @@ class AgentSpec(BaseModel):
     def _check_fields(self) -> Self:
         if (self.model is None) != (self.instruction is None):
             raise ValueError("model and instruction belong together; set both or neither")
-        if self.model is None and (self.reading or self.temperature is not None or self.seed is not None):
+        if self.model is None and (self.notes_instruction or self.temperature is not None or self.seed is not None):
             raise ValueError("reading, temperature and seed need a model; set model and instruction, too")
         if self.model is None and not self.steps:
             raise ValueError("it defines no response; set model and instruction, or steps")
@@ -233,11 +233,11 @@ class AgentsFile(BaseModel):
         sorted_agents: dict[str, AgentSpec] = {}
         waiting = list(self.agents)
         while waiting:
-            ready = [agent for agent in waiting if agent.of == SOURCE or agent.of in sorted_agents]
+            ready = [agent for agent in waiting if agent.based_on == SOURCE or agent.based_on in sorted_agents]
             if not ready:
                 raise ConfigError(
                     f"{self.path}: {', '.join(agent.id for agent in waiting)} are based on each other in a circle. "
-                    "Set `of: source` for one of them.",
+                    "Set `based_on: source` for one of them.",
                     slug="agents-circle",
                 )
             sorted_agents |= {agent.id: agent for agent in ready}
@@ -272,10 +272,12 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     for agent in content.agents:
         if ids.count(agent.id) > 1 or agent.id == SOURCE:
             raise _file_error(path, f"the id '{agent.id}' is not available. Set a different id for every agent.")
-        if agent.of != SOURCE and agent.of not in ids:
+        if agent.based_on != SOURCE and agent.based_on not in ids:
             raise _file_error(
                 path,
-                f"agent '{agent.id}' is based on '{agent.of}', which is not an agent of this file. Set `of` to an agent.",
+                f"agent '{agent.id}' is based on '{agent.based_on}', which is not an agent of this file. "
+                "Set `based_on` to an "
+                "agent.",
             )
         try:
             _ = agent.transforms

@@ -115,7 +115,7 @@ class Models:
         Name of a model → its config.
     store : Store
         Store of the answers.
-    asking : Asking
+    asking : JudgingOptions
         Options of the queries.
     n_calls : int
         Expected number of calls in all.
@@ -335,7 +335,7 @@ def generate(
         Agents, items and instructions.
     store : str or Path
         Path or URL of the store; requests whose answer it contains are not sent.
-    asking : Asking, optional
+    asking : JudgingOptions, optional
         Options of the queries; `max_missing` is the maximum fraction of missing responses, checked at the end.
     replay : bool, default False
         Whether answers come only from the store, without calls, keys or a cost cap.
@@ -441,12 +441,12 @@ async def _respond(generation: Generation, ask: Ask) -> Responses:
     texts: Responses = {SOURCE: [item.prompt for item, _ in responses]}
     waiting = list(generation.file.ordered)
     while waiting:
-        ready = [agent for agent in waiting if agent.of in texts]
-        notes = await _query_agents(generation, ask, [agent for agent in ready if agent.reading], texts, None)
+        ready = [agent for agent in waiting if agent.based_on in texts]
+        notes = await _query_agents(generation, ask, [agent for agent in ready if agent.notes_instruction], texts, None)
         answers = await _query_agents(generation, ask, [agent for agent in ready if agent.model], texts, notes)
         for agent in ready:
             agent_texts: list[str | None] = []
-            inputs = answers[agent.id] if agent.model else texts[agent.of]
+            inputs = answers[agent.id] if agent.model else texts[agent.based_on]
             for text, (item, repeat) in zip(inputs, responses, strict=True):
                 if text is None:
                     agent_texts.append(None)
@@ -476,7 +476,7 @@ async def _query_agents(
         ]
         agent_keys = keys[agent.id] = []
         agent_notes = (notes or {}).get(agent.id, [""] * len(generation.responses))
-        for (item, repeat), text, note in zip(generation.responses, texts[agent.of], agent_notes, strict=True):
+        for (item, repeat), text, note in zip(generation.responses, texts[agent.based_on], agent_notes, strict=True):
             if text is None or note is None:
                 agent_keys.append(None)
                 continue
@@ -523,7 +523,7 @@ def _to_result(
         texts_by_item = [texts[spec.id][j :: len(items)] for j in range(len(items))]
         cells.append([sorted(cell, key=lambda text: text is None) for cell in texts_by_item])
     blocks: Objects = np.moveaxis(np.array(cells, dtype=np.object_), 2, 0)
-    pool = Pool.of_blocks(agents, items, list(blocks), name)
+    pool = Pool.from_repeats(agents, items, list(blocks), name)
     n_missing = blocks.size - pool.n_responses
     if n_missing > max_missing * blocks.size:
         reasons = "; ".join(models.reasons)

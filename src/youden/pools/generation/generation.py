@@ -54,7 +54,7 @@ class Generation:
 
     @property
     def responses(self) -> list[tuple[Item, int]]:
-        """Item and number, from 1, of each response: all first ones, then all second ones, …"""
+        """Item and number, from 1, of each response: all first ones, then all second ones, and so on."""
         return [(item, repeat) for repeat in range(1, self.repeats + 1) for item in self.items]
 
     @property
@@ -78,7 +78,7 @@ class Generation:
 
             # four characters count as one token; notes are sent with the second step
             agent_tokens_in = (instruction_characters * n_responses + prompt_characters * len(steps)) // 4
-            if agent.reading:
+            if agent.notes_instruction:
                 agent_tokens_in += agent.max_tokens * n_responses
             agent_tokens_out = agent.max_tokens * n_responses * len(steps)
 
@@ -119,9 +119,9 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
         response: Instruction | None = None
         notes: Instruction | None = None
         if agent.instruction is not None:
-            response = load_instruction(agent.instruction, folder=folder, notes=bool(agent.reading))
-        if agent.reading is not None:
-            notes = load_instruction(agent.reading, folder=folder)
+            response = load_instruction(agent.instruction, folder=folder, notes=bool(agent.notes_instruction))
+        if agent.notes_instruction is not None:
+            notes = load_instruction(agent.notes_instruction, folder=folder)
         instructions[agent.id] = response, notes
     return Generation(file, items, instructions, repeats)
 
@@ -139,7 +139,7 @@ def check_output_pool(generation: Generation, out: Path) -> None:
     Raises
     ------
     ConfigError
-        [generate-other]: if the folder contains a pool of other agents or items, or with more repeats.
+        [out-not-empty]: if the folder contains a pool of other agents or items, or with more repeats.
     """
     if not (out / RESPONSES).exists():
         return
@@ -152,13 +152,13 @@ def check_output_pool(generation: Generation, out: Path) -> None:
         raise ConfigError(
             f"{out} already contains a pool of other {'items' if same_agents else 'agents'}. Set another --out, or remove that "
             "folder.",
-            slug="generate-other",
+            slug="out-not-empty",
         )
     if existing.repeats > generation.repeats:
         raise ConfigError(
             f"{out} already contains up to {existing.repeats} responses of an agent to an item, which {generation.repeats} would "
             f"replace. Set --repeats {existing.repeats} or more, or set another --out.",
-            slug="generate-other",
+            slug="out-not-empty",
         )
 
 

@@ -43,7 +43,7 @@ def python_topics() -> tuple[Item, ...]:
 
 
 ITEM_SOURCES: Registry[Callable[[], tuple[Item, ...]]] = Registry(
-    "youden.items", "item source", {"python-topics": "youden.pools.generation.item_sources:python_topics"}
+    "youden.item_sources", "item source", {"python-topics": "youden.pools.generation.item_sources:python_topics"}
 )
 
 
@@ -81,12 +81,12 @@ def read_items(source: str) -> tuple[Item, ...]:
         raise ConfigError(
             f"{source}: {len(without_prompt)} of {len(items)} items have no prompt{first}. "
             "Add a prompt to every item, because agents respond to prompts.",
-            slug="items",
+            slug="items-invalid",
         )
     ids = [item.id for item in items]
     if len(set(ids)) < len(ids):
         duplicate = next(name for name in ids if ids.count(name) > 1)
-        raise ConfigError(f"{source}: the item '{duplicate}' occurs twice. Remove one of them.", slug="items")
+        raise ConfigError(f"{source}: the item '{duplicate}' occurs twice. Remove one of them.", slug="items-invalid")
     return items
 
 
@@ -97,7 +97,7 @@ def _read_lines(path: Path) -> tuple[Item, ...]:
         if not isinstance(name, str) or not name.strip() or not isinstance(prompt, str) or not isinstance(meta, dict):
             raise ConfigError(
                 f"{location}: the item does not fit. Set id and prompt to strings, and meta, if it exists, to an object.",
-                slug="items",
+                slug="items-invalid",
             )
         items.append(Item(name, prompt, meta))
     if note := replaced.describe():

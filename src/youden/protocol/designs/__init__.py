@@ -21,13 +21,13 @@ class MakeDesign(Protocol):
 
     name: str
     """Name of the design."""
-    holdout: float
+    default_holdout: float
     """Default fraction of held-out cells."""
     default_trials_per_agent: float | None
     """Mean paired trials per agent if no budget is set; None for as many as the design takes."""
-    judges_holdout: bool
+    plans_holdout: bool
     """Whether the design plans trials on held-out cells too; if not, a plan adds a few for each held-out cell."""
-    independent: IndependentRule
+    default_independent: IndependentRule
     """Default of the independent trials."""
     options: tuple[str, ...]
     """Names of the keyword arguments of `__call__` other than `n_paired`."""
@@ -56,7 +56,7 @@ DESIGNS: Registry[MakeDesign] = Registry(
         "dense": "youden.protocol.designs.cyclic:Dense",
         "cyclic": "youden.protocol.designs.cyclic:Cyclic",
         "adaptive": "youden.protocol.designs.adaptive:Adaptive",
-        "width": "youden.protocol.designs.adaptive:Width",
+        "fixed-width": "youden.protocol.designs.adaptive:FixedWidth",
         "row": "youden.protocol.designs.cell_designs:Row",
         "column": "youden.protocol.designs.cell_designs:Column",
         "hybrid": "youden.protocol.designs.cell_designs:Hybrid",

@@ -1,8 +1,8 @@
 """Designs that plan in rounds: until confidence intervals are narrow enough, or until the best agents are known.
 
-`Width` samples all agents equally, so no round favours an agent. `Adaptive` samples fewer and fewer contenders, and compares all
-of them with the same partner, on the same item and in the same order. The designs only draw rounds; `pipeline/rounds.py` decides
-from the answers whether another round follows.
+`FixedWidth` samples all agents equally, so no round favours an agent. `Adaptive` samples fewer and fewer contenders, and
+compares all of them with the same partner, on the same item and in the same order. The designs only draw rounds;
+`pipeline/rounds.py` decides from the answers whether another round follows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from youden.protocol.designs.cyclic import (
     number_blocks,
 )
 from youden.protocol.designs.repair import check_count, check_fraction, check_positive
-from youden.types import Drawn, Plan, Rounds, Trials
+from youden.types import DesignResult, Plan, Rounds, Trials
 from youden.types.pool import Bools, Floats, Ids, Positions
-from youden.types.trials import PLAN
+from youden.types.trials import MAIN
 
 HALF_WIDTH_FRACTION = 0.9
 """Fraction of agents that must reach the half-width: a single unusual agent can take as many calls as all others together."""
@@ -37,16 +37,16 @@ PILOT_BLOCKS_PER_PRECISION = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Width(TrialDesign):
+class FixedWidth(TrialDesign):
     """Cyclic blocks in rounds, until confidence intervals are narrow enough.
 
-    The first round has about .05/width² blocks. Later rounds have as many as the answers so far require.
+    The first round has about .05/half_width² blocks. Later rounds have as many as the answers so far require.
 
     Attributes
     ----------
     n_paired : int or None
         Maximum number of paired calls; None for all there are.
-    width : float, default 0.05
+    half_width : float, default 0.05
         Half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a fraction
         `HALF_WIDTH_FRACTION` of the agents must reach.
     pairs : {"ordered", "unordered"}, default "ordered"
@@ -58,15 +58,15 @@ class Width(TrialDesign):
         [design-option]: if an option is invalid.
     """
 
-    width: float = 0.05
-    name: ClassVar[str] = "width"
-    options: ClassVar[tuple[str, ...]] = ("width", "pairs")
+    half_width: float = 0.05
+    name: ClassVar[str] = "fixed-width"
+    options: ClassVar[tuple[str, ...]] = ("half_width", "pairs")
 
     def __post_init__(self) -> None:
-        check_positive("width", self.width)
+        check_positive("half_width", self.half_width)
         super().__post_init__()
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the first round; eligible : bool array (n_agents, n_items).
 
         Raises
@@ -81,11 +81,11 @@ class Width(TrialDesign):
                 f"The budget is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {self.n_paired}. Set more calls.",
                 slug="budget-width",
             )
-        until = max(MIN_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_PRECISION / self.width**2))
+        until = max(MIN_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_PRECISION / self.half_width**2))
         trials = self.draw_blocks(eligible, rng, n_done=0, n_spent=0, until=until)
         limit = "all possible paired calls" if self.n_paired is None else f"{self.n_paired:,} paired calls"
-        note = f"this is the first round; more follow until ± {self.width:g} is reached, up to {limit}"
-        return Drawn(trials, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+        note = f"this is the first round; more follow until ± {self.half_width:g} is reached, up to {limit}"
+        return DesignResult(trials, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def draw_blocks(
         self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
@@ -103,20 +103,20 @@ class Width(TrialDesign):
         return number_blocks(blocks, start=n_done)
 
 
-def get_width_design(plan: Plan) -> Width:
+def get_width_design(plan: Plan) -> FixedWidth:
     """Return the design that drew a plan with a given half-width.
 
     Parameters
     ----------
     plan : Plan
-        A plan of the design "width".
+        A plan of the design "half_width".
 
     Returns
     -------
-    Width
+    FixedWidth
     """
-    options: dict[str, Any] = {name: plan.options[name] for name in Width.options if name in plan.options}
-    return Width(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **options)
+    options: dict[str, Any] = {name: plan.options[name] for name in FixedWidth.options if name in plan.options}
+    return FixedWidth(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **options)
 
 
 MIN_SEARCH_PILOT_BLOCKS = 24
@@ -197,7 +197,7 @@ class Adaptive(TrialDesign):
         Maximum number of rounds after the pilot.
     top : int, default 1
         Number of agents to find.
-    within : float, optional
+    max_regret : float, optional
         Maximum regret at which the search stops. By default, it stops when the selected agents are significantly better than all
         others, or when the budget is spent.
     pairs : {"ordered", "unordered"}, default "ordered"
@@ -214,12 +214,12 @@ class Adaptive(TrialDesign):
     the item favours a contender. A block counts for its contenders alone. Blocks go through items and partners in random orders;
     no comparison is repeated.
 
-    Without `within`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the budget. Each
-    round has an equal part of the rest. Contenders are the agents nearest to the boundary of the top; their number falls to
-    `top` + 1, faster in the first rounds.
+    Without `max_regret`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the budget.
+    Each round has an equal part of the rest. Contenders are the agents nearest to the boundary of the top; their number falls
+    to `top` + 1, faster in the first rounds.
 
-    With `within`, the pilot has .04/within² blocks, at least 24 and at most a quarter of the budget. Each round samples the
-    agents that keep the regret bound too large, as much as they seem to need.
+    With `max_regret`, the pilot has .04/max_regret² blocks, at least 24 and at most a quarter of the budget. Each round samples
+    the agents that keep the regret bound too large, as much as they seem to need.
 
     References
     ----------
@@ -229,24 +229,24 @@ class Adaptive(TrialDesign):
     pilot: float | None = None
     rounds: int | None = None
     top: int = 1
-    within: float | None = None
+    max_regret: float | None = None
     name: ClassVar[str] = "adaptive"
     default_trials_per_agent: ClassVar[float | None] = 1125
-    options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "top", "within", "pairs")
+    options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "top", "max_regret", "pairs")
 
     def __post_init__(self) -> None:
         check_fraction("pilot", self.pilot)
         check_count("rounds", self.rounds)
         check_count("top", self.top)
-        check_positive("within", self.within)
+        check_positive("max_regret", self.max_regret)
         super().__post_init__()
 
     @property
     def n_rounds(self) -> int:
-        """Maximum number of rounds after the pilot: `rounds`, else 5, or 40 with `within`."""
-        return self.rounds or (DEFAULT_ROUNDS if self.within is None else _MAX_ROUNDS_TO_REGRET)
+        """Maximum number of rounds after the pilot: `rounds`, else 5, or 40 with `max_regret`."""
+        return self.rounds or (DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET)
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the pilot; eligible : bool array (n_agents, n_items).
 
         Raises
@@ -265,10 +265,10 @@ class Adaptive(TrialDesign):
         budget = self.budget(eligible)
         if self.pilot is not None:
             n_pilot = int(budget * self.pilot)
-        elif self.within is None:
+        elif self.max_regret is None:
             n_pilot = max(budget // 4, min(n_agents * MIN_SEARCH_PILOT_BLOCKS, budget // 2))
         else:
-            n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_REGRET / self.within**2))
+            n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2))
             n_pilot = min(budget // 4, n_agents * n_blocks)
         if n_pilot < MIN_BLOCKS * n_agents:
             raise PlanError(
@@ -279,7 +279,7 @@ class Adaptive(TrialDesign):
         paired = Cyclic(n_paired=n_pilot, pairs=self.pairs).draw(eligible, rng).trials
         limit = "all possible" if not self.n_paired else f"{self.n_paired:,}"
         note = f"this is the pilot; rounds on fewer and fewer contenders follow, up to {limit} paired calls in all"
-        return Drawn(paired, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+        return DesignResult(paired, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def next_round(
         self,
@@ -317,18 +317,18 @@ class Adaptive(TrialDesign):
             Without trials if the rounds or the budget are spent.
         """
         n_rounds, budget = len(rounds.starts), self.budget(eligible)
-        n_spent = int((plan.slot >= 0).sum())
+        n_spent = int((plan.block >= 0).sum())
         if active is None:
             progress = n_rounds / self.n_rounds
             active = select_contenders(ability, self.top, progress)
-            n_pilot = int(((plan.slot >= 0) & (plan.trials.step == 0)).sum())
+            n_pilot = int(((plan.block >= 0) & (plan.trials.step == 0)).sum())
             until = n_pilot + int((budget - n_pilot) * n_rounds / self.n_rounds)
         else:
             until = min(budget, n_spent + n_blocks * int(active.sum()))
         if n_rounds > self.n_rounds:
             return NextRound(number_blocks([]), active, "budget")
-        first_slot = (*rounds.starts, int(plan.slot.max()) + 1)[1]
-        trials = self._draw_blocks(plan, active, eligible, rng, first_slot=first_slot, n_trials=until - n_spent)
+        first_block = (*rounds.starts, int(plan.block.max()) + 1)[1]
+        trials = self._draw_blocks(plan, active, eligible, rng, first_block=first_block, n_trials=until - n_spent)
         stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
         return NextRound(trials, active, stop_reason)
 
@@ -345,12 +345,12 @@ class Adaptive(TrialDesign):
         eligible: Bools,
         rng: np.random.Generator,
         *,
-        first_slot: int,
+        first_block: int,
         n_trials: int,
     ) -> Trials:
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
-        The sequence of blocks, of which the first has the number `first_slot`, is the same in all rounds. A contender that was
+        The sequence of blocks, of which the first has the number `first_block`, is the same in all rounds. A contender that was
         dropped and comes back therefore catches up with the comparisons of the others.
         """
         n_agents, n_items = eligible.shape
@@ -358,7 +358,7 @@ class Adaptive(TrialDesign):
         contender_is_first = rng.random(n_items * n_agents) < 0.5
         contenders = np.flatnonzero(active)
         planned = self._comparison_codes(plan.item, plan.first, plan.second, n_agents)
-        begun = np.unique(plan.slot) - first_slot
+        begun = np.unique(plan.block) - first_block
         drawn: list[Trials] = []
         position, end = 0, (2 if self.pairs == "ordered" else 1) * n_items * n_agents
         while position < end:
@@ -387,17 +387,17 @@ class Adaptive(TrialDesign):
             is_new &= ((size > 0) & fits)[block]
             columns = (item[is_new], first[is_new], second[is_new])
             planned = np.append(planned, self._comparison_codes(*columns, n_agents))
-            slot = first_slot + number[block[is_new]]
-            item, first, second, slot = (column.astype(np.int32) for column in (*columns, slot))
-            trials = Trials.paired(item, first, second, slot=slot)
-            drawn.append(trials.marked(PLAN, first=is_first[is_new], second=~is_first[is_new]))
-            n_trials -= len(slot)
+            block = first_block + number[block[is_new]]
+            item, first, second, block = (column.astype(np.int32) for column in (*columns, block))
+            trials = Trials.paired(item, first, second, block=block)
+            drawn.append(trials.with_role(MAIN, first=is_first[is_new], second=~is_first[is_new]))
+            n_trials -= len(block)
             if not fits.all():
                 break
         return Trials.concat(drawn)
 
     def _comparison_codes(self, item: Ids, first: Ids, second: Ids, n_agents: int) -> Positions:
-        """Number comparisons, int64 array (n_trials,); both orders get one number if pairs are unordered."""
+        """Encode comparisons as numbers, int64 array (n_trials,); both orders get one number if pairs are unordered."""
         if self.pairs == "unordered":
             first, second = np.minimum(first, second), np.maximum(first, second)
         return np.asarray((item * np.int64(n_agents) + first) * n_agents + second)
@@ -423,5 +423,5 @@ def get_adaptive_design(plan: Plan) -> Adaptive:
     return Adaptive(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **options)
 
 
-STOPPING_OPTIONS = {Width.name: ("width",), Adaptive.name: ("within",)}
+STOPPING_OPTIONS = {FixedWidth.name: ("half_width",), Adaptive.name: ("max_regret",)}
 """Options that decide when a run in rounds stops, but not what its rounds sample."""

@@ -27,7 +27,7 @@ from youden.protocol.designs.repair import (
     draw_comparisons,
     repair,
 )
-from youden.types import Drawn, Trials
+from youden.types import DesignResult, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats
 
@@ -63,8 +63,8 @@ class CellDesign(TrialDesign, ABC):
     name: ClassVar[str]
     own_options: ClassVar[tuple[str, ...]]
     options: ClassVar[tuple[str, ...]]
-    holdout: ClassVar[float] = 0.2
-    independent: ClassVar[IndependentRule] = "twin"
+    default_holdout: ClassVar[float] = 0.2
+    default_independent: ClassVar[IndependentRule] = "matched"
 
     def __post_init__(self) -> None:
         check_count("d_core", self.d_core)
@@ -112,7 +112,7 @@ class CellDesign(TrialDesign, ABC):
             fraction = _DEFAULT_FRACTION
         return self._repair_or_check(eligible, key, threshold < fraction)
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the comparisons of the chosen cells; eligible : bool array (n_agents, n_items).
 
         Raises
@@ -139,7 +139,7 @@ class CellDesign(TrialDesign, ABC):
             )
         trials = draw_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs, rng=rng)
         notes = self.get_notes(eligible, trials) if len(trials) else ()
-        return Drawn(trials, notes)
+        return DesignResult(trials, notes)
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """Return notes about options that the plan could not follow."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs.repair import PairRule, check_pairs, count_comparisons, draw_comparisons
-from youden.types import Drawn, Trials
+from youden.types import DesignResult, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Ids
 
@@ -38,10 +38,10 @@ class TrialDesign:
 
     n_paired: int | None = None
     pairs: PairRule = "ordered"
-    holdout: ClassVar[float] = 0.0
+    default_holdout: ClassVar[float] = 0.0
     default_trials_per_agent: ClassVar[float | None] = None
-    judges_holdout: ClassVar[bool] = False
-    independent: ClassVar[IndependentRule] = "pooled"
+    plans_holdout: ClassVar[bool] = False
+    default_independent: ClassVar[IndependentRule] = "pooled"
 
     def __post_init__(self) -> None:
         check_pairs(self.pairs)
@@ -71,7 +71,7 @@ class Cyclic(TrialDesign):
     default_trials_per_agent: ClassVar[float | None] = 450
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the blocks that fit the budget; eligible : bool array (n_agents, n_items).
 
         Raises
@@ -100,11 +100,11 @@ class Cyclic(TrialDesign):
             np.repeat(np.array([block.item for block in blocks], dtype=np.int32), sizes),
             np.concatenate([block.agents for block in blocks]),
             np.concatenate([block.partners for block in blocks]),
-            slot=_block_numbers(sizes),
+            block=_block_numbers(sizes),
         )
-        return Drawn(trials)
+        return DesignResult(trials)
 
-    def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
+    def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield all blocks in the order in which `draw` takes them; eligible : bool array (n_agents, n_items)."""
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
@@ -192,9 +192,9 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
     Returns
     -------
     Trials
-        With the number of the block in the column `slot`.
+        With the number of the block in the column `block`.
     """
-    return replace(Trials.concat(blocks), slot=_block_numbers([len(block) for block in blocks], start=start))
+    return replace(Trials.concat(blocks), block=_block_numbers([len(block) for block in blocks], start=start))
 
 
 def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
@@ -215,12 +215,12 @@ class Dense(TrialDesign):
     """
 
     name: ClassVar[str] = "dense"
-    holdout: ClassVar[float] = 0.2
-    judges_holdout: ClassVar[bool] = True
-    independent: ClassVar[IndependentRule] = "twin"
+    default_holdout: ClassVar[float] = 0.2
+    plans_holdout: ClassVar[bool] = True
+    default_independent: ClassVar[IndependentRule] = "matched"
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw all pairs, sorted by item, then first, then second agent; eligible : bool array (n_agents, n_items).
 
         Raises
@@ -235,4 +235,4 @@ class Dense(TrialDesign):
                 "design: cyclic, which adapts to the budget.",
                 slug="budget-dense",
             )
-        return Drawn(draw_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))
+        return DesignResult(draw_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))

@@ -148,26 +148,26 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
         low="low",
         high="high",
         labels="n_labels",
-        stands=["off the line" if row.off_line else "on the line" for row in rows],
+        kind=["outlier" if row.outlier else "no outlier" for row in rows],
     )
     numbers = (f"{name}:Q .3f" for name in ("ability", "label_mean", "quality", "low", "high"))
     base = make_chart().encode(
         x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False, nice=False, padding=12)),
-        color=color_by("stands", domain=["on the line", "off the line"]),
+        color=color_by("kind", domain=["no outlier", "outlier"]),
         tooltip=make_tooltips("agent:N", *numbers, "labels:Q ,"),
     )
     mean = alt.Y("label_mean:Q")
     y = alt.Y("low:Q", title=f"label ({printable(facts.label)})", scale=alt.Scale(domain=list(facts.scale)))
-    outliers = base.transform_filter("datum.stands == 'off the line'").mark_text(align="left", dx=7, limit=170)
+    outliers = base.transform_filter("datum.kind == 'outlier'").mark_text(align="left", dx=7, limit=170)
     chart = base.mark_rule(opacity=0.45).encode(y=y, y2=alt.Y2("high:Q"))
     chart += base.mark_point(filled=True, size=45, opacity=1).encode(y=mean)
     chart += outliers.encode(y=mean, text=alt.Text("agent:N"))
-    if facts.line is not None:
+    if facts.regression is not None:
         # predicted label = low + (high − low) · logit⁻¹(intercept + slope · z), with z the standardised ability
         abilities, (low, high) = np.array(list(ability.values())), facts.scale
         x = np.linspace(abilities.min(), abilities.max(), 41)
         z = (x - abilities.mean()) / (abilities.std() or 1.0)
-        predicted = low + (high - low) * expit(facts.line.intercept + facts.line.slope * z)
+        predicted = low + (high - low) * expit(facts.regression.intercept + facts.regression.slope * z)
         points = list(zip(x.tolist(), predicted.tolist(), strict=True))
         chart += make_dashed_line("ability", "label_mean", points)
     note = (
@@ -180,11 +180,11 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
 
 def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     """Draw the variance components of an ability, as standard deviations, in bars with intervals."""
-    facts = data.summary.moves
+    facts = data.summary.variance
     if facts is None:
         return
-    parts = [part for part in facts.parts if part.of_ability is not None]
-    components = [part.of_ability for part in parts if part.of_ability is not None]
+    parts = [part for part in facts.parts if part.ability_variance is not None]
+    components = [part.ability_variance for part in parts if part.ability_variance is not None]
     frame = Frame.from_columns(
         part=[part.name for part in parts],
         value=[max(component.value, 0.0) ** 0.5 for component in components],
@@ -202,5 +202,5 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     note = (
         "Bar: standard deviation of an agent's distance from the average by this source alone; line: its 95 % interval."
     )
-    source, height = f"moves.json, {format_n_answers(data.summary)}", 30 + 26 * len(parts)
-    yield Figure("moves", "Variance components of an ability", note, source, chart, frame=frame, height=height)
+    source, height = f"variance_components.json, {format_n_answers(data.summary)}", 30 + 26 * len(parts)
+    yield Figure("variance", "Variance components of an ability", note, source, chart, frame=frame, height=height)

@@ -179,14 +179,14 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     for name, attribute in {"distance": "ability", "low": "low", "high": "high"}.items():
         values = [getattr(agent, attribute) for agent in drawn]
         columns[name] = [None if value is None else value - average for value in values]
-    frame = Frame.from_rows(drawn, **columns, places="ranks", trials="n_trials")
+    frame = Frame.from_rows(drawn, **columns, ranks="ranks", trials="n_trials")
     numbers = ("ability:Q .3f", "distance:Q +.3f", "low:Q +.3f", "high:Q +.3f", "trials:Q ,")
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=color_by_group(frame),
-        tooltip=make_tooltips("agent:N", "group:N", "places:N", *numbers),
+        tooltip=make_tooltips("agent:N", "group:N", "ranks:N", *numbers),
     )
-    x = alt.X("distance:Q", title=["ability less the average agent's", SCORE], scale=alt.Scale(zero=False))
+    x = alt.X("distance:Q", title=["ability minus the average agent's", SCORE], scale=alt.Scale(zero=False))
     chart = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(x=x)
     if any(agent.low is not None for agent in drawn):
         chart += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))

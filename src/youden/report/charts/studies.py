@@ -83,16 +83,16 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 @without_validation
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank of the best attacker of each attack, in each ranking."""
-    attacks = [attack for attack in stress.attacks if attack.landings]
-    attacks.sort(key=lambda attack: attack.landings["plain"].place)
-    marks = [(attack, ranking, result) for attack in attacks for ranking, result in attack.landings.items()]
+    attacks = [attack for attack in stress.attacks if attack.ranks_after]
+    attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
+    marks = [(attack, ranking, result) for attack in attacks for ranking, result in attack.ranks_after.items()]
     frame = Frame.from_columns(
         attack=[attack.attack for attack, _, _ in marks],
         ranking=[ranking for _, ranking, _ in marks],
-        rank=[result.place for _, _, result in marks],
+        rank=[result.rank for _, _, result in marks],
         others=[result.shift for _, _, result in marks],
-        detected=["detected" if attack.named or attack.alarms else "not detected" for attack, _, _ in marks],
-        check=[", ".join(attack.named) or "no finding" for attack, _, _ in marks],
+        detected=["detected" if attack.check_findings or attack.alarms else "not detected" for attack, _, _ in marks],
+        check=[", ".join(attack.check_findings) or "no finding" for attack, _, _ in marks],
     )
     x_scale = alt.Scale(domain=[1, stress.n_agents], nice=False, padding=10)
     y_scale = make_tile_scale([attack.attack for attack in attacks])
@@ -111,7 +111,10 @@ def draw_stress_figure(stress: Stress) -> Figure:
     unattacked_rank = stress.places["plain"] or stress.n_agents
     rule = alt.Chart(alt.InlineData(values=[{"rank": unattacked_rank}])).mark_rule(**DASHED)
     rule = rule.encode(x=alt.X("rank:Q", scale=x_scale))
-    note = f"Rank 1 is best. Dashed: rank of {stress.weak} without an attack. Hollow: neither a check nor an alarm names it."
+    note = (
+        f"Rank 1 is best. Dashed: rank of {stress.base_agent} without an attack. Hollow: neither a check nor an alarm names "
+        "it."
+    )
     source, height = f"youden stress, judged by {stress.judge}", 30 + 22 * len(attacks)
     return Figure("stress", "Ranks of attackers", note, source, rule + dots, frame=frame, height=height)
 

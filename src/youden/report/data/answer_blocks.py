@@ -28,7 +28,7 @@ class TrialSource(NamedTuple):
     judge: Mapping[str, Json]
     """Settings of the judge."""
     measured: frozenset[str]
-    """Optional columns that the judge filled, such as `key` and `seconds`."""
+    """Optional columns that the judge filled, such as `request_hash` and `seconds`."""
 
     @property
     def n_trials(self) -> int:
@@ -38,7 +38,7 @@ class TrialSource(NamedTuple):
     @property
     def calling_judge(self) -> Mapping[str, Json] | None:
         """Settings of the judge if it makes calls; None if it makes none, because then no store has its answers."""
-        return self.judge if "key" in self.measured else None
+        return self.judge if "request_hash" in self.measured else None
 
 
 def open_trials(folder: RunFolder) -> TrialSource:
@@ -139,12 +139,12 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     low, high = np.minimum(first, second), np.maximum(first, second)
     n_texts = MAX_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
     code = 4 * (low * n_texts + high) + 2 * (first > second)
-    is_answered = columns["missing"] == 0
-    return np.where(is_answered, code + (columns["hard"] == 1), -1)
+    is_answered = columns["missing_reason"] == 0
+    return np.where(is_answered, code + (columns["hard_answer"] == 1), -1)
 
 
 def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """Number the texts of trials.
+    """Assign a number to each text of the trials.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
         row × n_items + item of the first and of the second text, where row is the row of the text in `Pool.every`.
     """
     item, other_item = columns["item"], columns["item"]
-    is_independent = columns["arm"] == INDEPENDENT
+    is_independent = columns["trial_type"] == INDEPENDENT
     if is_independent.any():
         other_item = np.where(is_independent, columns["other_item"], item)
     first_row, second_row = columns["first"], columns["second"]

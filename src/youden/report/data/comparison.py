@@ -113,7 +113,7 @@ def _describe_agreement(first: RunFolder, second: RunFolder) -> list[str]:
     """Describe the agreement of two judges in sentences, or state why it cannot be measured."""
     try:
         runs = AlignedRuns([read_judged_run(first), read_judged_run(second)])
-        return JudgesStudy(runs).words
+        return JudgesStudy(runs).summary
     except (ConfigError, StatisticsError) as error:
         return [error.message]
 
@@ -186,7 +186,7 @@ def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
     row = match_trials(result.plan, other_result.plan)
     is_common = row >= 0
     answers = np.full(len(result), np.nan)
-    answers[is_common] = other_result.hard[row[is_common]]
+    answers[is_common] = other_result.hard_answer[row[is_common]]
     return answers
 
 
@@ -213,7 +213,7 @@ def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: F
     if len(pairs) < 2:
         return has_disjoint_ranks
 
-    std_error = np.array([[row.error for row in pair] for pair in pairs], dtype=np.float64).T
+    std_error = np.array([[row.std_error for row in pair] for pair in pairs], dtype=np.float64).T
     sd = ability.std(axis=1, keepdims=True)
     if np.isnan(std_error).all() or (sd == 0).any():
         return has_disjoint_ranks
@@ -230,8 +230,8 @@ def _tabulate_answers(result: Verdicts, against: Floats) -> Table:
     is_common = result.answered & ~np.isnan(against)
     rows = []
     for trial_type, name in ((PAIRED, "paired"), (INDEPENDENT, "independent")):
-        used = is_common & (result.plan.arm == trial_type)
-        a, b = result.hard[used] == 1, against[used] == 1
+        used = is_common & (result.plan.trial_type == trial_type)
+        a, b = result.hard_answer[used] == 1, against[used] == 1
         counts = [len(a), *(int(cell.sum()) for cell in (a & b, a & ~b, ~a & b, ~a & ~b))]
         percent = 100 * float((a != b).mean()) if len(a) else None
         rows.append([name, *(f"{n:,}" for n in counts), format_decimal(percent, 1)])

@@ -350,7 +350,7 @@ def _check_signal(summary: Summary) -> Finding:
 def _check_pairs(grid: PairGrid, summary: Summary) -> Finding:
     """Report pairs that agree far beyond their abilities."""
     if not grid.beyond:
-        robust = summary.facts.standings.get("robust")
+        robust = summary.facts.alternative_rankings.get("robust")
         if robust is None or not robust.groups:
             return _make_finding("pairs", "No pair agrees far more than its two abilities explain.", is_problem=False)
         groups = "; ".join(", ".join(group) for group in robust.groups)
@@ -391,7 +391,7 @@ def _check_length(ability: Floats, evidence: Evidence, summary: Summary) -> Iter
 def _check_split_half(summary: Summary) -> Iterator[Finding]:
     """Yield the split-half reliability over partners, if it was measured."""
     if summary.partners is not None and summary.facts.partners is not None:
-        correlation = summary.facts.partners.correlation
+        correlation = summary.facts.partners.split_half_rho
         yield _make_finding(
             "halves", summary.partners, is_problem=correlation < MIN_SPLIT_HALF_RHO, correlation=correlation
         )

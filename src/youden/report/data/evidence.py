@@ -62,11 +62,11 @@ class Evidence:
         self.agreement = pairs.agreement
         self.own_rates = pairs.own_rates
         self.partners_seen = pairs.partners_seen
-        self.pairs = PairMeans(pairs.mean, pairs.error, pairs.n) if pairs.n.any() else None
+        self.pairs = PairMeans(pairs.mean, pairs.std_error, pairs.n) if pairs.n.any() else None
         difficulty = [np.nan if row.difficulty is None else row.difficulty for row in folder.read_items()]
         self.predicted = Predictions(pairs.ability, np.array(difficulty))
-        self.significant: Bools = np.asarray((pairs.above == 1) | (pairs.above.T == 1))
-        self.is_compared: Bools = np.asarray((~np.isnan(pairs.above)).any(axis=1))
+        self.significant: Bools = np.asarray((pairs.significantly_better == 1) | (pairs.significantly_better.T == 1))
+        self.is_compared: Bools = np.asarray((~np.isnan(pairs.significantly_better)).any(axis=1))
 
 
 def read_result(folder: RunFolder) -> Verdicts | None:
@@ -155,5 +155,5 @@ class Sources:
 
 def _load_prompt(config: JudgeConfig, digest: str) -> dict[str, Json] | None:
     """Load the prompt of a judge; None if its digest has changed."""
-    prompt = (config.of or config).loaded_prompt
+    prompt = (config.replay_of or config).loaded_prompt
     return {"system": prompt.system, "template": prompt.template} if prompt.digest == digest else None

@@ -123,7 +123,7 @@ class TrialSample:
 
 def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
     """Return the settings of the judge of these answers; None if it makes no calls, because then no store has its answers."""
-    return None if result.key is None else result.judge
+    return None if result.request_hash is None else result.judge
 
 
 def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | None, ...]:
@@ -164,7 +164,7 @@ def cells_of(line: TrialLine) -> tuple[Cell, Cell]:
 def text_of(pool: Pool | None, cell: Cell) -> str | None:
     """Return a text of a pool; None if it is missing, or if `pool` is None."""
     agent, item, repeat = cell
-    return None if pool is None else pool.every[agent + (repeat - 1) * pool.n_agents, item]
+    return None if pool is None else pool.all_texts[agent + (repeat - 1) * pool.n_agents, item]
 
 
 def _excerpt(pool: Pool | None, cell: Cell) -> str | None:

@@ -23,7 +23,7 @@ from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Finding, Pool
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
-from youden.types.facts import CHANCE, AgentMove, ChoiceFacts, RankedBy, RankingRow
+from youden.types.facts import CHANCE, AgentChange, ChoiceFacts, RankedBy, RankingRow
 from youden.types.label_facts import Agreement, LabelFacts, QualityFacts, Validation
 from youden.types.pool import Json
 
@@ -95,7 +95,7 @@ class IntervalBar:
 class RankedAgent(RankingRow):
     """Row of a ranking with values that are only displayed."""
 
-    chance: Annotated[float | None, Meaning(CHANCE)] = None
+    p_best: Annotated[float | None, Meaning(CHANCE)] = None
     length_place: Annotated[
         int | None, Meaning("rank by the mean number of words per response", heading="by length")
     ] = None
@@ -110,7 +110,7 @@ class RankedAgent(RankingRow):
     @property
     def rank_interval(self) -> tuple[int, int]:
         """Best and worst rank of the marginal rank confidence interval."""
-        return self.place_low, self.place_high
+        return self.rank_low, self.rank_high
 
     @property
     def ranks(self) -> str:
@@ -120,14 +120,17 @@ class RankedAgent(RankingRow):
     @property
     def simultaneous_ranks(self) -> str:
         """Simultaneous rank confidence interval as text: `3` or `3–5`."""
-        return _format_range(self.rank_low, self.rank_high)
+        return _format_range(self.simultaneous_rank_low, self.simultaneous_rank_high)
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
     """Return the rows with the numbers of the ranking that the run reports first; agents without such numbers keep theirs."""
     if ranked_by == "plain":
         return tuple(rows)
-    return tuple(replace(row.standings.get(ranked_by, row), standings=row.standings) for row in rows)
+    return tuple(
+        replace(row.alternative_rankings.get(ranked_by, row), alternative_rankings=row.alternative_rankings)
+        for row in rows
+    )
 
 
 def displayed_columns(rows: Sequence[RankedAgent]) -> tuple[TableColumn, ...]:
@@ -166,7 +169,7 @@ def rank_agents(
         The same agents, in the same order.
     """
     length_ranks = _rank_by_length(pool)
-    chances = choice.chances if choice else {}
+    chances = choice.p_best if choice else {}
     bounds = [bound for row in rows for bound in (row.low, row.high, row.ability) if bound is not None]
     axis_start = min(bounds, default=0.0)
     axis_length = (max(bounds, default=1.0) - axis_start) or 1.0
@@ -178,7 +181,7 @@ def rank_agents(
             low, center, high = (100 * (bound - axis_start) / axis_length for bound in (row.low, row.ability, row.high))
             bar = IntervalBar(low=low, width=high - low, center=center)
         agents.append(
-            RankedAgent(**vars(row), chance=chances.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar)
+            RankedAgent(**vars(row), p_best=chances.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar)
         )
     return tuple(agents)
 
@@ -271,7 +274,7 @@ def read_current_quality(folder: RunFolder) -> QualityFacts | None:
     if not folder.has("quality.json"):
         return None
     facts = folder.read_quality()
-    return facts if facts.tables == folder.compute_tables_digest() else None
+    return facts if facts.tables_digest == folder.compute_tables_digest() else None
 
 
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
@@ -297,7 +300,7 @@ def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding |
     if not folder.has(LABELS):
         return None, None
     validation = folder.read_labels()
-    if validation.tables == folder.compute_tables_digest():
+    if validation.tables_digest == folder.compute_tables_digest():
         return validation, None
     message = f"{LABELS} refers to an earlier ranking and is not shown."
     remedy = f"Run `youden fit {folder.path} --labels {validation.source}`."
@@ -323,7 +326,7 @@ def disagreements_table(label: LabelFacts) -> Table:
             f"{line.label:.4g}",
             _format_range(line.label_low, line.label_high),
             format_decimal(line.ability),
-            f"{line.place}; {_format_range(line.rank_low, line.rank_high)}",
+            f"{line.rank}; {_format_range(line.rank_low, line.rank_high)}",
             "yes" if line.explained else "no",
         ]
         for line in label.disagreements
@@ -331,17 +334,17 @@ def disagreements_table(label: LabelFacts) -> Table:
     return Table(f"other ranks by {label.name}", heads, "lrrrrl", rows)
 
 
-def moved_table(moves: Sequence[AgentMove]) -> Table:
+def moved_table(moves: Sequence[AgentChange]) -> Table:
     """Tabulate abilities, ranks and drift of agents before and after the last extension."""
     rows = [
         [
             move.agent,
             format_decimal(move.before),
             format_decimal(move.after),
-            str(move.place_before),
-            str(move.place_after),
+            str(move.rank_before),
+            str(move.rank_after),
             format_decimal(move.drift),
-            format_decimal(move.p),
+            format_decimal(move.p_holm),
         ]
         for move in moves
     ]

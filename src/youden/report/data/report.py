@@ -112,7 +112,7 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     """Yield sentences about one agent, from the warnings, checks and labels of a run."""
     for warning in summary.warnings:
         if agent in warning.agents and warning.slug != "pairs":
-            yield warning.says
+            yield warning.message
     for pair in () if checks.pairs is None else checks.pairs.beyond:
         if agent in (pair.first, pair.second):
             partner = pair.second if agent == pair.first else pair.first
@@ -123,7 +123,7 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     for label in () if summary.labels is None else summary.labels.labels:
         for line in label.disagreements:
             if line.agent == agent:
-                yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.place}."
+                yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.rank}."
 
 
 def _extremes(value: Floats) -> tuple[list[int], list[int]]:

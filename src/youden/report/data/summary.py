@@ -26,14 +26,6 @@ from youden.types.columns import TableColumn
 from youden.types.facts import LinkFacts
 from youden.types.results import ABOUT, ScoreKind
 
-ABILITY = (
-    "Ability measures how reliably the judge recognises that a response and those of other agents answer the same item, relative "
-    "to this pool, this judge and these items. It rewards responses to which others can be matched: obscure or bureaucratic "
-    "styles rank high, terse references low. It does not prove correctness."
-)
-"""Explanation of abilities for readers of a report."""
-
-
 Link = tuple[ScoreKind, str, LinkFacts]
 """Kind of the scores, name of the link, and curl of the scores on it."""
 
@@ -85,8 +77,8 @@ class Summary:
         Ranking that the run reports first.
     links : list of (str, str, LinkFacts)
         Curl of each kind of scores on each link.
-    labels, quality, moves : Validation, QualityFacts, WhatMoves or None
-        Contents of labels.json, quality.json and moves.json; None if there are none, or if they are out of date.
+    labels, quality, variance : Validation, QualityFacts, VarianceFacts or None
+        Contents of labels.json, quality.json and variance_components.json; None if there are none, or if they are out of date.
     judge : str or None
         Name of the judge; None for an imported run.
     judged_on : str
@@ -121,7 +113,9 @@ class Summary:
 
         leader_changes = []
         if facts.ranked_by == "plain":
-            leader_changes = [ranking.leader for ranking in facts.standings.values() if ranking.leader]
+            leader_changes = [
+                ranking.leader_change for ranking in facts.alternative_rankings.values() if ranking.leader_change
+            ]
         self.headline = " ".join([facts.recommendation.text, *leader_changes])
         self.labels, stale_labels = read_current_labels(folder)
         self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
@@ -129,7 +123,7 @@ class Summary:
         self.ranking = rank_agents(rows, pool, facts.choice)
         self.links = [(kind, link, row) for kind, table in facts.links.items() for link, row in table.items()]
         self.quality = read_current_quality(folder)
-        self.moves = folder.read_moves() if folder.has("moves.json") else None
+        self.variance = folder.read_variance_components() if folder.has("variance_components.json") else None
 
         judge = signature.parts.get("judge")
         self.judge = judge if isinstance(judge, str) else None
@@ -226,11 +220,11 @@ class Summary:
         None if only the selected agents may be the best, if agents cannot be compared, or if the judge does not discriminate.
         """
         choice = self.facts.choice
-        if choice is None or not choice.as_good or not self.facts.signal.discriminates:
+        if choice is None or not choice.candidates or not self.facts.signal.discriminates:
             return None
-        listed = list(choice.chances.items())[:MAX_CHANCES]
+        listed = list(choice.p_best.items())[:MAX_CHANCES]
         text = ", ".join(f"{agent} {chance:.2f}" for agent, chance in listed)
-        if len(choice.chances) > len(listed):
+        if len(choice.p_best) > len(listed):
             remainder = 1 - sum(chance for _, chance in listed)
             text += f"; all others: {max(remainder, 0.0):.2f}"
         return (
@@ -245,7 +239,7 @@ class Summary:
         if split_half is None:
             return None
         text = (
-            f"Rankings by two random halves of the partners correlate at ρ = {split_half.correlation:.2f} (mean of "
+            f"Rankings by two random halves of the partners correlate at ρ = {split_half.split_half_rho:.2f} (mean of "
             f"{split_half.n_splits} splits; part of the difference is due to the number of answers)."
         )
         sensitive = ", ".join(f"{agent} ({change:.1f} ranks)" for agent, change in split_half.agents)
@@ -266,7 +260,7 @@ class Summary:
         """One sentence per alternative ranking that could be computed."""
         return tuple(
             describe_alternative_ranking(name, facts, heads=name == self.facts.ranked_by)
-            for name, facts in self.facts.standings.items()
+            for name, facts in self.facts.alternative_rankings.items()
             if not facts.message
         )
 
@@ -278,7 +272,7 @@ class Summary:
     @property
     def moved(self) -> tuple[str, ...]:
         """Sentences that describe the last extension; empty if the run was never extended."""
-        return () if self.facts.growth is None else describe_extension(self.facts.growth)
+        return () if self.facts.extension is None else describe_extension(self.facts.extension)
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:

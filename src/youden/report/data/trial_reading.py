@@ -90,9 +90,9 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
         None if a price is unknown, if the store cannot be read, or if the judge makes no calls.
     """
     result = folder.read_verdicts(folder.read_plan())
-    if result.key is None:
+    if result.request_hash is None:
         return None
-    hashes = sorted({key.decode() for key in result.key[result.reused].tolist()})
+    hashes = sorted({key.decode() for key in result.request_hash[result.reused].tolist()})
     try:
         config = folder.read_config()
         judge = load_judge_of_run(config)
@@ -100,7 +100,7 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
             completions = store.answers(hashes).values()
     except YoudenError:
         return None
-    usd = math.fsum(call_cost(judge.of or judge, answer.tokens_in, answer.tokens_out) for answer in completions)
+    usd = math.fsum(call_cost(judge.replay_of or judge, answer.tokens_in, answer.tokens_out) for answer in completions)
     return None if math.isnan(usd) else usd
 
 
@@ -126,10 +126,10 @@ class JudgeQuality:
 
     def add(self, rows: TrialRows) -> None:
         """Add the answers of some rows in place."""
-        is_answered = rows.columns["missing"] == 0
+        is_answered = rows.columns["missing_reason"] == 0
         for trial_type in self._sums:
-            used = is_answered & (rows.columns["arm"] == trial_type)
-            answer, hard = rows.columns["answer"][used], rows.columns["hard"][used]
+            used = is_answered & (rows.columns["trial_type"] == trial_type)
+            answer, hard = rows.columns["answer"][used], rows.columns["hard_answer"][used]
             self._sums[trial_type] += len(answer), answer.sum(), hard.sum()
             self._is_graded |= bool((answer != hard).any())
 
@@ -190,7 +190,7 @@ class WorstTrials:
         """Add the next rows of the run in place."""
         first_cell, second_cell = number_cells(rows.columns, self._plan)
         agents = (rows.columns["first"], rows.columns["second"])
-        is_answered = rows.columns["missing"] == 0
+        is_answered = rows.columns["missing_reason"] == 0
         for start in range(0, len(is_answered), TRIALS_PER_CHUNK):
             chunk = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
             shortfall = self._compute_shortfall(rows, chunk)
@@ -213,7 +213,7 @@ class WorstTrials:
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
         """Compute the shortfall of answered trials; chunk : int64 array (n_trials,), positions in `rows`."""
-        names = ("answer", "arm", "item", "first", "second")
+        names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)
         expected = self._predict(first, item) + self._predict(second, item) - self._item_mean[item]
         return np.where(trial_type == PAIRED, expected - answer, answer)

@@ -28,7 +28,7 @@ KINDS: tuple[Kind, ...] = (
 )
 """All kinds, most surprising first. A trial has the first kind that applies to it."""
 
-Column = Literal["row", "item", "first", "second", "arm", "answer", "kind"]
+Column = Literal["row", "item", "first", "second", "trial_type", "answer", "kind"]
 """Column by which trials are sorted."""
 
 
@@ -46,13 +46,13 @@ class TrialLine:
     """Agent whose text the judge reads first."""
     second: int
     """Agent of the second text."""
-    arm: Literal["paired", "independent"]
+    trial_type: Literal["paired", "independent"]
     """Trial type."""
     answer: float | None
     """Answer in [0, 1]; None if missing."""
-    hard: bool | None
+    hard_answer: bool | None
     """Answer as a decision; None if missing."""
-    missing: str | None
+    missing_reason: str | None
     """Reason for a missing answer; None for an answer."""
     kind: Kind
     """Kind of the trial."""
@@ -72,7 +72,7 @@ class TrialFilter:
     """Positions of agents, of which a trial has at least one."""
     items: frozenset[int] | None = None
     """Positions of items, of which a trial has at least one."""
-    arm: str | None = None
+    trial_type: str | None = None
     """Trial type: "paired" or "independent"."""
     kind: str | None = None
     """Kind; an unknown kind selects no trial."""
@@ -135,13 +135,13 @@ class TrialRows:
 
     @property
     def differ(self) -> Bools | None:
-        """bool (n_rows,), whether the same two texts also got the other answer; None if unknown."""
+        """Whether the same two texts also got the other answer: bool (n_rows,); None if unknown."""
         return self._differ
 
     @cached_property
     def kind(self) -> Codes:
-        """int8 (n_rows,), index into `KINDS`."""
-        trial_type, hard = self.columns["arm"], self.columns["hard"]
+        """Index into `KINDS`: int8 (n_rows,)."""
+        trial_type, hard = self.columns["trial_type"], self.columns["hard_answer"]
         judges_differ = None
         if self.against is not None:
             judges_differ = ~np.isnan(self.against) & ~np.isnan(hard) & (self.against != hard)
@@ -149,7 +149,7 @@ class TrialRows:
             "independent yes": (trial_type == INDEPENDENT) & (hard == 1),
             "judges differ": judges_differ,
             "answers differ": self.differ,
-            "no answer": self.columns["missing"] != 0,
+            "no answer": self.columns["missing_reason"] != 0,
             "paired no": (trial_type == PAIRED) & (hard == 0),
         }
         kinds = np.full(len(trial_type), KINDS.index("ordinary"), dtype=np.int8)
@@ -161,16 +161,16 @@ class TrialRows:
     @property
     def false_yeses(self) -> tuple[Ids, Ids, Bools]:
         """Answered independent trials: first agents and second agents, int32 each, and whether the answer is a yes."""
-        used = (self.columns["arm"] == INDEPENDENT) & (self.columns["missing"] == 0)
-        return self.columns["first"][used], self.columns["second"][used], self.columns["hard"][used] >= 0.5
+        used = (self.columns["trial_type"] == INDEPENDENT) & (self.columns["missing_reason"] == 0)
+        return self.columns["first"][used], self.columns["second"][used], self.columns["hard_answer"][used] >= 0.5
 
     def line(self, row: int) -> TrialLine:
         """Return one trial by its row in the run."""
         position = row - self.start
-        names = ["item", "other_item", "first", "second", "arm", "missing", "answer", "hard"]
+        names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
         trial = {name: self.columns[name][position] for name in (*names, *repeats)}
-        is_answered, is_independent = bool(trial["missing"] == 0), bool(trial["arm"] == INDEPENDENT)
+        is_answered, is_independent = bool(trial["missing_reason"] == 0), bool(trial["trial_type"] == INDEPENDENT)
         against = None
         if self.against is not None and not np.isnan(self.against[position]):
             against = float(self.against[position])
@@ -180,10 +180,10 @@ class TrialRows:
             other_item=int(trial["other_item"]) if is_independent else None,
             first=int(trial["first"]),
             second=int(trial["second"]),
-            arm="independent" if is_independent else "paired",
+            trial_type="independent" if is_independent else "paired",
             answer=float(trial["answer"]) if is_answered else None,
-            hard=bool(trial["hard"] == 1) if is_answered else None,
-            missing=None if is_answered else MISSING_REASONS[trial["missing"]],
+            hard_answer=bool(trial["hard_answer"] == 1) if is_answered else None,
+            missing_reason=None if is_answered else MISSING_REASONS[trial["missing_reason"]],
             kind=KINDS[self.kind[position]],
             against=against,
             **{name: int(trial[name]) for name in repeats},
@@ -225,20 +225,20 @@ class TrialRows:
         if condition.items is not None:
             items = list(condition.items)
             masks.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
-        if condition.arm is not None:
-            masks.append(columns["arm"] == (INDEPENDENT if condition.arm == "independent" else PAIRED))
+        if condition.trial_type is not None:
+            masks.append(columns["trial_type"] == (INDEPENDENT if condition.trial_type == "independent" else PAIRED))
         if condition.kind is not None:
             masks.append(self.kind == (KINDS.index(condition.kind) if condition.kind in KINDS else -1))
         if condition.answer == "missing":
-            masks.append(columns["missing"] != 0)
+            masks.append(columns["missing_reason"] != 0)
         elif condition.answer is not None:
-            masks.append(columns["hard"] == (condition.answer == "yes"))
+            masks.append(columns["hard_answer"] == (condition.answer == "yes"))
         if condition.cells is not None:
-            second_item = np.where(columns["arm"] == INDEPENDENT, columns["other_item"], columns["item"])
+            second_item = np.where(columns["trial_type"] == INDEPENDENT, columns["other_item"], columns["item"])
             has_first = condition.cells[columns["first"], columns["item"]]
             masks.append(has_first | condition.cells[columns["second"], second_item])
 
-        is_selected = np.ones(len(columns["arm"]), dtype=np.bool_)
+        is_selected = np.ones(len(columns["trial_type"]), dtype=np.bool_)
         for mask in masks:
             is_selected &= mask
         return np.flatnonzero(is_selected)
@@ -246,7 +246,7 @@ class TrialRows:
     def _sort_values(self, by: Column) -> Floats:
         """Compute numbers by which the rows are sorted: float (n_rows,)."""
         if by == "row":
-            return np.arange(len(self.columns["arm"]), dtype=np.float64)
+            return np.arange(len(self.columns["trial_type"]), dtype=np.float64)
         if by in ("first", "second", "item"):
             names = self.plan.item_ids if by == "item" else self.plan.agent_ids
             return np.asarray(_alphabetical_positions(names)[self.columns[by]])
@@ -259,7 +259,7 @@ class TrialBook(TrialRows):
     def __init__(self, result: Verdicts, against: Floats | None = None) -> None:
         """Collect the trials of a run; against : float array (n_trials,), decisions of another judge, NaN if it has none."""
         columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
-        columns |= {"answer": result.answer, "hard": result.hard, "missing": result.missing}
+        columns |= {"answer": result.answer, "hard_answer": result.hard_answer, "missing_reason": result.missing_reason}
         super().__init__(columns, result.plan, against=against)
         self.result = result
 
@@ -268,7 +268,7 @@ class TrialBook(TrialRows):
 
     @cached_property
     def differ(self) -> Bools:
-        """bool (n_trials,), whether the same two texts also got the other answer."""
+        """Whether the same two texts also got the other answer: bool (n_trials,)."""
         return compare_repeats(encode_trials(self.columns, self.plan)).differ
 
     @property
@@ -307,9 +307,9 @@ class TrialBook(TrialRows):
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
         """Return the request hashes of trials by row; empty if the judge makes no calls."""
-        if self.result.key is None:
+        if self.result.request_hash is None:
             return [b""] * len(rows)
-        return [bytes(self.result.key[row]) for row in rows]
+        return [bytes(self.result.request_hash[row]) for row in rows]
 
 
 @lru_cache(maxsize=4)

@@ -37,13 +37,13 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
     """
     facts, calls = summary.facts, summary.calls
     yield from summary.warnings
-    if facts.status != "ok" and all(facts.message != warning.says for warning in summary.warnings):
+    if facts.status != "ok" and all(facts.message != warning.message for warning in summary.warnings):
         yield Finding("fit", f"The fit ended with status {facts.status}: {facts.message}")
     if calls is not None and calls.n_missing > MAX_MISSING_FRACTION * calls.n_calls:
         yield Finding(
             "missing",
             f"{calls.n_missing:,} of {calls.n_calls:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
-            todo="See them below (kind: no answer), correct the prompt or the limits of the judge, and run the command again.",
+            remedy="See them below (kind: no answer), correct the prompt or the limits of the judge, and run the command again.",
             facts={"n": calls.n_missing, "of": calls.n_calls},
         )
     if facts.n_components > 1:
@@ -51,14 +51,14 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
             "components",
             f"The cells form {facts.n_components} components without common agents or items, and abilities of different "
             "components are not comparable.",
-            todo="Add calls, or responses that are missing in the pool.",
+            remedy="Add calls, or responses that are missing in the pool.",
             facts={"n": facts.n_components},
         )
     if facts.fpr is not None and facts.fpr > MAX_FPR:
         yield Finding(
             "fpr",
             f"The judge's false-positive rate is {facts.fpr:.1%}: its mean answer to pairs from different items.",
-            todo="Check these trials below (kind: independent yes): the items may be too similar, or the judge too lenient.",
+            remedy="Check these trials below (kind: independent yes): the items may be too similar, or the judge too lenient.",
             facts={"rate": facts.fpr},
         )
     r2 = next((curl.r2 for scores, link, curl in summary.links if (scores, link) == ("symmetric", "identity")), None)
@@ -66,7 +66,7 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
         yield Finding(
             "additivity",
             f"Ability − difficulty explains {r2:.0%} of the variance of the scores.",
-            todo="Use the ranking rather than predictions of single cells, and see the residuals below.",
+            remedy="Use the ranking rather than predictions of single cells, and see the residuals below.",
             facts={"r2": r2},
         )
     yield from (Finding("report", note) for note in notes)
@@ -90,7 +90,7 @@ class WarningLine:
     def opens(self) -> bool:
         """Whether the opened line shows more than the closed one."""
         first = self.findings[0]
-        return len(self.findings) > 1 or bool(first.todo) or self.short != first.says
+        return len(self.findings) > 1 or bool(first.remedy) or self.short != first.message
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
     """
     by_kind: dict[tuple[About, str, str], list[Finding]] = {}
     for finding in findings:
-        if finding.says.removesuffix(".").casefold() in headline.casefold():
+        if finding.message.removesuffix(".").casefold() in headline.casefold():
             continue
         kind = kind_of(finding)
-        name = finding.slug if kind.several or kind.is_repeated else finding.says
+        name = finding.slug if kind.several or kind.is_repeated else finding.message
         same_kind = by_kind.setdefault((kind.about, name, str(finding.facts.get("judge"))), [])
-        if all(finding.says != earlier.says for earlier in same_kind):
+        if all(finding.message != earlier.message for earlier in same_kind):
             same_kind.append(finding)
     return [(about, _make_line(same_kind)) for (about, *_), same_kind in by_kind.items()]
 
@@ -174,7 +174,7 @@ def _make_line(findings: list[Finding]) -> WarningLine:
     """Make one line of findings of the same kind."""
     kind = kind_of(findings[0])
     if kind.is_repeated:
-        findings = [max(findings, key=lambda finding: (bool(finding.todo), len(finding.says)))]
+        findings = [max(findings, key=lambda finding: (bool(finding.remedy), len(finding.message)))]
     if len(findings) > 1:
         return WarningLine(kind.several.format(n=len(findings)), tuple(findings))
-    return WarningLine(first_sentence(findings[0].says), tuple(findings))
+    return WarningLine(first_sentence(findings[0].message), tuple(findings))

@@ -20,11 +20,11 @@ from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
-from youden.report.data.summary import ABILITY, Summary
+from youden.report.data.summary import Summary
 from youden.report.pages import embed
 from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import printable
-from youden.text.sentences import escape_markdown, format_count, format_items_compared
+from youden.text.sentences import ABILITY, escape_markdown, format_count, format_items_compared
 from youden.text.tables import format_decimal, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
@@ -194,20 +194,20 @@ def render_markdown(data: ReportData) -> str:
         lines += [f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). "]
     if run.partners is not None:
         lines += [escape_markdown(run.partners)]
-    if run.moves is not None:
-        lines += [f"Variance: {escape_markdown(run.moves.sentence)} "]
-    if run.facts.growth is not None:
+    if run.variance is not None:
+        lines += [f"Variance: {escape_markdown(run.variance.summary)} "]
+    if run.facts.extension is not None:
         lines += ["", *(f"- {escape_markdown(line)}" for line in run.moved)]
     if run.labels is not None:
         lines += ["", f"Agreement with {escape_markdown(run.labels.source)}, on which no fit depends:", ""]
-        lines += [f"- {escape_markdown(' '.join(label.words))}" for label in run.labels.labels]
+        lines += [f"- {escape_markdown(' '.join(label.summary))}" for label in run.labels.labels]
         lines += [f"- {escape_markdown(line)}" for line in run.labels.notes]
     if run.quality is not None:
         lines += [
             "",
             "Quality, estimated from labels:",
             "",
-            *(f"- {escape_markdown(line)}" for line in run.quality.words),
+            *(f"- {escape_markdown(line)}" for line in run.quality.summary),
         ]
     return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
 
@@ -216,8 +216,8 @@ def _format_warnings(findings: Iterable[Finding]) -> list[str]:
     """Format each finding with its remedy as one line of Markdown."""
     lines = []
     for finding in findings:
-        remedy = f" **{escape_markdown(finding.todo)}**" if finding.todo else ""
-        lines.append(f"> ⚠ {escape_markdown(finding.says)}{remedy}  ")
+        remedy = f" **{escape_markdown(finding.remedy)}**" if finding.remedy else ""
+        lines.append(f"> ⚠ {escape_markdown(finding.message)}{remedy}  ")
     return lines
 
 
@@ -227,13 +227,13 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 def gate_markdown(gate: Gate) -> str:
     """Render the result of a gate as Markdown: result, one row per agent, next command, and best agents of the whole run."""
     lines = [
-        f"## {_MARKS[gate.verdict]} {gate.verdict}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
+        f"## {_MARKS[gate.outcome]} {gate.outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
         "",
         to_markdown(gate_table(gate)),
     ]
     lines += [
         "",
-        *(f"- {escape_markdown(describe_result(gate, row))}" for row in gate.agents if row.verdict == "undecided"),
+        *(f"- {escape_markdown(describe_result(gate, row))}" for row in gate.agents if row.outcome == "undecided"),
     ]
     command = format_next_command(gate)
     if command is not None:
@@ -246,7 +246,7 @@ def gate_markdown(gate: Gate) -> str:
 
 def render_junit(gate: Gate) -> str:
     """Render the result of a gate as JUnit XML, one test case per agent: "worse" is a failure, "undecided" an error."""
-    verdicts = [row.verdict for row in gate.agents]
+    verdicts = [row.outcome for row in gate.agents]
     counts = {
         "tests": str(len(verdicts)),
         "failures": str(verdicts.count("worse")),
@@ -263,9 +263,9 @@ def render_junit(gate: Gate) -> str:
         message = printable(describe_result(gate, row))
         names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
         case = ET.SubElement(suite, "testcase", {**names, "time": "0"})
-        if row.verdict in ("worse", "undecided"):
-            kind = "failure" if row.verdict == "worse" else "error"
-            problem = ET.SubElement(case, kind, {"type": row.verdict, "message": message})
+        if row.outcome in ("worse", "undecided"):
+            kind = "failure" if row.outcome == "worse" else "error"
+            problem = ET.SubElement(case, kind, {"type": row.outcome, "message": message})
             problem.text = printable(format_next_command(gate) or "")
         ET.SubElement(case, "system-out").text = message
     ET.indent(root)
@@ -283,7 +283,7 @@ def _render_stress_markdown(stress: Stress) -> str:
         "",
         f"{stress.n_agents} agents × {format_items_compared(stress.n_items, stress.n_compared)}, judged by "
         f"{escape_markdown(stress.judge)} ({stress.n_trials:,} trials). "
-        f"Attacks start from the responses of {escape_markdown(stress.weak)}, {escape_markdown(stress.because)}.",
+        f"Attacks start from the responses of {escape_markdown(stress.base_agent)}, {escape_markdown(stress.base_agent_reason)}.",
         "",
         *(f"- {escape_markdown(line)}" for line in conclusion(stress)),
         "",

@@ -218,8 +218,15 @@ class ClippedLinear(Estimator):
     n_components_, component_ : int, int32 array (n_agents,)
         Number of connected components, and the component of each agent; −1 for an agent without a cell.
 
-    Notes ----- The model minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, with Σ b = 0 over observed items. The
-    predictions are clip(θ_i − b_j, −1, 1). A weight w is the number of answered trials of a cell divided by its mean.
+    Raises
+    ------
+    StatisticsError
+        [constraint], [level], [ridge]: if a parameter is outside its range, when the model is fitted.
+
+    Notes
+    -----
+    The model minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, with Σ b = 0 over observed items. The predictions
+    are clip(θ_i − b_j, −1, 1). A weight w is the number of answered trials of a cell divided by its mean.
 
     Intervals are for items like these, each of which is one draw. With "censored", scores of ±1 that predictions exceed
     contribute nothing to them; with "box", they are those of a fit without the box.

@@ -199,7 +199,7 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 
 
 def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
-    """Number the components of the agents, without a search of the graph if a few hops reach every agent."""
+    """Label the components of the agents, without a search of the graph if a few hops reach every agent."""
     if is_complete and reaches_all_rows(equations):
         weight = equations.m if equations.swapped else equations.n
         return (weight > 0).astype(np.int32) - np.int32(1), 1

@@ -82,8 +82,10 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     TrialFit or None
         The fit; None if fewer than 3 agents have trials, fewer than 2 are on 2 items, or the trials do not link all agents.
 
-    Notes ----- The weighted least-squares model is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a, because an
-    ability is a mean over the other agents.
+    Notes
+    -----
+    The weighted least-squares model is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a, because an ability is a
+    mean over the other agents.
 
     With z = x − x̄_group the centred design row of a trial, M = Σw·zzᵀ, P its pseudo-inverse, and leverages h = w(1/m_group +
     zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k P_ik E_kj. E_kj is the sum of w·e/√(1 − h) over the trials of

@@ -162,7 +162,7 @@ class PairChunk:
 
 
 def _renumber_from_0(labels: Ids) -> Ids:
-    """Number the distinct labels from 0 in ascending order: int32 array (n,)."""
+    """Replace labels by numbers from 0 in ascending order: int32 array (n,)."""
     offset = labels - labels.min(initial=0)
     is_used = np.bincount(offset) > 0
     return np.asarray((np.cumsum(is_used) - 1)[offset], dtype=np.int32)

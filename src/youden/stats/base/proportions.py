@@ -80,7 +80,8 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
     z = normal_quantile(level)
     if not 0 <= n_yes <= n < math.inf:
         raise StatisticsError(
-            f"Yes answers must be from 0 to the number of trials: got {n_yes} of {n}. Pass counts.", slug="counts"
+            f"Yes answers must be from 0 to the number of trials: got {n_yes} of {n}. Pass counts.",
+            slug="counts-invalid",
         )
     if n == 0:
         return Proportion(n_yes, n, math.nan, math.nan, math.nan, level)
@@ -105,8 +106,10 @@ def independent_difference(first: Proportion, second: Proportion) -> Metric:
     Metric
         first − second with its interval; NaN if a proportion is.
 
-    Notes ----- This is Newcombe's hybrid score interval. With d = p₁ − p₂ and Wilson bounds l and u, the bounds are d − √((p₁ −
-    l₁)² + (u₂ − p₂)²) and d + √((u₁ − p₁)² + (p₂ − l₂)²).
+    Notes
+    -----
+    This is Newcombe's hybrid score interval. With d = p₁ − p₂ and Wilson bounds l and u, the bounds are d − √((p₁ − l₁)² + (u₂
+    − p₂)²) and d + √((u₁ − p₁)² + (p₂ − l₂)²).
 
     References
     ----------
@@ -163,7 +166,7 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
     if min(n_first, n_second) < 0 or n_first + n_second > n:
         raise StatisticsError(
             f"Differing pairs must be from 0 to the number of pairs: got {n_first} and {n_second} of {n}. Pass counts.",
-            slug="counts",
+            slug="counts-invalid",
         )
     method = "Agresti-Min"
     if n == 0:

@@ -247,11 +247,13 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     RankAgreement
         ρ with its interval, and its attenuation ceiling.
 
-    Notes ----- The true effects under judge B have the prior N(c₀ + c₁a_i + c₂a_i², τ²), with a the effects under judge A, flat
-    priors of c₀ and c₁, and a normal prior of the quadratic term whose SD is at most the linear rise. τ and this SD are
-    integrated over a grid of restricted likelihoods. ρ with a is computed for posterior draws of the true effects; unlike ρ of
-    the estimates it is not attenuated. Without the quadratic term, judges with different thresholds for a yes would seem to
-    disagree: in replays of PubMed and SAMSum the coverage of the 95 % interval was .3 to .6 without it, and is .9 with it.
+    Notes
+    -----
+    The true effects under judge B have the prior N(c₀ + c₁a_i + c₂a_i², τ²), with a the effects under judge A, flat priors of
+    c₀ and c₁, and a normal prior of the quadratic term whose SD is at most the linear rise. τ and this SD are integrated over a
+    grid of restricted likelihoods. ρ with a is computed for posterior draws of the true effects; unlike ρ of the estimates it
+    is not attenuated. Without the quadratic term, judges with different thresholds for a yes would seem to disagree: in replays
+    of PubMed and SAMSum the coverage of the 95 % interval was .3 to .6 without it, and is .9 with it.
 
     The ceiling is the median of ρ between a and draws of the true effects of judge A, N(ā + B(a − ā), B(1 − B)·var a), with B the
     reliability of a.
@@ -396,12 +398,14 @@ def label_shift(
     Raises
     ------
     StatisticsError
-        [label-shape]: if the arrays do not fit each other; [label-all]: if all agents or none have the label; [level].
+        [label-shape]: if the arrays do not fit each other; [label-constant]: if all agents or none have the label; [level].
 
-    Notes ----- For a regression y ≈ … + c·f with residual maker P, score = Py and M = P (with Z' and Z around them if f is a
-    label of agents and y one of trials). The p-value of c counts the permutations F with u(F; c) ≥ u(f; c), the observed one
-    included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each permutation excludes one half-line, and the
-    interval is read from their sorted ends. Differences between agents other than the label are in all permutations.
+    Notes
+    -----
+    For a regression y ≈ … + c·f with residual maker P, score = Py and M = P (with Z' and Z around them if f is a label of
+    agents and y one of trials). The p-value of c counts the permutations F with u(F; c) ≥ u(f; c), the observed one included,
+    where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each permutation excludes one half-line, and the interval is
+    read from their sorted ends. Differences between agents other than the label are in all permutations.
 
     References
     ----------
@@ -419,7 +423,7 @@ def label_shift(
         raise StatisticsError(
             f"The label must separate the agents: got {n_members} of {K} with it. "
             "Pass a label that some agents have, and some have not.",
-            slug="label-all",
+            slug="label-constant",
         )
     is_exact = comb(K, n_members) <= n_permutations
     F = _all_labels(K, n_members) if is_exact else _random_labels(K, n_members, n_permutations, rng)

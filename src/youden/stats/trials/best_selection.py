@@ -35,33 +35,33 @@ class Choice:
     ----------
     agents : tuple of int
         Positions of the selected agents, the highest ability first.
-    within : float
+    regret_bound : float
         Regret bound: with the probability `level`, the best agent is better than the selected one by at most this. For several
         selected agents, it bounds how much better the last of the true best is than any of them.
     level : float
         Confidence level.
-    as_good : tuple of int
+    candidates : tuple of int
         Other candidates: agents that cannot be ruled out as one of the best, by ability.
-    low, high : float
+    low, ability_high : float
         Selection-adjusted interval of the first agent's ability.
     ahead : float array (n_agents, n_selected)
         Upper bounds on how much better each agent is than each selected one; 0 for the agent itself, −∞ for an agent that is
         ruled out.
-    chance : float array (n_agents,)
+    p_best : float array (n_agents,)
         Posterior probability of each agent of being the best.
-    regret : float
+    expected_regret : float
         Expected regret: posterior mean of the best ability minus that of the first selected agent.
     """
 
     agents: tuple[int, ...]
-    within: float
+    regret_bound: float
     level: float
-    as_good: tuple[int, ...]
-    low: float
-    high: float
+    candidates: tuple[int, ...]
+    ability_low: float
+    ability_high: float
     ahead: Floats
-    chance: Floats
-    regret: float
+    p_best: Floats
+    expected_regret: float
 
 
 def select_best(
@@ -132,14 +132,14 @@ def select_best(
     p_best, expected_regret = best_probabilities(ability, differences)
     return Choice(
         agents=tuple(selected.tolist()),
-        within=regret_bound,
+        regret_bound=regret_bound,
         level=differences.level,
-        as_good=tuple(as_good),
-        low=low,
-        high=high,
+        candidates=tuple(as_good),
+        ability_low=low,
+        ability_high=high,
         ahead=ahead,
-        chance=p_best,
-        regret=expected_regret,
+        p_best=p_best,
+        expected_regret=expected_regret,
     )
 
 

@@ -251,7 +251,7 @@ def alpha_at_analysis(analysis: int, *, n_comparisons: int = 1) -> float:
     Raises
     ------
     StatisticsError
-        [look-number]: if a number is below 1.
+        [analysis-number]: if a number is below 1.
 
     Notes
     -----
@@ -267,7 +267,7 @@ def alpha_at_analysis(analysis: int, *, n_comparisons: int = 1) -> float:
         raise StatisticsError(
             f"Analyses and comparisons are counted from 1: got analysis {analysis} of {n_comparisons} comparisons. "
             "Pass at least 1.",
-            slug="look-number",
+            slug="analysis-number",
         )
     return ALPHA * 2.0 ** (1 - analysis) / n_comparisons
 

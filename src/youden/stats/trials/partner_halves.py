@@ -61,8 +61,10 @@ def partner_split_half(
     StatisticsError
         [partner-agents]: if fewer than 5 agents were compared with others.
 
-    Notes ----- With m_ik the mean answer to a pair and a the additive effects, half A estimates θ_i as the mean of m_ik − a_k
-    over the partners k in A that agent i was compared with. A split counts if both halves rank at least 5 agents.
+    Notes
+    -----
+    With m_ik the mean answer to a pair and a the additive effects, half A estimates θ_i as the mean of m_ik − a_k over the
+    partners k in A that agent i was compared with. A split counts if both halves rank at least 5 agents.
     """
     n_agents, total, weight = len(total), total + total.T, weight + weight.T
     compared = weight > 0

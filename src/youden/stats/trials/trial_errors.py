@@ -232,7 +232,7 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Raises
     ------
     StatisticsError
-        [slot-missing]: if `target` is "these-items" and a trial has no block; [trial-agent]: if an agent is not below
+        [block-missing]: if `target` is "these-items" and a trial has no block; [trial-agent]: if an agent is not below
         `n_agents`; [trial-target]: if the target is unknown.
 
     Notes
@@ -352,7 +352,7 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
     Raises
     ------
     StatisticsError
-        [slot-missing]: if a trial has no block; [cluster-agents]: if fewer than 2 agents are in 2 blocks.
+        [block-missing]: if a trial has no block; [cluster-agents]: if fewer than 2 agents are in 2 blocks.
 
     Notes
     -----
@@ -429,7 +429,7 @@ class _BlockSums:
         if chunk.effect_group is None:
             raise StatisticsError(
                 f"Trials must belong to blocks: got {len(chunk.value)} trials without one. Set the target items-like-these.",
-                slug="slot-missing",
+                slug="block-missing",
             )
         n_agents, residual = len(self.n), self._residuals(chunk)
         ones = np.ones(len(residual))

@@ -50,8 +50,8 @@
       const other = line.first === k ? line.second : line.first;
       const what = line.other_item === null ? data.items[line.item] : `${data.items[line.item]} and ${data.items[line.other_item]}`;
       const item = document.createElement("li");
-      const answer = `answer ${line.hard ? "yes" : "no"} (${line.answer.toFixed(2)})`;
-      item.append(make("a", `${answer} to ${data.names[k]} with ${data.names[other]}, ${line.arm}, on ${what}`, { href: `${address(k)}/trial/${row}` }));
+      const answer = `answer ${line.hard_answer ? "yes" : "no"} (${line.answer.toFixed(2)})`;
+      item.append(make("a", `${answer} to ${data.names[k]} with ${data.names[other]}, ${line.trial_type}, on ${what}`, { href: `${address(k)}/trial/${row}` }));
       list.append(item);
     }
     const all = make("button", `All trials of ${data.names[k]}`, { type: "button" });

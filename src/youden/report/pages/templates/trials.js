@@ -17,7 +17,7 @@
 
   const local = data.lines.map((line, k) => ({ ...Object.fromEntries(data.columns.map((name, c) => [name, line[c]])), k }));
   const kinds = [...filters.elements.kind.options].map((option) => option.value);
-  const columns = [["kind", "Kind"], ["item", "Item"], ["first", "Read first"], ["second", "Read second"], ["arm", "Arm"], ["answer", "Answer"]];
+  const columns = [["kind", "Kind"], ["item", "Item"], ["first", "Read first"], ["second", "Read second"], ["trial_type", "Arm"], ["answer", "Answer"]];
   if ("against" in filters.dataset) columns.push(["against", "Other judge"]);
 
   const sortable = {
@@ -44,9 +44,9 @@
   const fits = (line, want) =>
     (!want.agents || want.agents.has(line.first) || want.agents.has(line.second)) &&
     (!want.items || want.items.has(line.item) || want.items.has(line.other_item)) &&
-    (!want.arm || line.arm === want.arm) && (!want.kind || line.kind === want.kind) &&
+    (!want.trial_type || line.trial_type === want.trial_type) && (!want.kind || line.kind === want.kind) &&
     (!want.text || speaksOf(line, want.text.trim().toLowerCase())) &&
-    (!want.answer || (want.answer === "missing" ? line.hard === null : line.hard === (want.answer === "yes")));
+    (!want.answer || (want.answer === "missing" ? line.hard_answer === null : line.hard_answer === (want.answer === "yes")));
   const order = (a, b) => {
     const [one, two] = [a, b].map(sortable[state.by] ?? ((line) => line[state.by]));
     if (one === two) return 0;
@@ -89,8 +89,8 @@
   };
   const row = (line) => {
     const tr = document.createElement("tr");
-    const answer = line.hard === null ? line.missing : `${line.hard ? "yes" : "no"} (${percent(line.answer)})`;
-    const texts = [null, item(line), agent(line.first), agent(line.second), line.arm, answer];
+    const answer = line.hard_answer === null ? line.missing_reason : `${line.hard_answer ? "yes" : "no"} (${percent(line.answer)})`;
+    const texts = [null, item(line), agent(line.first), agent(line.second), line.trial_type, answer];
     if (columns.length > 6) texts.push(line.against === null ? "–" : line.against ? "yes" : "no");
     texts.forEach((text, c) => {
       if (c > 0) return tr.append(make("td", text, { className: c < 4 ? "name" : "" }));
@@ -197,8 +197,8 @@
     const head = make("div", "", { className: "dialog-head" });
     head.append(make("h3", `Trial ${line.row}: ${line.kind}`, { id: "trial-title" }));
     shut(head);
-    const said = line.hard === null ? `no answer: ${line.missing}` : `${line.hard ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
-    const parts = [head, make("p", `${line.arm}; the judge says ${said}${line.against === null ? "" : `; the other judge says ${line.against ? "yes" : "no"}`}.`)];
+    const said = line.hard_answer === null ? `no answer: ${line.missing_reason}` : `${line.hard_answer ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
+    const parts = [head, make("p", `${line.trial_type}; the judge says ${said}${line.against === null ? "" : `; the other judge says ${line.against ? "yes" : "no"}`}.`)];
     const pair = make("div", "", { className: "pair" });
     const sides = [["first", line.first, line.item, line.first_repeat], ["second", line.second, line.other_item ?? line.item, line.second_repeat]];
     sides.forEach(([side, who, what, repeat]) => {

@@ -1,0 +1,191 @@
+"""Names, docstrings, comments, messages and documents are written without words that a reader has to decode.
+
+A pronoun, participle or preposition does not say what a name holds, and each home-made term has a standard one: the glossary
+(docs/reference/glossary.md) lists them. An exception needs its reason here.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+WHOLE_NAMES = set(
+    """
+    alike all anew apart asked at beside both came come found fresh held here how known least looked made may met middle mine more
+    most named nobody of once one other ours own rest said seen shown so somebody spread such that theirs then there this told way
+    who whoever whole whose why within
+    """.split()  # noqa: SIM905
+)
+"""Names that do not say what they hold."""
+PARTS_OF_NAMES = set(
+    """
+    alike anew apart befalls befell beside everybody looked luck lucky mine nobody ours said somebody stands stood theirs told
+    unsaid whoever whom whose
+    """.split()  # noqa: SIM905
+)
+"""Words that no name contains."""
+PROSE = re.compile(
+    r"(?<![\w-])(?:said|told|somebody|nobody|everybody|whoever|anew|befalls?|befell|luck|lucky|apart|beside|so many that"
+    r"|stood|stands?(?! for\b)|an? (?:row|column|line|file|trial|call|request|text|agent|item|pair) an? \w+"
+    r"|(?:trials|calls) an? (?:agent|item|pair))(?![\w-]| has)",
+    re.IGNORECASE,
+)
+"""Home-made terms. `told apart` is *significantly different*, `a row a response` is *one row per response*, and so on."""
+
+NAMES_OF_RECORDS = "a key of a JSON file or of --json"
+ALLOWED_NAMES = {
+    ("src/youden/study/judge_shifts.py", "one"): NAMES_OF_RECORDS,
+    ("src/youden/study/judge_shifts.py", "other"): NAMES_OF_RECORDS,
+    ("src/youden/study/paper.py", "ours"): NAMES_OF_RECORDS,
+    ("src/youden/types/label_facts.py", "within"): NAMES_OF_RECORDS,
+    ("src/youden/workflows/planned_stress.py", "most"): NAMES_OF_RECORDS,
+    ("src/youden/workflows/planned_stress.py", "of"): NAMES_OF_RECORDS,
+}
+ALLOWED_PROSE = {
+    ("src/youden/data/importers/column_names.py", "said"): "the vocabulary of headers that people write",
+    ("src/youden/text/transforms.py", "said"): "a stock sentence that is added to responses",
+    ("docs/cookbook/transcripts.md", "said"): "an agent speaks",
+}
+
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+PAGES = sorted({ROOT / page for page in DOCUMENTS})
+
+
+def bound_names(code: str) -> Iterator[str]:
+    """Functions, classes, parameters, variables, attributes and aliases that code defines."""
+    tree = ast.parse(code)
+    operators = {
+        argument
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("__")
+        for argument in node.args.args
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg) and not (
+            node in operators and node.arg == "other"
+        ):  # as Python's manual names it
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.asname
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
+
+
+def banned_names(code: str) -> set[str]:
+    names = set()
+    for name in bound_names(code):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+        is_module_name = name.startswith("__") and name.endswith("__")
+        if not is_module_name and (words in WHOLE_NAMES or not PARTS_OF_NAMES.isdisjoint(words.split("_"))):
+            names.add(name)
+    return names
+
+
+def prose_of_code(code: str) -> Iterator[str]:
+    """Comments, docstrings and strings of several words."""
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
+
+
+def prose_of_page(text: str) -> str:
+    return re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
+
+
+def banned_terms(text: str) -> set[str]:
+    """Home-made terms outside of `code`."""
+    plain = re.sub(r"`[^`\n]*`", "", text)
+    return {re.sub(r"\s+", " ", term).lower() for term in PROSE.findall(plain)}
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_a_name_says_what_it_holds(path: Path) -> None:
+    names = banned_names(path.read_text(encoding="utf-8"))
+    assert {name for name in names if (relative(path), name) not in ALLOWED_NAMES} == set()
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=relative)
+def test_prose_has_no_home_made_terms(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    parts = [prose_of_page(text)] if path.suffix == ".md" else prose_of_code(text)
+    terms = {term for part in parts for term in banned_terms(part)}
+    assert {term for term in terms if (relative(path), term) not in ALLOWED_PROSE} == set()
+
+
+def test_every_exception_is_needed() -> None:
+    for path, name in ALLOWED_NAMES:
+        assert name in banned_names((ROOT / path).read_text(encoding="utf-8")), f"remove {name} of {path}"
+    for path, term in ALLOWED_PROSE:
+        assert term in banned_terms((ROOT / path).read_text(encoding="utf-8")), f"remove '{term}' of {path}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def told(): pass",
+        "def rank(of): pass",
+        "class SaidAnew: pass",
+        "n_said = 1",
+        "self.other = 1",
+        "for one in []: pass",
+        "import json as mine",
+        "[whose for whose in []]",
+    ],
+)
+def test_a_banned_name_is_seen(code: str) -> None:
+    assert len(banned_names(code)) == 1
+
+
+def test_names_that_are_good_are_allowed() -> None:
+    code = """
+class Sum:
+    def __add__(self, other): self.ability = other
+__all__ = []
+n_allowed = standard_error = within_item = 1
+"""
+    assert banned_names(code) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Agents that cannot be told apart.",
+        "One may hold a row a response.",
+        "450 trials an agent.",
+        "It stands last.",
+        "Whoever asks next.",
+        "Somebody else's luck.",
+    ],
+)
+def test_a_home_made_term_is_seen(text: str) -> None:
+    assert banned_terms(text)
+    assert [part for part in prose_of_code(f'"""{text}"""\n# {text}') if banned_terms(part)]
+
+
+def test_terms_that_are_good_are_allowed() -> None:
+    assert (
+        banned_terms("An asterisk stands for one label; a stand-in; slug `items-alike`; the standard error per item.")
+        == set()
+    )

@@ -1,0 +1,122 @@
+"""Docstrings name only parameters that a function has, and types that exist: a rename changes both."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "youden"
+MODULES = sorted(SOURCE.rglob("*.py"))
+OTHER_TYPES = {"BinaryIO", "ChatMessageAssistant", "EvalLog", "NamedTuple", "ObjectRef", "TextIO"}
+"""Types of the standard library and of libraries that a docstring names."""
+SECTION = re.compile(r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.DOTALL | re.MULTILINE)
+RESULT = re.compile(r"^(?:Returns|Yields|Raises)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.DOTALL | re.MULTILINE)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def documented(tree: ast.Module) -> Iterator[tuple[_Function | ast.ClassDef, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, _Function | ast.ClassDef) and (docstring := ast.get_docstring(node)):
+            yield node, docstring
+
+
+def parameters(function: _Function) -> set[str]:
+    arguments = function.args
+    listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    return {argument.arg for argument in listed if argument is not None} - {"self", "cls"}
+
+
+def parameter_entries(docstring: str) -> list[str]:
+    """Parameters in the section Parameters."""
+    section = next((match[1] for match in SECTION.finditer(docstring) if match[0].startswith("Parameters")), "")
+    heads = [line.split(" : ")[0] for line in section.splitlines() if line[:1].strip()]
+    return [name.strip().lstrip("*") for head in heads for name in head.split(",")]
+
+
+def wrong_parameters(tree: ast.Module) -> list[str]:
+    result = []
+    for node, docstring in documented(tree):
+        entries = set(parameter_entries(docstring))
+        if isinstance(node, _Function) and entries and entries != parameters(node):
+            result.append(f"{node.name}: {sorted(entries ^ parameters(node))}")
+    return result
+
+
+@cache
+def defined_names() -> frozenset[str]:
+    """Names of classes, functions and variables of the package, of what it imports, and of what is built in."""
+    names = {*dir(builtins), *OTHER_TYPES}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, _Function | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.alias):
+                names.add((node.asname or node.name).rpartition(".")[2])
+            elif isinstance(node, ast.Attribute):  # pd.DataFrame
+                names.add(node.attr)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+    return frozenset(names)
+
+
+def types_in(docstring: str) -> set[str]:
+    """Names with a capital in the types of parameters and attributes, and at the beginning of what is returned or raised."""
+    heads = [
+        line.split(" : ")[1]
+        for match in SECTION.finditer(docstring)
+        for line in match[1].splitlines()
+        if line[:1].strip() and " : " in line
+    ]
+    heads += [
+        line.split(" : ")[-1]
+        for match in RESULT.finditer(docstring)
+        for line in match[1].splitlines()
+        if line[:1].strip()
+    ]
+    plain = [re.sub(r"\{.*?\}|\".*?\"|\(.*?\)|default .*", "", head) for head in heads]
+    return {name for head in plain for name in re.findall(r"\b[A-Z][a-z]\w+\b", head)}
+
+
+def unknown_types(tree: ast.Module) -> set[str]:
+    return {name for _, docstring in documented(tree) for name in types_in(docstring)} - defined_names()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_docstrings_name_parameters_and_types_that_exist(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert wrong_parameters(tree) == []
+    assert unknown_types(tree) == set()
+    assert [
+        line
+        for _, docstring in documented(tree)
+        for line in docstring.splitlines()
+        if re.match(r" *[A-Z]\w+ -{3,} ", line)
+    ] == []
+
+
+def test_a_parameter_and_a_type_of_an_earlier_version_are_seen() -> None:
+    code = '''
+def rank(plan, level):
+    """Rank.
+
+    Parameters
+    ----------
+    plan : Sketch
+        Plan.
+    width : float
+        Width.
+
+    Returns
+    -------
+    Standings
+        Table.
+    """
+'''
+    assert wrong_parameters(ast.parse(code)) == ["rank: ['level', 'width']"]
+    assert unknown_types(ast.parse(code)) == {"Sketch", "Standings"}
