@@ -91,12 +91,14 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_with_flat_memory(what: str,
             judge = {"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}
             place, out = str(tmp_path / "pool"), str(tmp_path / "r")
             write_config(tmp_path / "c.yaml", pool=place, out=out, calls=110, judge={**judge, "price": 0})
-            file = bomb(tmp_path / "a.parquet", n=9500, length=1_000_000, key=[f"{k:064x}" for k in range(9500)])
+            file = bomb(
+                tmp_path / "a.parquet", n=9500, length=1_000_000, request_hash=[f"{k:064x}" for k in range(9500)]
+            )
             words = ["judge", str(tmp_path / "c.yaml"), "--import", str(file)]
     assert file.stat().st_size < 4_000_000
     bound = {} if what != "table" else {VARIABLE: "0.3"}  # texts that are imported are held until they are joined
     code, gb, said = peak(*words, cwd=tmp_path, **bound)
-    assert (code, f"{VARIABLE} in the environment" in said, "Traceback" in said) == (2, True, False), said
+    assert (code, f"environment variable {VARIABLE}" in said, "Traceback" in said) == (2, True, False), said
     assert "[unpacked-too-large]" in said
     assert gb < FLAT + float(bound.get(VARIABLE, 0)), said
     assert not (tmp_path / "made").exists()

@@ -339,7 +339,7 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
         assert f"this is round {len(answers) + 1}:" in exported(youden, folder, "elsewhere.yaml").err
         answers += map(str, answer(tmp_path / folder))
         ended = youden("judge", "elsewhere.yaml", "--import", answers[-1])
-    assert "nothing is left" in exported(youden, "none", "elsewhere.yaml").err
+    assert "every request has an answer" in exported(youden, "none", "elsewhere.yaml").err
     assert len(answers) > 1
     assert server.n_requests == asked
     one, other = (RunFolder(tmp_path / "runs" / name) for name in ("direct", "elsewhere"))

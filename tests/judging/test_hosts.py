@@ -165,7 +165,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         assert not mine.can_reserve(90.0)
         with open_store(place) as store:
             store.place._connection.execute(
-                f"UPDATE members SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads"
+                f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads"
             )
         assert mine.can_reserve(60.0)
         assert not mine.can_reserve(95.0)

@@ -39,7 +39,7 @@ def put_back(folder: Path) -> None:
 
 async def result(run: Bench, *command: str) -> object:
     """Run a command to its end and return what it printed as JSON, without what is spent."""
-    ended = await run.end(await run.start(*command, "--json"), max_regret=300)
+    ended = await run.end(await run.start(*command, "--json"), within=300)
     assert ended.code == 0, ended.said
     (printed,) = [json.loads(line) for line in ended.said.splitlines() if line.startswith("{")]
     return {name: value for name, value in printed.items() if name not in ("usd", "cost")}
@@ -72,7 +72,7 @@ async def test_a_command_that_is_killed_is_finished_by_the_same_one_and_pays_for
             process = await run.start(*command)
             assert await run.until(before + round(share * n_whole), process)
             process.send_signal(signal.SIGKILL)
-            await run.end(process, max_regret=60)
+            await run.end(process, within=60)
             n_sent, n_stored = server.n_requests - before, run.kept - 2 * n_begun
             assert n_sent - n_stored <= MAX_LOST
 

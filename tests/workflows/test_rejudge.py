@@ -112,14 +112,16 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: Wi
     assert json.loads(compared.out)["judges"]["shifts"][0]["families"][0]["judges"] == ["mine-by-second"]
     page = youden("report", "runs/mine", "--against", "runs/mine-by-second").well()
     assert "favours agents of its own family own (3)" in Path(page.out.strip()).read_text(encoding="utf-8")
-    write_config(here / "replay.yaml", backend="replay", of={"backend": "wire", "model": "b", "base_url": server.url})
+    write_config(
+        here / "replay.yaml", backend="replay", replay_of={"backend": "wire", "model": "b", "base_url": server.url}
+    )
     replayed = youden(
         *("rejudge", "runs/mine", "--judge", "replay.yaml", "--calls", "300", "--json"),
         *("--store", ".youden/answers.db", "--family", "b=own"),
     ).well()
     assert server.n_requests == asked
-    assert json.loads(replayed.out)["judges"]["pairs"][0]["kappa"] == pytest.approx(
-        json.loads(compared.out)["judges"]["pairs"][0]["kappa"]
+    assert json.loads(replayed.out)["judges"]["pairs"][0]["cohen_kappa"] == pytest.approx(
+        json.loads(compared.out)["judges"]["pairs"][0]["cohen_kappa"]
     )
 
 

@@ -118,7 +118,7 @@ def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_nam
     assert said["base_agent"] == "template"
     assert set(clones["check_findings"]["clones"]) == set(clones["agents"])
     assert mirror["check_findings"] == {"borrowed-answers": ["mirror"]}
-    assert mirror["ranks_after"]["plain"]["place"] < said["places"]["plain"] == 12
+    assert mirror["ranks_after"]["plain"]["rank"] < said["places"]["plain"] == 12
     page = (tmp_path / "out" / "stress.md").read_text()
     assert "| mirror | 1 |" in page
     assert (tmp_path / "out" / "stress.svg").read_text().startswith("<svg")
