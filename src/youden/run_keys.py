@@ -271,7 +271,9 @@ class RunKeys:
     ] = []  # noqa: RUF012 - pydantic copies it
     trials_from: Annotated[
         Text | None,
-        Key("Folder of a run of whose trials this run judges a balanced sample of `calls` trials, drawn with `seed`."),
+        Key(
+            "Folder of another run. This run judges a balanced sample of its trials: `calls` trials, drawn with `seed`."
+        ),
     ] = None
     store: Annotated[
         Text | None,

@@ -239,7 +239,7 @@ def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tm
     missing = np.where(rows, result.missing_reason, 2).astype(np.int8)
     blank = {
         name: np.where(rows, column, np.nan)
-        for name, column in (("answer", result.answer), ("hard", result.hard_answer))
+        for name, column in (("answer", result.answer), ("hard_answer", result.hard_answer))
     }
     other.write_verdicts(replace(result, missing_reason=missing, **blank))
     ended = youden("compare", "runs/r0", "runs/r1")
