@@ -211,7 +211,8 @@ class RunKeys:
     holdout_rule: Annotated[
         SplitRule,
         Key(
-            "Trials to exclude from training: `strict`, all that include a held-out cell; `paper`, only those that score it."
+            "Trials to exclude from training: `strict`, all that include a held-out cell; `paper`, only those that "
+            "contribute to the score of a held-out cell."
         ),
     ] = "strict"
     target: Annotated[
@@ -226,12 +227,13 @@ class RunKeys:
     ] = "items-like-these"
     seed: Annotated[
         FromZero,
-        Key("Seed for all random draws.", "a whole number from 0 on", _PLAN, default="that of the config, else 0"),
+        Key("Seed for all random draws.", "a non-negative integer", _PLAN, default="that of the config, else 0"),
     ] = 0
     robust: Annotated[
         bool,
         Key(
-            "Rank by the robust ranking, in which agents that agree far beyond their abilities count as one. Saved in the run.",
+            "Rank by the robust ranking: agents that agree much more often than their abilities predict count as one "
+            "partner and do not score each other. Saved in the run.",
             "true or false",
             "run",
         ),
@@ -240,7 +242,7 @@ class RunKeys:
         list[Text],
         Key(
             "Score all agents by their trials with these agents only, so that a ring of other agents cannot raise its ranks. If "
-            "no agent cheats, this reduces the rank correlation by up to .09. Saved in the run.",
+            "no agent cheats, this lowers the accuracy of the ranking (Spearman's ρ) by up to .09. Saved in the run.",
             "a list of agents, such as [a, b]",
             "run",
             "AGENTS",
@@ -258,8 +260,7 @@ class RunKeys:
         Key(
             "Family of each agent; as an option, a CSV, JSONL or Parquet file with the columns agent and family. Adds a ranking "
             "in which agents of the same family do not score each other and all other families have equal weight. Saved in "
-            "the "
-            "run. Without it, `meta.family` of the agents of the pool is used.",
+            "the run. Without it, `meta.family` of the agents of the pool is used.",
             "agents and their families, such as {a: gpt, b: llama}; set a table by --families FILE",
             "run",
             "FILE",
@@ -288,7 +289,8 @@ class RunKeys:
     max_cost: Annotated[
         Usd | None,
         Key(
-            "Maximum cost in USD of one command; running the same command again may cost the same amount again.",
+            "Maximum cost in USD of one command. If the command is run again, it sends only the remaining requests, with "
+            "the same maximum.",
             "USD from 0 on, such as 2.00",
             _PLAN,
             "USD",
@@ -297,9 +299,9 @@ class RunKeys:
     max_missing: Annotated[
         Share,
         Key(
-            "Maximum fraction of trials without an answer; if it is exceeded, the run stops, from 200 trials on at once, else at "
-            "the end.",
-            "a fraction of the answers from 0 to 1, such as 0.01",
+            "Maximum fraction of trials without an answer; above it, the run stops. It is checked all the time once there "
+            "are 200 trials, and otherwise at the end.",
+            "a fraction of the trials from 0 to 1, such as 0.01",
             _JUDGE,
             "FRACTION",
             f"{MAX_MISSING}",

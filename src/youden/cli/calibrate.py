@@ -191,8 +191,9 @@ def stress_command(
     calls, the command runs offline.
 
     The result shows the ranks of the attackers in the main ranking; in the robust ranking, in which agents that agree much more
-    than their abilities predict do not score each other; and, if agents name families, in the family-balanced ranking. It also
-    shows how much the ranks of other agents change, and what `youden check` and the alarms detect.
+    often than their abilities predict count as one partner and do not score each other; and, if agents name families, in the
+    family-balanced ranking. It also shows how much the ranks of other agents change, and what `youden check` and the alarms
+    detect.
 
     --max-cost limits the total cost of all attacks; if they would cost more, no request is sent. Plugins can add attacks by the
     entry-point group youden.attacks. Run the same command again to resume.

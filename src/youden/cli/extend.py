@@ -38,10 +38,11 @@ F = TypeVar("F", bound=Callable[..., None])
 def extend_command() -> None:
     """Extend RUN by agents, items, repeats or more calls.
 
-    RUN is the folder of a judged run. Only new trials are judged. New agents are compared with a balanced sample of the agents of
-    the run, on items on which those were judged, and get abilities on the same scale. The ability of an agent changes only by
-    answers about that agent. New items and more calls add trials of all agents, namely the trials that a larger budget would have
-    planned. If agents have several responses to an item, new trials use the response that was shown least often.
+    RUN is the folder of a judged run. Only new trials are judged. New agents are compared with a balanced sample of the first
+    agents of the run (the anchors), on items on which these were judged, and get abilities on the same scale. They do not
+    change the abilities of other agents. New items and more calls add trials of all agents, namely the trials that a larger
+    budget would have planned. If agents have several responses to an item, new trials use the response that was shown least
+    often.
 
     Calls and cost are printed before any request is sent. The ranking changes only when all new answers are stored. To resume an
     extension that was stopped before its report was written, run the same command again; no answer is paid for twice, and
@@ -110,7 +111,12 @@ def repeats_command(**arguments: Any) -> None:
 @_extension(
     "calls",
     click.argument("calls", metavar="BUDGET", callback=run_options.parse_budget),
-    click.option("--focus", multiple=True, metavar="AGENT", help="Spend BUDGET, a number, on this agent. Repeatable."),
+    click.option(
+        "--focus",
+        multiple=True,
+        metavar="AGENT",
+        help="Spend BUDGET on this agent only; BUDGET is then a number of calls. Repeatable.",
+    ),
 )
 def calls_command(**arguments: Any) -> None:
     """Add calls on all agents of RUN, or on some of them.
@@ -122,7 +128,7 @@ def calls_command(**arguments: Any) -> None:
 
 @_extension("half-width", click.argument("half_width", metavar="X", type=_half_width))
 def half_width_command(**arguments: Any) -> None:
-    """Add the calls that give 90 % of the agents of RUN ± X."""
+    """Add calls until 90 % of the agents of RUN have a 95 % interval of ± X or narrower."""
     _extend(**arguments)
 
 
@@ -317,11 +323,12 @@ def gate_command(
     """Test whether an agent is better or worse than a baseline.
 
     The test compares --agent with --baseline. It uses the answers in RUN and refers to more items of the same kind, unless
-    --target is set. It computes a confidence interval of the difference of the two abilities from the contributions of the items.
-    If the interval lies above 0, the agent is better; if it lies above −margin, the agent is no worse (exit code 0 for both). If
-    it lies below 0, and not above −margin, the agent is worse (exit code 1). Otherwise, the result is undecided (exit code 3).
-    The output then contains a command whose calls lead to a decision with a probability of 90 %, whatever the true difference, or
-    the number of items needed. With fewer than about 70 items, agents that hardly differ are always undecided.
+    --target is set. It computes a confidence interval of the difference of the two abilities from the contributions of the
+    items. If the interval lies above 0, the agent is better; if it lies above −margin, the agent is no worse (exit code 0 for
+    both). If it lies below 0, and not above −margin, the agent is worse (exit code 1). Otherwise, the result is undecided (exit
+    code 3). The output then contains a command that adds enough calls for a decision with a probability of 90 %, whatever the
+    true difference, or the number of items that such a decision needs. With fewer than about 70 items, agents that hardly
+    differ are always undecided.
 
     No request is sent. You can repeat the test after adding calls: interim analysis m has an alpha of 2.5 % / 2^(m−1) per side,
     so that over all analyses, the probability of a wrong "worse" is at most 5 %, and so is that of a wrong pass. The analyses are

@@ -258,8 +258,8 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
         lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
     lines.append(
         f"{coverage.ordered:,} ordered pairs ({coverage.unordered:,} unordered), "
-        f"{coverage.independent:,} independent calls; {coverage.present_fraction:.1%} of all cells get a row score, "
-        f"{coverage.train_fraction:.1%} of those not held out; {coverage.holdout:,} calls include held-out cells"
+        f"{coverage.independent:,} independent calls; row scores for {coverage.present_fraction:.1%} of all cells and "
+        f"{coverage.train_fraction:.1%} of the cells that are not held out; {coverage.holdout:,} calls include held-out cells"
     )
     if forecast is not None:
         from youden.pipeline.precision import format_forecast

@@ -223,12 +223,13 @@ def import_command(
     helm             scenario_state.json of helm-run; one agent per model
     hf-dataset       OWNER/NAME on the Hugging Face Hub, or a folder saved by `datasets`
     table            CSV, TSV, Excel, JSON or Parquet with any columns; one agent per file or per value of a column.
-                     Columns not set by --column are guessed and printed; generations, chosen and rejected are known
+                     Columns not set by --column are guessed and printed; the columns generations, chosen and rejected
+                     are recognized
     peer-prediction  data of the paper: an agents file becomes a pool; a folder that contains
                      tvd_mi_individual_examples becomes a run without texts
 
-    Rows that cannot be used are skipped, counted and listed with their locations, and items without a response of every agent are
-    listed. It is an error if more than 1 % of the responses are lost.
+    Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
+    not respond are listed. It is an error if more than 1 % of the responses are lost.
     """
     if format_ == PEER_PREDICTION:
         _import_peer_prediction(paths, out, columns, as_json=as_json)

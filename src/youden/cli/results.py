@@ -99,10 +99,10 @@ def compare_command(
     of the predictions; agreement per trial (raw, Cohen's κ, Krippendorff's α); and the largest differences. The column
     "rankings ρ" correlates the rankings of the runs, and "refitted ρ" the abilities of additive fits to the shared data.
 
-    The result also lists which pairs of agents differ significantly in each run, and whether in the same order; --target sets the
-    population of these differences. If two runs contain answers to the same trials, the agents whose abilities differ
-    significantly under the second judge are listed, and whether a judge favours agents of its own family (meta.family of the
-    agents of the pool).
+    The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
+    order; --target sets the population of these differences. If two runs contain answers to the same trials, the result also
+    lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
+    own family (meta.family of the agents of the pool).
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality

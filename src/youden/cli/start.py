@@ -206,7 +206,7 @@ NOT_USABLE = 2
 @click.option(
     "--trust",
     is_flag=True,
-    help="Allow JUDGE to send its API keys to its hosts from now on, without sending a request. Read its file first.",
+    help="From now on, allow the API keys of JUDGE to be sent to its hosts. No request is sent. Read the file of JUDGE first.",
 )
 @options.json
 def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
@@ -335,9 +335,9 @@ def init_command(
     printed. If they are ambiguous, nothing is written, and the error names the --column to set. Comments in the config list what
     was found, the cost of the run, and further keys. The judge is gpt-4o-mini if its API key is set, else lexical.
 
-    An existing config does not change. New agents, items and responses of POOL are added to its pool. Nothing is removed, and
-    changed responses are listed. A judged run keeps its pool: the extended pool is written to a new folder, and the command that
-    extends the run is printed with its cost.
+    An existing config does not change. New agents, items and responses of POOL are added to its pool. Nothing is removed.
+    Changed responses are updated, unless the pool was judged, and listed. A judged run keeps its pool: the extended pool is
+    written to a new folder, and the command that extends the run is printed with its cost.
     """
     from youden.pools.first_config import find_pool, write_first_config
 

@@ -65,8 +65,8 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
 def import_(file: Path, store: str, as_json: bool) -> None:
     """Import the answers of FILE into a store.
 
-    Existing answers in the store do not change. A run, or `youden generate`, with this store then sends only requests without an
-    answer in FILE, and none with `judge: replay` or --replay.
+    Existing answers in the store do not change. With this store, `youden run` and `youden generate` then send only requests that
+    FILE does not answer. With `judge: replay` or --replay, they send none.
     """
     from youden.pools.run_cassettes import import_cassette
 
@@ -127,8 +127,8 @@ def store_command() -> None:
 def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
     """Copy the answers of each SOURCE to the store TARGET.
 
-    Each is a path, or postgresql://USER@HOST/DATABASE; TARGET is created if it does not exist. Existing answers in TARGET do not
-    change, and of two answers to the same request, the first is kept. Run the same command again to resume.
+    SOURCE and TARGET are paths, or postgresql://USER@HOST/DATABASE; TARGET is created if it does not exist. Existing answers in
+    TARGET do not change, and of two answers to the same request, the first is kept. Run the same command again to resume.
     """
     from youden.judging.store.copying import copy_stores
 
@@ -144,7 +144,8 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
 def batches(store: str, forget: str | None, as_json: bool) -> None:
     """List the batches of STORE in progress at a provider.
 
-    Any host can resume them: `youden judge CONFIG --mode batch` with this store waits for batches for which no process waits.
+    Any host can resume them: `youden judge CONFIG --mode batch` with this store waits for every batch that no other
+    process is waiting for.
     """
     from youden.judging.store.answers import open_store
     from youden.judging.store.leases import list_jobs

@@ -176,8 +176,8 @@ def variance_command(*, run: Path, other_runs: tuple[Path, ...], as_json: bool) 
     """Estimate the variance components of the abilities of RUN.
 
     The components are those of items, responses, calls and judges. The result shows how the interval of an ability would change
-    if each quantity were doubled, and a conclusion. OTHER_RUNS are runs of other judges on the same plan. If RUN was fitted,
-    variance_components.json is updated, which the report shows.
+    if the number of each were doubled, and ends with a conclusion. OTHER_RUNS are runs of other judges on the same plan. If RUN
+    was fitted, variance_components.json is updated, which the report shows.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.variance_components import build_variance_table, study_variance

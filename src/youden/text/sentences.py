@@ -15,7 +15,7 @@ import regex
 from youden.text.printable import printable
 
 ABILITY = (
-    "Ability measures how reliably the judge recognises that a response and those of other agents answer the same item, relative "
+    "Ability measures how reliably the judge recognizes that a response and those of other agents answer the same item, relative "
     "to this pool, this judge and these items. It rewards responses to which others can be matched: obscure or bureaucratic "
     "styles rank high, terse references low. It does not prove correctness."
 )
