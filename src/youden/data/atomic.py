@@ -1,6 +1,7 @@
 """Write files and folders atomically: a reader finds either the old content or the new one, complete.
 
-This holds even if the process is killed or the power fails, because data are flushed to the disk before they replace anything.
+This holds even if the process is killed or the power fails, because data are flushed to the disk
+before they replace anything.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ LOCKS_OPEN_FILES = os.name == "nt"
 """Whether a file cannot be replaced as long as another process reads it, as on Windows."""
 
 _RETRY_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0)
-"""Waits between attempts to replace a file. A viewer or a virus scanner reads a file in less time."""
+"""Waits between attempts to replace a file, in all longer than a viewer or a virus scanner takes to read a file."""
 
 _NEW, _OLD = "new", "old"
-"""Names inside a scratch directory: of the new file or folder, and of the directory for what it replaces."""
+"""Names in a scratch directory: of the new file or folder, and of the directory to which the replaced one is moved."""
 
 
 def make_directory(path: Path) -> None:
@@ -41,11 +42,10 @@ def make_directory(path: Path) -> None:
 
 
 def move_into_place(new_path: Path, path: Path) -> None:
-    """Move a finished file or folder out of a scratch directory to its target.
+    """Move a finished file or folder out of a scratch directory to its target, and replace what exists there.
 
-    It replaces what exists at the target. The content is flushed to the disk before the move, and the move before the function
-    returns. If the move fails, the replaced
-    file or folder is restored.
+    The content is flushed to the disk before the move, and the move before the function returns. If the move fails, the
+    replaced file or folder is restored.
 
     Parameters
     ----------
@@ -72,7 +72,8 @@ def move_into_place(new_path: Path, path: Path) -> None:
 def _flush(path: Path) -> None:
     """Flush a file, or the entries of a directory, to the disk.
 
-    A directory that cannot be opened or flushed is skipped: on Windows, on some network file systems, without read permission.
+    A directory that cannot be opened or flushed is skipped: on Windows, on some network file
+    systems, without read permission.
     """
     try:
         descriptor = os.open(path, os.O_RDWR if LOCKS_OPEN_FILES and path.is_file() else os.O_RDONLY)
@@ -93,7 +94,10 @@ def _flush_tree(path: Path) -> None:
 
 
 def _replace_with_retry(source: Path, target: Path) -> None:
-    """Move `source` to `target`, with retries if a reader keeps the target open; raise PermissionError after the last one."""
+    """Move `source` to `target`.
+
+    On Windows, retry while a reader keeps the target open; raise PermissionError after the last attempt.
+    """
     for seconds in _RETRY_SECONDS if LOCKS_OPEN_FILES else ():
         try:
             os.replace(source, target)
@@ -106,7 +110,7 @@ def _replace_with_retry(source: Path, target: Path) -> None:
 
 @contextmanager
 def _name_file_in_errors(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError from the block that names no file, such as that of a full disk."""
+    """Add `path` to an OSError from the block that names no file, such as the error of a full disk."""
     try:
         yield
     except OSError as error:
@@ -127,8 +131,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     Yields
     ------
     Path
-        Temporary path to write to. If the block succeeds, the content is flushed to the disk and moved to the target; after an
-        error the target is unchanged and the new content is deleted.
+        Temporary path to write to. If the block succeeds, the content is flushed to the disk and moved to the target;
+        after an error the target is unchanged and the new content is deleted.
     """
     make_directory(path.parent)
     with scratch_directory(path.parent, name="youden") as scratch, _name_file_in_errors(path):
@@ -141,8 +145,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
 def atomic_write_folder(path: Path) -> Iterator[Path]:
     """Write a folder, and replace the folder or file at its target.
 
-    For a moment nothing exists at the target. If the process is killed in that moment, the next write to the same parent folder
-    restores the old folder or file.
+    During the replacement nothing exists at the target for a moment. If the process is killed in that moment, the next
+    write to the same parent folder restores the old folder or file.
 
     Parameters
     ----------
@@ -168,13 +172,14 @@ def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     folder : Path
         Existing folder.
     names : sequence of str
-        Names of the files. They are replaced in this order, so that the last one shows that all are new.
+        Names of the files. They are replaced in this order, so if the last one is new, all are new.
 
     Yields
     ------
     Path
-        Empty temporary folder to fill. If the block succeeds, its files replace those of `folder`, and files that were not
-        written are deleted. After an error, also on a full disk, `folder` is unchanged.
+        Empty temporary folder to fill. If the block succeeds, its files replace those in `folder`, and
+        those `names` that were not written are deleted there. After an error in the block, such as a full
+        disk, `folder` is unchanged.
 
     Raises
     ------

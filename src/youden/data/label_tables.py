@@ -53,9 +53,9 @@ class LabelTable(ReadOnly):
     left_out : tuple of str
         Columns that are ignored because they contain no number.
     aliases : tuple of str or None
-        Another name of each row's agent.
+        Other name of each row's agent, None if the row has none.
     called : mapping
-        Name of an agent in the file → its id in the run, for names that differ.
+        Name of an agent in the file → its id in the run, for names that differ from the id.
     """
 
     source: str
@@ -75,11 +75,11 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     Parameters
     ----------
     path : Path
-        A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and columns of labels: numbers;
-        yes and no, true and false, pass and fail, correct and incorrect, as 1 and 0; win, tie and loss, as 1, 0.5 and 0; 80% is
-        0.8, and 0,5 is 0.5. An empty field, null and NaN are no label. A table from `youden label` has the columns id and label
-        instead; its agents and items are read from the .json of the same name, or from the only other one in the same folder that
-        contains all its ids.
+        A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and one column per
+        label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
+        opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is no label (NaN in JSON is an
+        error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
+        .json of the same name, or else from the only other .json in the folder that contains all its ids.
     repeated : bool, default False
         Whether an agent, or an agent on an item, may have several rows.
 
@@ -91,9 +91,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ------
     ImportFormatError
         [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, or infinite;
-        [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]: without rows;
-        [labels-key]: if the .json of a table from `youden label` is missing or does not fit. The message names the file and the
-        line (Parquet: the row). Also if the file cannot be read.
+        [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
+        without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit. The message
+        names the file and the line (Parquet: the row). Also if the file cannot be read.
     """
     location_by_key: dict[tuple[str, ...], str] = {}
     keys: list[tuple[str, ...]] = []
@@ -161,7 +161,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
 
 
 def label_key_path(path: Path) -> Path:
-    """Return the path of the .json with the agents and items of a table.
+    """Return the path of the .json with the agents and items of a table that `youden label` wrote.
 
     Parameters
     ----------
@@ -176,7 +176,10 @@ def label_key_path(path: Path) -> Path:
 
 
 def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row; in a table to label, with agent and item instead of the id."""
+    """Yield the location and the fields of each row.
+
+    In a table from `youden label`, the fields are agent, item and label, and rows without a label are skipped.
+    """
     rows: Iterable[tuple[str, Mapping[str, object]]]
     if path.suffix.lower() in EXCEL:
         rows = [row for _, sheet in read_excel_sheets(path, lambda *_: None) for row in sheet]
@@ -200,7 +203,7 @@ def _is_row_to_label(row: Mapping[str, object]) -> bool:
 def _check_finite(
     rows: Iterable[tuple[str, Mapping[str, object]]], replaced: Replacements
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the rows; raise ImportFormatError [labels-value] at the first whose JSON contains NaN or an infinite number."""
+    """Yield the rows; raise ImportFormatError [labels-value] if a JSON number is NaN or infinite."""
     for location, row in rows:
         if replaced.n_nonfinite:
             problem = "it contains a number that is NaN or infinite. Set a finite number, or null if there is no label."
@@ -209,10 +212,10 @@ def _check_finite(
 
 
 def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Read the agent and item of each id in a table to label.
+    """Read the agent and item of each id in a table from `youden label`.
 
-    They are in the .json of the table's name, else in the only other .json of its folder that contains all `ids`. Raises
-    ImportFormatError [labels-key] otherwise.
+    They are in the .json of the table's name, or else in the only other .json in its folder that contains all `ids`.
+    Raise ImportFormatError [labels-key] if there is no such file, or several.
     """
     matches = []
     for file in dict.fromkeys([label_key_path(path), *sorted(path.parent.glob("*.json"))]):
@@ -293,8 +296,8 @@ def read_families(path: Path) -> dict[str, str]:
     Raises
     ------
     ImportFormatError
-        [families-columns]: if a column is missing; [families-duplicate]: if an agent has two families; [families-empty]: if no
-        agent has a family. Also if the file cannot be read.
+        [families-columns]: if a column is missing; [families-duplicate]: if an agent has two families;
+        [families-empty]: if no agent has a family. Also if the file cannot be read.
     """
     families: dict[str, str] = {}
     for location, row in read_rows(path, exact=True):

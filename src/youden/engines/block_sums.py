@@ -1,7 +1,7 @@
-"""Sums chunks of items into the results of a fit: scores, counts of trials, pair statistics and counts of calls.
+"""Sum chunks of items into the results of a fit: scores, counts of trials, pair statistics and counts of calls.
 
-A fit holds one chunk of items in memory at a time. The sums equal what the methods of `Verdicts` and `Rates` compute from the
-whole run.
+A fit holds one chunk of items in memory at a time. The sums equal what the methods of `Verdicts` and `Rates` compute
+from the whole run.
 """
 
 from __future__ import annotations
@@ -26,16 +26,8 @@ from youden.types.results import Rates, ScoreKind, ScoreRole
 class PairSums:
     """Sums over trials by ordered pair of agents, accumulated chunk by chunk.
 
-    Parameters
-    ----------
-    n_agents : int
-    own_rates : bool
-        Whether each pair has its own false-positive rate, from matched independent trials.
-
-    Attributes
-    ----------
-    totals : PairTotals
-        Totals of the answers that training scores may use.
+    `own_rates`: whether each pair has its own false-positive rate, from matched independent trials. The attribute
+    `totals` holds the totals of the answers that training scores may use.
     """
 
     def __init__(self, n_agents: int, *, own_rates: bool) -> None:
@@ -44,14 +36,7 @@ class PairSums:
         self._n_pairs = self._n_cells = 0
 
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
-        """Add a chunk of items.
-
-        Parameters
-        ----------
-        chunk : RateChunk
-        n_cells : int
-            Number of cells of the chunk that have an answered paired trial.
-        """
+        """Add a chunk of items; `n_cells` is the number of its cells that have an answered paired trial."""
         rates = chunk.rates
         difference = rates.tpr - rates.fpr if self._has_own_rates else rates.tpr
         observed = ~np.isnan(difference)
@@ -65,12 +50,8 @@ class PairSums:
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
         """Return the statistics of every pair of agents.
 
-        Parameters
-        ----------
-        differences : Differences
-            Pairwise differences of the abilities, which decide what is significant.
-        ability : float array (n_agents,)
-            Abilities of the additive fit.
+        `differences` are the pairwise differences of the abilities, which decide what is significant. ability : float
+        array (n_agents,), abilities of the additive fit
         """
         means, is_compared = self.totals.means, self._items > 0
 
@@ -104,7 +85,7 @@ def _sum_by_pair(rates: Rates, rows: Bools, values: Floats | None = None) -> Flo
 
 
 def _count_compared_cells(rates: Rates) -> int:
-    """Count the pairs of cells of one item that an answered paired trial compared, in either order."""
+    """Count the pairs of agents on an item that an answered paired trial compared, in either order."""
     answered = ~np.isnan(rates.tpr)
     item, first, second = (column[answered].astype(np.int64) for column in (rates.item, rates.first, rates.second))
     K = np.int64(rates.n_agents)
@@ -174,6 +155,7 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
     Parameters
     ----------
     trials : TrialsByItem
+        Trials of the run.
 
     Returns
     -------
@@ -187,16 +169,9 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
 
 
 def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
-    """Sum a column of rates over the rows of each cell, whichever position its agent has in the pair.
+    """Sum a column of rates, array (n_rows,), by cell: float array (n_agents, n_items).
 
-    Parameters
-    ----------
-    rates : Rates
-    values : int or float array (n_rows,)
-
-    Returns
-    -------
-    float array (n_agents, n_items)
+    A row counts for the cells of both its agents.
     """
     size = rates.n_agents * rates.n_items
     cells = (agent * np.int64(rates.n_items) + rates.item for agent in (rates.first, rates.second))
@@ -253,8 +228,8 @@ class CallCounts:
         Parameters
         ----------
         read_rows : callable
-            Returns an iterable over all rows, in chunks of columns. It is called a second time if some answers cost nothing, to
-            find out whether another row of the run paid for them.
+            Returns an iterable over all rows, in chunks of columns. It is called a second time if some answers cost
+            nothing, to find out whether another row of the run paid for them.
         """
         for columns in read_rows():
             self._add(columns)
@@ -319,7 +294,10 @@ class CallCounts:
 
 
 def _count_by_reason(counts: Positions) -> dict[str, int]:
-    """Return the counts of missing answers by reason, without zeros; counts : int array (n_reasons,), answered first."""
+    """Return the counts of missing answers by reason, without zeros.
+
+    counts : int array (n_reasons,), of which the first is the number of answered trials
+    """
     return {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True) if n}
 
 
@@ -329,6 +307,7 @@ def count_calls(result: Verdicts) -> CallFacts:
     Parameters
     ----------
     result : Verdicts
+        Verdicts of the run.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Runs a function on workers of a Ray cluster and waits for the first result.
+"""Run a function on workers of a Ray cluster, and wait for the first result.
 
 The workers keep nothing of a run: leases, budget and answers are in the store. A worker or a whole node may therefore
 be lost at any time. Ray restarts its workers on other nodes, and the remaining workers continue in the meantime.
@@ -27,15 +27,15 @@ from youden.judging.scheduler.shutdown import run_until_stopped
 T = TypeVar("T")
 
 MAX_RESTARTS = 4
-"""How often Ray restarts a worker that died."""
+"""Maximum number of times that Ray restarts a worker that died."""
 
 MAX_REMAINING_SECONDS = 2.0
-"""How long the other workers may take to end once one has a result; no call is in flight then."""
+"""Seconds that the other workers may take to end once one has a result; no call is in flight then."""
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 
 PENDING_NOTICE_SECONDS = 15
-"""Time after which workers that the cluster has not placed yet are reported."""
+"""Seconds after which workers that the cluster has not placed yet are reported."""
 
 _NO_PACKAGE = "No module named 'youden"
 
@@ -72,7 +72,7 @@ class RayPlacement:
 
 
 def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
-    """Run a function on every worker of a Ray cluster and return the first result.
+    """Run a function on every worker of a Ray cluster, and return the first result.
 
     The cluster is the one in RAY_ADDRESS; without that variable, one is started on this machine.
 
@@ -81,6 +81,7 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     work : callable
         Picklable function without arguments, which each worker calls.
     placement : RayPlacement
+        Number and resources of the workers, where they run, and functions that receive status messages.
 
     Returns
     -------
@@ -90,9 +91,9 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
     Raises
     ------
     ConfigError
-        [ray-extra]: if Ray is not installed. [ray-unreachable]: if the cluster cannot be reached. [ray-sqlite]: if the
-        workers share a file and the cluster has several nodes. [ray-package]: if a node has no youden, or another
-        version.
+        [ray-extra]: if Ray is not installed; [ray-unreachable]: if the cluster cannot be reached; [ray-sqlite]:
+        if the workers share a file and the cluster has several nodes; [ray-package]: if a node has no youden,
+        or another version.
     IncompleteRunError
         [ray-workers]: if all workers are lost.
     YoudenError
@@ -138,7 +139,11 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Return what `work` returns, or the YoudenError that it raises; `stop_event` ends it as SIGTERM ends any run."""
+        """Return what `work` returns, or the YoudenError that it raises.
+
+        If `stop_event` is set, this process gets SIGTERM, which ends the work with IncompleteRunError [stopped]. A node
+        with another `version` of youden returns ConfigError [ray-package].
+        """
         if version != __version__:
             return ConfigError(
                 f"A node has youden {__version__}, but the run is started by {version}. Install the same version on all nodes.",
@@ -166,15 +171,9 @@ def _raise_stopped(_number: int, _frame: object) -> None:
 
 
 class _WorkerGroup(Generic[T]):
-    """The workers of one run.
+    """The workers of one run on a Ray cluster.
 
-    Parameters
-    ----------
-    ray : module
-    placement : RayPlacement
-    work : ray.ObjectRef
-        The function that each worker calls.
-    n_workers : int
+    `work` is a reference to the function that each of the `n_workers` workers calls.
     """
 
     def __init__(self, ray: Any, placement: RayPlacement, work: Any, n_workers: int) -> None:
@@ -197,7 +196,10 @@ class _WorkerGroup(Generic[T]):
         self._workers = [worker.remote() for _ in range(n_workers)]
 
     async def run(self) -> T:
-        """Return the first result, and stop all workers."""
+        """Wait for the first result and return it; raise the first YoudenError of a worker instead.
+
+        In both cases, all workers are stopped before. After a result, they get at most `MAX_REMAINING_SECONDS` to end.
+        """
         tasks = [
             asyncio.create_task(self._run_worker(number, worker)) for number, worker in enumerate(self._workers, 1)
         ]
@@ -212,10 +214,9 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
-        """Return the result of the first worker that is not lost.
+        """Return the result of the first worker that is not lost, or raise the YoudenError that it raised.
 
-        Raises: the YoudenError that this worker raised; IncompleteRunError [ray-workers] or ConfigError [ray-package], if
-        all are lost.
+        If all workers are lost, IncompleteRunError [ray-workers] or ConfigError [ray-package] is raised.
         """
         losses: list[Exception] = []
         for task in asyncio.as_completed(tasks):

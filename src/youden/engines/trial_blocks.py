@@ -1,8 +1,8 @@
-"""Reads the trials of a run once and returns them in chunks of items, as often as a fit needs them.
+"""Read the trials of a run once, and return them in chunks of consecutive items, as often as a fit needs them.
 
 The trials of a large run are written to partition files by item, in a scratch directory; those of a small run stay in
-memory. Each chunk contains all trials on its items, and only one chunk is in memory at a time. The independent
-trials, which no step of a fit needs by item, are summed while the rows are read.
+memory. Each chunk contains all trials on its items, and only one chunk is in memory at a time. No step of a fit needs
+the independent trials by item, so they are summed while the rows are read.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Rows = Callable[[], Iterable[Mapping[str, NDArray[Any]]]]
 positions in place of ids."""
 
 MAX_CELLS_PER_CHUNK, MAX_TRIALS_PER_CHUNK = 500_000, 500_000
-"""Largest number of cells (agents × items) and of trials in a chunk that consists of more than one partition."""
+"""Maximum numbers of cells (agents × items) and of trials in a chunk that consists of more than one partition."""
 
 _N_PARTITIONS = 200
-"""Partition files of each kind of trials; each file holds the trials of some consecutive items."""
+"""Number of partition files of each kind of trials; each file holds the trials on some consecutive items."""
 
 _NOT_ASKED = MISSING_REASONS.index("not_asked")
 _TRIAL_FIELDS = [("item", "i4"), ("first", "i4"), ("second", "i4"), ("answer", "f8")]
@@ -49,14 +49,14 @@ _INDEPENDENT_COLUMNS = ("first", "item", "second", "other_item", "answer")
 
 
 class RateChunk(NamedTuple):
-    """Rates on consecutive items."""
+    """TPR and FPR of ordered pairs of agents on consecutive items."""
 
     start: int
     """Position of the first item in the run."""
     rates: Rates
     """Rates, with items numbered from 0 and the run's split on these items."""
     clean: Rates
-    """The same rows; their FPRs use only the independent trials that training scores may use."""
+    """The same rows, with FPRs from only those independent trials that training scores may use."""
 
     @property
     def items(self) -> slice:
@@ -65,7 +65,7 @@ class RateChunk(NamedTuple):
 
     @property
     def answers(self) -> PairChunk:
-        """Answers of pairs that touch no held-out cell, minus the pair's own FPR if it has one."""
+        """Answers of pairs that touch no held-out cell (agent, item), minus the pair's own FPR if it has one."""
         return select_paired_answers(self.rates)
 
 
@@ -83,7 +83,7 @@ class ItemChunk(NamedTuple):
     second: Ids
     """int (n_trials,): agent whose response comes second."""
     block: Ids
-    """int (n_trials,): block of a cyclic plan, -1 without one."""
+    """int (n_trials,): number of the block in a cyclic plan, −1 for a trial without a block."""
     step: Ids
     """int (n_trials,): extension step that added the trial, 0 for the first plan."""
     role: Ids
@@ -118,16 +118,20 @@ class ItemChunk(NamedTuple):
             yield rows._replace(start=self.start + start, n_items=len(items), item=rows.item - np.int32(start))
 
     def to_pairs(self, *, offset: float = 0.0, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
-        """Convert the trials to single answers of pairs.
+        """Convert the trials to answers of pairs of agents, one per trial.
 
         Parameters
         ----------
         offset : float, default 0
             False-positive rate to subtract from each answer.
         by_block : bool, default False
-            Give each block of a cyclic plan an effect, instead of each item.
+            Whether the fit has an effect of each block of a cyclic plan, instead of each item.
         weight_by_agent : bool, default False
-            Count a trial only for the agents that `counts_for_first` and `counts_for_second` name.
+            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name.
+
+        Returns
+        -------
+        PairChunk
         """
         pairs = PairChunk.from_trials(
             self.item,
@@ -150,6 +154,7 @@ class TrialsByItem:
     rows : callable
         Returns an iterable over all rows of the run, in chunks of columns.
     plan : Plan
+        Plan of the run; its trials are not read.
     directory : Path or None
         Directory for partition files, which are written if there are more than `MAX_TRIALS_PER_CHUNK` trials. None
         keeps all trials in memory.
@@ -163,7 +168,7 @@ class TrialsByItem:
     n_votes : int
         Number of judges whose votes are kept.
     has_follow_ups : bool
-        Whether suspicious pairs were queried again.
+        Whether the run has follow-ups: additional trials of suspected pairs.
     yes_counts : YesCounts
         Counts over the independent trials, probes included.
     false_positives : IndependentTotals
@@ -207,8 +212,13 @@ class TrialsByItem:
         Parameters
         ----------
         result : Verdicts
+            Answers to a plan.
         votes : bool, default False
             Whether to keep the votes of the judges of a jury.
+
+        Returns
+        -------
+        TrialsByItem
         """
         columns = result.plan.trials.columns() | {
             name: getattr(result, name) for name in ("answer", "hard_answer", "missing_reason")
@@ -230,7 +240,7 @@ class TrialsByItem:
         Returns
         -------
         TrialsByItem
-            Its partition files are in a directory below that of this object.
+            The selected trials. Partition files, if any, are in a directory below that of this object.
         """
         directory = None
         if self._directory is not None:
@@ -266,7 +276,11 @@ class TrialsByItem:
         Parameters
         ----------
         with_follow_ups : bool, default False
-            Whether to include follow-ups, the trials in which suspicious pairs were queried again.
+            Whether to include follow-ups: additional trials of suspected pairs.
+
+        Yields
+        ------
+        RateChunk
         """
         kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -277,7 +291,7 @@ class TrialsByItem:
             yield self._read_rates(start, stop, kinds)
 
     def find_alarms(self) -> list[Finding]:
-        """Find agents and pairs whose responses to unrelated items the judge calls the same source too often."""
+        """Find agents and pairs whose responses to different items the judge calls the same source too often."""
         findings = []
         for alarm in self.yes_counts.find_alarms():
             agents = tuple(self.plan.agent_ids[i] for i in alarm.agents)
@@ -336,7 +350,7 @@ class TrialsByItem:
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
-        """Compute the rates on some items. is_repeated: whether a pair may have several paired trials on an item."""
+        """Compute the rates on some items; `is_repeated`: whether a pair may have several paired trials on an item."""
         ids, answer = self.plan.item_ids[items], paired["answer"]
         if is_repeated or independent is not None:
             trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
@@ -370,7 +384,7 @@ class TrialsByItem:
         )
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials of some rows to the sums, and keep them if each pair has its own rate."""
+        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate."""
         is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
             return
@@ -389,7 +403,7 @@ class TrialsByItem:
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
     def _dtype(self, kind: str) -> np.dtype[Any]:
-        """Return the fields that are kept of a trial; more for a plan that was extended and for a jury."""
+        """Return the fields of a trial that are kept; there are more for an extended plan or for a jury."""
         if kind == "independent":
             return _INDEPENDENT_DTYPE
         fields: list[Any] = [*_TRIAL_FIELDS, ("block", "i4")]
@@ -513,6 +527,7 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     rows : callable
         Returns an iterable over all rows of the run, in chunks of columns.
     plan : Plan
+        Plan of the run; its trials are not read.
     directory : Path
         Directory in which the scratch directory is made.
     votes : bool, default False
@@ -542,16 +557,18 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 
 
 def select_paired_answers(rates: Rates) -> PairChunk:
-    """Return the answers of pairs that touch no held-out cell.
+    """Return the answers of pairs that touch no held-out cell (agent, item).
 
     Parameters
     ----------
     rates : Rates
+        Rates of ordered pairs of agents on items.
 
     Returns
     -------
     PairChunk
-        TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of answered trials.
+        TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of
+        answered paired trials.
     """
     train = rates.split.train
     used = (rates.n_paired > 0) & train[rates.first, rates.item] & train[rates.second, rates.item]
@@ -561,11 +578,11 @@ def select_paired_answers(rates: Rates) -> PairChunk:
 
 
 def _is_clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
-    """Return which independent trials a training score may use, bool (n_trials,).
+    """Return which independent trials a training score may use: bool array (n_trials,).
 
-    Under the rule "paper", only the cell of the first text matters.
+    Under the holdout rule "paper", only the cell of the first text must not be held out.
 
-    first, item, second, other_item : int array (n_trials,)
+    first, item, second, other_item : int arrays (n_trials,)
     """
     holdout = split.holdout
     return np.asarray(~holdout[first, item] & ((split.rule == "paper") | ~holdout[second, other_item]))

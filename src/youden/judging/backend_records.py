@@ -1,7 +1,7 @@
 """List the backends and providers that a judge's config can name, with one record of properties for each.
 
-A judge that makes calls is made from a `Connection`; one that answers whole plans (`answer_many`) is made from its parameters. A
-provider is a backend with a fixed address.
+A judge that makes calls is made from a `Connection`; one that answers whole plans (`answer_many`) is made from its
+parameters. A provider is a backend with a fixed address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPLAY = "replay"
 
 @dataclass(frozen=True)
 class BackendRecord:
-    """Properties of a backend or a provider, known without importing its class, whose library may take seconds to load."""
+    """Properties of a backend or a provider, known without importing its class, whose library may load slowly."""
 
     class_path: str
     """Its class, which converts to its wire format, as "module:Class"; empty for a replay."""
@@ -85,7 +85,7 @@ BACKENDS = {
     REPLAY: BackendRecord("", makes_calls=False),
     "wire": BackendRecord("youden.judging.backends.wire:WireJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
 }
-"""Backends by name. A test compares the records with the classes, and tests of all backends take the names from here."""
+"""Backends by name. A test compares the records with the classes; tests of all backends use these names."""
 
 PROVIDERS = {
     "anthropic": BackendRecord(
@@ -159,8 +159,8 @@ PROVIDERS = {
         priced_as="together_ai",
     ),
 }
-"""Providers by the name in `backend`, or before a model's name, as in `--judge groq/openai/gpt-oss-20b`. Addresses, keys and
-unsupported parameters are those of the providers' documentation on 24 November 2026."""
+"""Providers by the name in `backend`, or before a model's name, as in `--judge groq/openai/gpt-oss-20b`. Addresses,
+keys and unsupported parameters are those of the providers' documentation on 24 November 2026."""
 
 _RECORDS = BACKENDS | PROVIDERS
 
@@ -235,42 +235,14 @@ def _find_backend(model: str) -> str:
 
 
 def make_calling_judge(backend: str, connection: Connection) -> Judge:
-    """Make a judge that makes calls.
-
-    Parameters
-    ----------
-    backend : str
-        Name of the backend.
-    connection : Connection
-        Address, timeout and API key.
-
-    Returns
-    -------
-    Judge
-        The judge; no request is sent yet.
-    """
+    """Make a judge that makes calls; no request is sent yet."""
     return cast(Judge, JUDGES.load(backend)(connection))
 
 
 def make_plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
-    """Make a judge that answers whole plans.
+    """Make a judge that answers whole plans. parameters: keyword arguments of its class.
 
-    Parameters
-    ----------
-    backend : str
-        Name of the backend.
-    parameters : mapping
-        Keyword arguments of its class.
-
-    Returns
-    -------
-    PlanJudge
-        The judge.
-
-    Raises
-    ------
-    ConfigError
-        [judge-parameters] if the class does not accept them.
+    Raises: ConfigError [judge-parameters] if the class does not accept them.
     """
     try:
         return cast(PlanJudge, JUDGES.load(backend)(**parameters))

@@ -1,7 +1,7 @@
 """Test a judge with one call: API key, connection, model, parsing, log-probabilities, price and latency.
 
-The call goes to the real server even if a cassette is active. It is not retried, its answer is not stored, and no secret is
-displayed.
+The call goes to the real server even if a cassette is active. It is not retried, its answer is not stored, and no
+secret is displayed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Diagnosis:
     judge: str
     """Name of the judge, with the server if there are several."""
     findings: tuple[Finding, ...]
-    """One finding per step of `STEPS`; its severity is "failed" if a run needs what failed, and "warning" if it does not."""
+    """One finding per step of `STEPS`; severity "failed" if a run needs what failed, and "warning" if it does not."""
 
     @property
     def is_usable(self) -> bool:

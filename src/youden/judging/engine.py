@@ -1,7 +1,7 @@
 """Judge a plan: connect the judge, send the requests that the store has no answer to, and convert answers to verdicts.
 
-All kinds of judges take this path: single calls, batches, replays, juries, and judges that answer whole plans. Only this module
-makes backends, so that an active cassette applies to all of them.
+All kinds of judges are run here: single calls, batches, replays, juries, and judges that answer whole plans. Only this
+module makes backends for a run, so that an active cassette (a file of recorded answers) applies to all of them.
 """
 
 from __future__ import annotations
@@ -76,21 +76,9 @@ class _Run:
 class JudgedTrials:
     """The trials of a plan as work for the scheduler, one row per trial.
 
-    Parameters
-    ----------
-    run : _Run
-        Plan, options and log.
-    questions : Questions
-        Prompt and parser of the judge.
-    start_fraction : float, default 0
-        Position in the plan to start at, as a fraction in [0, 1). Workers on one plan start at different positions.
-
-    Attributes
-    ----------
-    stop : StopReason
-        Why the run has to stop.
-    costs : Costs
-        Costs of the calls of this invocation.
+    `start_fraction` is the position in the plan to start at, as a fraction in [0, 1): workers on one plan start at
+    different positions. `stop` is the reason for which the run has to stop, and `costs` are the costs of the calls of
+    this invocation.
     """
 
     def __init__(self, run: _Run, questions: Questions, *, start_fraction: float = 0.0) -> None:
@@ -127,7 +115,7 @@ class JudgedTrials:
         return read_answers(self._questions, self._plan, store, keys, is_new=self.costs.is_new)
 
     def request(self, row: int, key: str) -> Request:
-        """Make the request of a trial, whose key is known."""
+        """Make the request of a trial, and check that it has the request hash `key`."""
         return self._questions.request_with_key(key, self._plan, row)
 
     def fits(self, request: Request) -> bool:
@@ -141,9 +129,9 @@ class JudgedTrials:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a call for `rows`, and return "answered" or the reason why there is no answer.
+        """Record the outcome of a call for `rows`; stop the run if too many trials have no answer.
 
-        Stops the run if too many trials have no answer. outcome: None if the request cannot be sent.
+        outcome: None if the request cannot be sent. Returns "answered" or the reason why there is no answer.
         """
         completion = outcome if isinstance(outcome, Completion) else None
         reason: str = "not_asked" if outcome is None else "failed"
@@ -181,7 +169,7 @@ def connect(
     Parameters
     ----------
     config : JudgeConfig
-        Backend, model and servers; several servers are used in turn.
+        Backend, model and servers. Requests are distributed over several servers.
     environment : mapping
         Environment variables, in which the API key is looked up when it is first needed.
     kind : {"judge", "model"}, default "judge"
@@ -190,7 +178,7 @@ def connect(
     Returns
     -------
     Backend
-        Inside the active cassette, if there is one.
+        Wrapped in the active cassette, if there is one.
     """
     return with_cassette(
         Backend(lambda: _make_judge(config, environment)),
@@ -246,8 +234,8 @@ async def judge_plan(
     config : JudgeConfig
         The judge.
     asking : JudgingOptions, optional
-        Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies from 200
-        trials on. A cassette answers single calls even if batches are set.
+        Options of the run. The cost cap must have been checked with `check_cap`. The limit on missing answers applies
+        from 200 trials on. A cassette answers single calls even if batches are set.
     store : Store, optional
         Store of the answers; required for judges that make calls.
     judge : Judge, optional
@@ -260,8 +248,8 @@ async def judge_plan(
     Returns
     -------
     Verdicts
-        One row per trial. Its costs are those of this invocation, or, if `asking` has an account, of all invocations; NaN if a
-        price is unknown.
+        One row per trial. Its costs are those of this invocation, or, if `asking` has an account, of all invocations;
+        NaN if a price is unknown.
 
     Raises
     ------
@@ -287,6 +275,7 @@ async def judge_plan(
 
 
 async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
+    """Run one judge, in the way that its backend needs. judge: replaces the one that `config` describes."""
     run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
         if config.backend == REPLAY or (run.asking.stored_only and config.makes_calls):
@@ -315,9 +304,10 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
 
 
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
-    """Return the verdicts of a replay, without costs, or those of answers that were imported.
+    """Return verdicts from stored answers alone: a replay, which has no costs, or a run that sends nothing.
 
-    Raises: ReplayMissError [replay-miss] for the first trial without an answer; AnswersMissingError, TooManyMissingError.
+    Raises: ReplayMissError [replay-miss] for the first trial of a replay without an answer; AnswersMissingError if
+    answers of a run are not stored.
     """
     store, is_replay = _require_store(run.store, config), config.backend == REPLAY
     judge = (config.replay_of or load_only_judge(store)) if is_replay else config
@@ -341,19 +331,27 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
 
 
 async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
-    """Send single calls and return the verdicts."""
+    """Send the requests without a stored answer as single calls, then read the answers to all trials from the store.
+
+    The requests are sent concurrently; worker processes may send some of them. So verdicts are made from
+    the store only.
+    """
     store = _require_store(run.store, config)
     backend.open()  # reports a missing API key before any request is sent
+
+    # workers begin at different trials, so that they rarely need the same request
     team = run.asking.team
     start_fraction = 0.0 if team is None else team.start_fraction
     trials = JudgedTrials(run, config.questions(), start_fraction=start_fraction)
     outcomes = trials.outcomes(config, backend, store)
     caller = Caller(backend, config, run.budget)
+
     try:
         store.remember_judge(config.public())
         await run_loops([RequestLoop(outcomes, caller=caller, team=team)], outcomes.stop, grace=run.asking.grace)
     finally:
-        store.flush()
+        store.flush()  # also if the run fails: its answers are paid for
+
     answers = trials.answers(store)
     return _make_verdicts(run, config, store, answers, trials.costs, warnings=backend.warnings())
 
@@ -406,7 +404,7 @@ def _make_verdicts(
     *,
     warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
-    """Make the verdicts, with the costs of the run's account, and findings on costs, served models and shortened texts."""
+    """Convert answers to verdicts, with the costs of the run's account and all findings about the answers."""
     judge = config.public()
     model_changes = answers.served.changes_since(store.served(judge))
     store.remember_served(judge, answers.served.new_names())

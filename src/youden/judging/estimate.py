@@ -1,7 +1,7 @@
 """Estimate the cost and duration of judging a plan, before anything is sent.
 
-The duration is computed from limits in the judge's config (calls in flight, seconds per call, requests and tokens per minute),
-not measured. Nothing is downloaded: a tokenizer is used only if its file is on the disk.
+The duration is computed from limits in the judge's config (calls in flight, seconds per call, requests and tokens per
+minute), not measured. Nothing is downloaded: a tokenizer is used only if its file is on the disk.
 """
 
 from __future__ import annotations
@@ -33,24 +33,10 @@ DEFAULT_CALL_SECONDS = 1.0
 
 
 def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> tuple[float | None, str]:
-    """Estimate the duration of calls without retries.
+    """Estimate the duration of calls without retries, in minutes, and describe the limit that decides it, for display.
 
-    Parameters
-    ----------
-    config : JudgeConfig
-        Judge with its limits.
-    n_calls : int
-        Number of calls.
-    n_tokens : float
-        Number of tokens of all requests and answers.
-
-    Returns
-    -------
-    minutes : float or None
-        The longest of three durations, by the limits on calls in flight, requests per minute and tokens per minute. None for a
-        judge without calls, and for batches, which take up to a day.
-    basis : str
-        The limit that decides, for display.
+    The duration is the longest by the limits on calls in flight, requests per minute and tokens per minute. It is None
+    for a judge without calls, and for batches, which take up to a day. n_tokens: tokens of all requests and answers.
     """
     if not config.makes_calls:
         return None, ""
@@ -73,19 +59,7 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
 def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -> float:
     """Return the seconds until all calls are answered, if the number in flight grows by one after each round.
 
-    Parameters
-    ----------
-    n_calls : int
-        Number of calls.
-    seconds : float
-        Duration of a call.
-    start, limit : int
-        Number of calls in flight in the first round, and at most.
-
-    Returns
-    -------
-    float
-        Seconds.
+    seconds: duration of a call. start, limit: number of calls in flight in the first round, and at most.
 
     Notes
     -----
@@ -107,7 +81,7 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
 
 
 N_TOKENIZED_TEXTS = 200
-"""Number of texts that are tokenized; all others are assumed to have as many tokens per character."""
+"""Number of texts that are tokenized; the others are assumed to have the same number of tokens per character."""
 
 _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
@@ -172,7 +146,8 @@ def estimate(
 ) -> Cost:
     """Estimate cells, calls, tokens, USD and minutes of judging a plan.
 
-    Tokens are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the plan has no pool.
+    Tokens are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the plan
+    has no pool.
 
     Parameters
     ----------
@@ -221,8 +196,9 @@ def estimate(
 def _subtract_stored(
     cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[RowKey], characters: Positions
 ) -> Cost:
-    """Return the cost with the number of stored answers, and the price of the remaining calls by their share of characters.
+    """Return the cost with the number of stored answers, and the price of the remaining calls.
 
+    The tokens of the remaining requests are estimated by their share of characters.
     characters : int array (n_trials,), length of each trial's request
     """
     n_remaining, n_stored, remaining_characters = 0, 0, 0

@@ -1,7 +1,7 @@
 """Define the abilities that every estimator returns, and estimate them by means of trials.
 
-Abilities carry the covariance of their distances from the average agent. The pairwise differences, the selection of the best
-agents and the ranking table follow from it, so all estimators share them.
+Abilities carry the covariance of their distances from the average agent. All estimators share the steps that use it:
+pairwise differences, the selection of the best agents, and the ranking table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ItemInfluence(NamedTuple):
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return the influence of a range of items as matrices of `n_agents` rows, 0 for cells that were not observed."""
+        """Return the influence of a range of items as matrices of `n_agents` rows, 0 for unobserved cells."""
         rows = slice(*np.searchsorted(self.cells.item, [items.start, items.stop]))
         item = self.cells.item[rows] - np.int32(items.start)
         cells = CellIndex(self.cells.agent[rows], item, n_agents, items.stop - items.start)
@@ -58,7 +58,7 @@ class ItemInfluence(NamedTuple):
 
     @classmethod
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
-        """Collect the influence of items through an agent's own trials, as if the other agents' effects were known."""
+        """Collect the influence of the items on each agent through its own trials, given the other agents' effects."""
         columns, first_item = [], 0
         for influence in fit.influence_chunks():
             cells = CellIndex.from_mask(influence.weight > 0)
@@ -115,7 +115,10 @@ class InterimAnalysis(NamedTuple):
 
     @property
     def final_alpha_fraction(self) -> float:
-        """Fraction of alpha that the next analysis may spend if it is the last; decides which agents need more trials."""
+        """Fraction of alpha that the next analysis may spend if it is the last one.
+
+        It decides which agents need more trials.
+        """
         return max(self.next_alpha_fraction, FINAL_ALPHA_FRACTION * (1 - self.alpha_spent))
 
 
@@ -177,7 +180,10 @@ class Abilities(NamedTuple):
 
     @property
     def low(self) -> Floats:
-        """Lower bounds, float array (n_agents,), of the 95 % intervals of distances from the average, put around `ability`."""
+        """Lower bounds of 95 % intervals around `ability`, float array (n_agents,).
+
+        Their widths are those of intervals for the distance to the average agent.
+        """
         return np.asarray(self.ability - self.covariance.half_width(LEVEL))
 
     @property
@@ -210,27 +216,10 @@ _NO_FPR = "; FPR taken as 0: no independent trial answered"
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
     """Estimate abilities of any plan as mean answers of paired trials minus the FPR.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-        Answers to the plan. Trials of held-out cells, probes and follow-ups are left out.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
-        Population that the intervals refer to.
-
-    Returns
-    -------
-    Abilities
-        The covariance is NaN if a paired trial belongs to no block.
-
-    Raises
-    ------
-    StatisticsError
-        [trial-none] if no paired trial of training cells was answered.
-
-    Notes
-    -----
-    θ_i = mean answer of the paired trials with agent i on either side − FPR_i. FPR_i is the mean answer of all independent trials
-    (0 if there are none), or the agent's own rate if it has many.
+    θ_i is the mean answer of the paired trials with agent i on either side, minus FPR_i: the mean answer of all
+    independent trials (0 if there are none), or the agent's own rate if it has many. Trials of held-out cells, probes
+    and follow-ups are left out. The covariance is NaN if a paired trial belongs to no block. Raises StatisticsError
+    [trial-none] if no paired trial of training cells was answered.
     """
     plan = verdicts.plan
     is_paired = plan.trial_type == PAIRED
@@ -264,8 +253,8 @@ def subtract_own_rates(
 ) -> Abilities:
     """Estimate abilities as mean answers of paired training trials minus each agent's false-positive rate.
 
-    `lacks_fpr` states that no independent trial was answered; `with_items` requests the influence of the items, which only the
-    target "items-like-these" has.
+    `lacks_fpr`: whether no independent trial was answered. `with_items`: whether to compute the influence of the items,
+    which only the target "items-like-these" has.
     """
     for_these_items = target == "these-items"
     means = trial_means(
@@ -296,13 +285,9 @@ MAX_UNANSWERED_FRACTION = 0.05
 def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate abilities by means of trials in blocks.
 
-    None if a paired trial belongs to no block, or if too many answers are missing. The means are fair only if every cell is a
-    training cell, because then each block contains all agents.
-
-    Raises
-    ------
-    StatisticsError
-        [trial-none] if no paired trial was answered.
+    None if a paired trial belongs to no block, or if too many answers are missing. The means are fair only if every
+    cell is a training cell, because then each block contains all agents. Raises StatisticsError [trial-none] if no
+    paired trial was answered.
     """
     n_agents, n_paired = trials.plan.n_agents, 0
     n_planned, n_answered = np.zeros((2, n_agents), dtype=np.int64)
@@ -325,7 +310,7 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Find which agents the answered trials link by chains of cells: component numbers, int32 array (n_agents,)."""
+    """Find the groups of agents that answered trials link by chains of cells: component numbers, int32 (n_agents,)."""
     plan = trials.plan
     observed = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
     for chunk in trials.iter_answered():
@@ -337,9 +322,9 @@ def find_components(trials: TrialsByItem) -> Ids:
 def is_balanced(plan: Plan) -> bool:
     """Return whether all paired trials are in blocks and all cells are training cells, so that plain means are fair.
 
-    With gaps or a holdout, each agent is compared on other items, and a mean mixes its ability with their difficulty. On the
-    paper's data (`benchmarks/cyclic.py`), intervals by blocks then cover .79 to .93 of the time, and those of the additive fit
-    .945 to .97, at the same rank correlation.
+    With missing or held-out cells, agents are compared on different items, and a mean mixes the ability of an agent
+    with the difficulty of its items. On the paper's data (`benchmarks/cyclic.py`), the coverage of intervals from means
+    of blocks is then .79 to .93, and that of the additive fit .945 to .97, at the same rank correlation.
     """
     block = plan.block[plan.trial_type == PAIRED]
     return bool(len(block) and (block >= 0).all() and plan.split.train.all())
@@ -348,8 +333,8 @@ def is_balanced(plan: Plan) -> bool:
 def has_enough_answers(n_planned: Positions, n_answered: Positions) -> bool:
     """Return whether each agent has answers to all but `MAX_UNANSWERED_FRACTION` of its trials in answered blocks.
 
-    Missing answers are not spread evenly. If an agent lacks those on hard items, its mean is too high; if it lacks a tenth of
-    them, its interval by blocks covers .82 of the time, that of the additive fit .97.
+    Missing answers are not spread evenly. If an agent lacks those on hard items, its mean is too high. If it lacks a
+    tenth of its answers, the coverage of its interval from means of blocks is .82, that of the additive fit .97.
 
     n_planned, n_answered : int arrays (n_agents,)
     """
@@ -397,7 +382,7 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
 
 
 def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
-    """Select the best agents, and return the selection with ids in place of positions; None if some cannot be compared."""
+    """Select the best agents, and return the selection with ids; None if some agents cannot be compared."""
     selection = select_best_agents(abilities, differences)
     if selection is None:
         return None

@@ -1,6 +1,7 @@
 """Estimate abilities by additive fits: of trials, or of cells if the trials do not link all agents.
 
-A fit of trials knows which agents were compared with each other, so it is preferred. A fit of cells needs no such links.
+A cell is one agent on one item. A fit of trials uses which agents were compared with each other, so it is preferred. A
+fit of cells needs no such links.
 """
 
 from __future__ import annotations
@@ -51,21 +52,7 @@ class AdditiveFit(NamedTuple):
 def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> AdditiveFit:
     """Fit abilities to rates in memory.
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of pairs of agents on items.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
-        Population that the intervals refer to.
-
-    Returns
-    -------
-    AdditiveFit
-
-    Raises
-    ------
-    StatisticsError
-        If the training scores cannot be fitted, for example [scores-empty].
+    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
     from youden.stats.additive.clipped_linear import ClippedLinear
 
@@ -120,7 +107,10 @@ def fit_abilities(
 def abilities_from_fit(
     fit: TrialFit, mean_score: float, fpr: float, target: Target, *, component: Ids, with_items: bool
 ) -> Abilities:
-    """Return the abilities of a fit of trials; `mean_score` is that of the average agent, component : int32 array (n_agents,)."""
+    """Return the abilities of a fit of trials; `mean_score` is that of the average agent.
+
+    component : int32 array (n_agents,)
+    """
     covariance, method = fit.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
         covariance, method = covariance.with_scaled_ability_variances(fit.fpc), f"{method}, finite population"
@@ -148,13 +138,14 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
     rates : Rates
         Rates of pairs of agents on items.
     has_own_rates : bool, optional
-        Whether each pair's FPR was estimated from independent trials of this pair. By default, it is taken from `rates`.
+        Whether each pair's FPR was estimated from independent trials of this pair. By default, it is
+        taken from `rates`.
 
     Returns
     -------
     callable
-        Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D, `weight` the number of
-        paired trials, and `rate` the FPR of the pair, 0 if only a pooled rate is known.
+        Returns the answers in chunks of items (`PairChunk`), each time it is called. `value` is D, `weight` the number
+        of paired trials, and `rate` the FPR of the pair, 0 if only a pooled rate is known.
     """
     value = training_differences(rates)
     rows = np.flatnonzero(~np.isnan(value))
@@ -205,16 +196,13 @@ def estimate_cell_abilities(
 ) -> Abilities:
     """Estimate abilities from a fit of cells.
 
-    Each component of agents is centred on the mean of its clipped predictions for its items among the first `n_first`, because
-    the model's own abilities may lie beyond ±1.
+    `model` is fitted to `scores`; `fpr` is the rate that was subtracted from them, None if it is unknown. The model's
+    own abilities may lie beyond ±1. Therefore each component of agents is centred on the mean of its clipped
+    predictions for its items, of which only the first `n_first` are used.
 
-    `model` is fitted to `scores`; `fpr` is the rate that was subtracted from them, None if it is unknown.
-
-    Notes
-    -----
-    For the target "these-items", the covariance over items is multiplied by 1 − T_i/(PJ + 1), with T_i the answered trials of
-    agent i and P = 2(K − 1). The intervals are conservative if most cells are complete, because the agent × item variance then
-    vanishes.
+    For the target "these-items", the covariance over items is multiplied by 1 − T_i/(PJ + 1), with T_i the answered
+    trials of agent i and P = 2(K − 1). The intervals are conservative if most cells are complete, because the agent ×
+    item variance then vanishes.
     """
     cells, _, weight = scores.cells
     n_agents, n_items = cells.n_agents, cells.n_items

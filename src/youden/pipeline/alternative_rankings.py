@@ -1,8 +1,9 @@
 """Rank agents again with weighted partners: robust to collusion, balanced over families, or scored by a trusted panel.
 
-Each alternative ranking shifts the plain abilities by the amount by which reweighting the partners shifts an additive fit of all
-answers. It therefore equals the plain ranking if all weights are equal, whatever estimator made that one. Pairs of agents that
-agree suspiciously often get follow-up trials, which only the search for linked pairs uses.
+The partners of an agent are the agents that it is compared with. For an alternative ranking, all answers are fitted
+twice by an additive model, with weighted partners and with equal weights, and the plain abilities are shifted by the
+difference. With equal weights, it is therefore the plain ranking, whatever estimator made that one. Pairs of agents
+that agree suspiciously often get follow-up trials. Only the search for linked pairs uses these.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 MAX_NAMED_MOVES = 5
 """Maximum number of agents that a sentence names."""
 MIN_RANK_DROP = 2
-"""Number of ranks by which a leader must drop to be reported, if no agent that overtakes it differs significantly."""
+"""Minimum drop in ranks that is reported of a leader if no agent that overtakes it differs significantly."""
 TITLES: Mapping[AlternativeRanking, str] = {
     "robust": "robust",
     "family": "family-balanced",
@@ -58,7 +59,7 @@ TITLES: Mapping[AlternativeRanking, str] = {
 
 
 def alternative_ranking_findings(rankings: Mapping[AlternativeRanking, AlternativeRankingFacts]) -> list[Finding]:
-    """List findings: groups of linked agents, rankings that could not be made, and rankings in which the plain leader falls."""
+    """List findings: groups of linked agents, rankings that could not be made, and falls of the plain leader."""
     findings = []
     for name, facts in rankings.items():
         if name == "robust":
@@ -87,14 +88,14 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     name : {"robust", "family", "trusted"}
         Name of the alternative ranking.
     facts : AlternativeRankingFacts
-        Facts of it.
+        Facts about it.
     heads : bool
         Whether it is the main ranking of the run.
 
     Returns
     -------
     str
-        The agents with the largest changes of rank, and how many others change.
+        The agents with the largest changes of rank, and the number of other agents whose rank changes.
     """
     title = f"In the {TITLES[name]} ranking{', the main one of this run' if heads else ''}"
     if not facts.rank_changes:
@@ -110,8 +111,8 @@ def _describe_leader_change(
 ) -> str:
     """Describe how the leader of the plain ranking falls in an alternative one; empty if it does not.
 
-    It falls if an agent ranks above it that differs significantly from it in one of the two rankings, if it drops by
-    `MIN_RANK_DROP` ranks or more, or if it was significantly better than all other agents, but is not any more.
+    It falls if it drops by `MIN_RANK_DROP` ranks or more, if an agent overtakes it that differs significantly from it
+    in one of the two rankings, or if only in the plain ranking it is significantly better than all other agents.
     """
     leader = int(np.argmax(np.nansum(plain.value > 0, axis=1)))
     overtakes = alternative.value[:, leader] > 0
@@ -135,15 +136,7 @@ def _describe_leader_change(
 class WeightedRanking:
     """An alternative ranking by weighted partners, and the changes of rank against the plain ranking.
 
-    Attributes
-    ----------
-    name : {"robust", "family", "trusted"}
-    abilities : Abilities or None
-        Abilities by the weighted partners; None if they cannot be estimated.
-    differences : Differences or None
-        Pairwise differences of `abilities`.
-    facts : AlternativeRankingFacts
-        Changes of rank, or the reason why the ranking could not be made.
+    If the ranking cannot be made, `abilities` and their pairwise `differences` are None, and `facts` states the reason.
     """
 
     def __init__(
@@ -159,9 +152,9 @@ class WeightedRanking:
     ) -> None:
         """Rank by weighted partners.
 
-        `groups` holds the ids of the agents that are weighted together (linked agents, families, or the panel). `make_partners`
-        returns the weights; a StatisticsError that it raises becomes the message of `facts`. `plain` and `plain_differences` are
-        the abilities of the plain ranking and their pairwise differences.
+        `groups` holds the ids of the agents that are weighted together: linked agents, families, or the panel.
+        `make_partners` returns the weights. If it raises a StatisticsError, the message of `facts` is that of the
+        error. `plain` and `plain_differences` are the abilities of the plain ranking and their pairwise differences.
         """
         self.name = name
         self.abilities: Abilities | None = None
@@ -217,11 +210,8 @@ def find_linked_pairs(
 def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
     """Check that the rules of alternative rankings fit the agents of a run.
 
-    Raises
-    ------
-    StatisticsError
-        [families-unknown], [trusted-unknown]: if the rules name an agent that is not in `agent_ids`; [panel-small]: if the panel
-        has fewer than 2 agents; [one-family]: if all agents belong to one family.
+    Raises StatisticsError: [families-unknown] or [trusted-unknown] if the rules name an agent that is not in
+    `agent_ids`, [panel-small] if the panel has fewer than 2 agents, [one-family] if all agents belong to one family.
     """
     _check_agents_exist("families", rules.families, agent_ids)
     _check_agents_exist("trusted", rules.trusted, agent_ids)
@@ -279,7 +269,7 @@ class PairedAnswers(NamedTuple):
     Attributes
     ----------
     blocks : callable
-        Returns the answers in chunks of items, each time it is called.
+        Returns the answers in chunks of items (`PairChunk`), each time it is called.
     totals : PairTotals
         Sums of the answers.
     totals_with_follow_ups : PairTotals or None
@@ -315,26 +305,11 @@ def rank_alternatives(
     *,
     rules: PartnerRules,
 ) -> tuple[WeightedRanking, ...]:
-    """Make the alternative rankings: robust, family-balanced and by the trusted panel.
+    """Make the robust ranking, and those by families and by a trusted panel if `rules` name these.
 
-    The robust ranking is always made, the other two only if the rules name families or a panel. The facts of a ranking that
-    cannot be made state the reason.
-
-    Parameters
-    ----------
-    answers : PairedAnswers
-        Answers of the run.
-    abilities, differences : Abilities, Differences
-        Abilities of the plain ranking, and their pairwise differences.
-    agent_ids : sequence of str
-        Ids of the agents, by position.
-    rules : PartnerRules
-        Families, trusted panel and clones, and which ranking is the main one; accepted by `check_partner_rules`.
-
-    Raises
-    ------
-    StatisticsError
-        [all-agents-flagged], [partners-none]: if the main ranking of the run cannot be made.
+    `abilities` and `differences` belong to the plain ranking; `rules` must be accepted by `check_partner_rules`. If a
+    ranking cannot be made, its facts state the reason; if it is the main one, StatisticsError [all-agents-flagged] or
+    [partners-none] is raised.
     """
     make_ranking = partial(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids
@@ -370,17 +345,11 @@ def _robust_partners(cluster: Ids) -> PartnerWeights:
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
     """Shift abilities, by any estimator, by the effect of weighting the partners.
 
-    Returns `abilities` itself if all weights are equal.
+    `abilities` itself is returned if all weights are equal. StatisticsError [partners-none] or [cluster-agents] is
+    raised if the weighted answers do not determine abilities or their standard errors.
 
-    Raises
-    ------
-    StatisticsError
-        [partners-none], [cluster-agents]: if the weighted answers do not determine abilities or their errors.
-
-    Notes
-    -----
-    With t the additive fit of all answers, the ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that of
-    t(weighted), with standard errors multiplied by the ratio of those of θ_i and t_i(equal).
+    With t the additive fit of all answers, the new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that
+    of t(weighted), with standard errors multiplied by the ratio of those of θ_i and t_i(equal).
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
@@ -406,7 +375,7 @@ def with_alternative_columns(
 ) -> pd.DataFrame:
     """Add the columns of alternative rankings to a ranking table, without changing the order of its rows.
 
-    Each column is prefixed with the name of its ranking, and NaN if that could not be made.
+    Their names begin with the name of the ranking. They are NaN if the ranking could not be made.
     """
     for ranking in rankings:
         if ranking.abilities is None or ranking.differences is None:
@@ -434,13 +403,14 @@ def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], .
 
 
 FOLLOW_UPS_PER_PAIR = 16
-"""Follow-up trials of each suspected pair per round: a third less standard error if 2 % of the calls judged the pair before."""
+"""Follow-up trials of each suspected pair per round. At 2 % of the calls, the first ones reduce its standard error
+by a third."""
 
 JudgePlan = Callable[[Plan], Verdicts]
 
 
 def select_suspected_pairs(links: FlaggedPairs, n: int) -> Positions:
-    """Select up to n suspected pairs for follow-up trials: int array (n_pairs, 2), the largest residual first.
+    """Select up to n suspected pairs for follow-up trials, the largest residual first: int array (n_pairs, 2).
 
     Pairs within one cluster are left out, because they are linked already.
     """
@@ -451,10 +421,11 @@ def select_suspected_pairs(links: FlaggedPairs, n: int) -> Positions:
 
 
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
-    """Judge follow-up trials of suspected pairs, until none is left or the budget is spent.
+    """Judge follow-up trials of suspected pairs, until no pair is left or the budget is spent.
 
-    `judge_plan` returns the verdicts of a plan; `share` is the maximum number of follow-ups as a fraction of the plan's calls.
-    The follow-ups depend only on the verdicts so far, so an interrupted run draws the same trials when it resumes.
+    `judge_plan` returns the verdicts of a plan. `share` is the maximum number of follow-ups, as a fraction of the
+    plan's calls. The follow-ups depend only on the verdicts so far, so an interrupted run draws the same trials
+    when it resumes.
     """
     result = verdicts_without_follow_ups(result)
     rng = stream("follow-ups", result.plan.seed)

@@ -27,18 +27,8 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare a run with its state before its last extension; None for a run that was never extended.
 
-    Parameters
-    ----------
-    trials : TrialsByItem
-        All trials of the run.
-    after : Abilities
-        Abilities by all trials.
-    answers_recomputed : bool
-        Whether the judge answered the earlier trials again, because its answers have no request hashes.
-
-    Returns
-    -------
-    ExtensionFacts or None
+    `after` are the abilities by all trials. `answers_recomputed`: whether the judge answered the earlier trials again,
+    because its answers have no request hashes.
     """
     plan, extensions = trials.plan, get_extensions(trials.plan)
     n_steps = len(extensions.steps)
@@ -75,7 +65,8 @@ def compute_extension_facts(
 def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """Estimate the drift of each earlier agent's ability, and of the judge.
 
-    New answers are compared with old ones on the same items. An extension by repeats shows other responses, so it shows no drift.
+    New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
+    drift cannot be estimated from it.
     """
     extensions = get_extensions(trials.plan)
     n_steps = len(extensions.steps)
@@ -118,7 +109,7 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
 
 
 ALPHA = 0.05
-"""Significance level of drift: familywise over all agents, and separately for the judge."""
+"""Significance level of drift: familywise over all agents, and once more for the judge."""
 POOL_WIDE_MESSAGE = (
     "This judge makes no calls and weights words by the whole pool, so all trials were answered again: 'before' refers to its "
     "present answers to the earlier trials."

@@ -1,7 +1,7 @@
 """Compute all tables of a fit from the answers of a run: rates, scores, additive fit, ranking and the facts about them.
 
-Answers are summed in chunks of items, whatever the design, size, rounds, extensions and judges of the run, so that its trials
-need not fit into memory.
+Answers are summed in chunks of items, whatever the design, size, rounds, extensions and judges of the run, so that its
+trials need not fit into memory.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from youden.types.results import CurlCurve, ScoreKind, Signature
 
 FACTS_VERSION = 2
 MAX_TRIALS_WITH_RATES = 10_000_000
-"""Number of trials from which on rates.parquet is written only on request. Nothing in a judged run reads it."""
+"""Number of trials from which on rates.parquet is written only on request. Nothing reads it for a judged run."""
 MAX_NAMED_DEPENDENT = 3
 """Maximum number of agents that are named because their ranks depend on the pool."""
 
@@ -77,29 +77,12 @@ def fit_judged(
 ) -> FitResult:
     """Fit a judged run, and write all its tables.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-    pool : PoolSummary
-        Summary of its pool.
-    judged : JudgedFiles
-        Plan without trials, and table of the verdicts.
-    terms : FitTerms
-        Target of the intervals, and rules of the alternative rankings.
-    rates : bool, default False
-        Whether to write rates.parquet if the run has `MAX_TRIALS_WITH_RATES` trials or more.
+    `judged` holds the plan without trials and the table of the verdicts; `terms` the target of the intervals and the
+    rules of the alternative rankings. rates.parquet is written only for runs of fewer than `MAX_TRIALS_WITH_RATES`
+    trials, or if `rates` is True.
 
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    RunFolderError
-        If a file is damaged; [disk-full] if the disk is full.
-    StatisticsError
-        If the scores cannot be fitted, or the ranking that heads the run cannot be made.
+    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
+    fitted, or the main ranking cannot be made.
     """
     plan, verdicts = judged
     target, metadata = terms.target, verdicts.metadata
@@ -159,12 +142,8 @@ def fit_judged(
 def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitResult:
     """Fit an imported run, of which only rates are known, and write all its tables.
 
-    Raises
-    ------
-    RunFolderError
-        If a file is damaged; [disk-full] if the disk is full.
-    StatisticsError
-        If the scores cannot be fitted, or the ranking that heads the run cannot be made.
+    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
+    fitted, or the main ranking cannot be made.
     """
     rates = folder.read_rates()
     blocks = [RateChunk(0, rates, rates)]
@@ -201,7 +180,7 @@ class FitResult:
     holdout : Scores or None
         Scores of the held-out cells; None if nothing is held out.
     ranking : DataFrame
-        Ranking table, one row per agent, in the order of the ranking that heads the run.
+        Ranking table, one row per agent, in the order of the main ranking.
     items : DataFrame
         Difficulties, one row per item.
     pairs : DataFrame
@@ -245,7 +224,7 @@ class FitResult:
         warnings : sequence of Finding
             Findings so far.
         rules : PartnerRules
-            Rules of the alternative rankings, and which ranking heads the run.
+            Rules of the alternative rankings, and which ranking is the main one.
         groups : mapping of str to (str or None)
             Group of each agent; only displayed, never used in a fit.
         extension : ExtensionFacts, optional
@@ -254,7 +233,7 @@ class FitResult:
         Raises
         ------
         StatisticsError
-            If the ranking that heads the run cannot be made.
+            If the main ranking cannot be made.
         """
         scores, agent_ids = sums.symmetric, sums.symmetric.agent_ids
         self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout
@@ -399,10 +378,8 @@ def compare_links_of_scores(
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
     """Compare links by their curl.
 
-    Returns
-    -------
-    tuple
-        Link table of each kind of scores; reason why a kind has none; curl curves of the symmetric scores.
+    Returns the link table of each kind of scores, the reason why a kind has none, and the curl curves of
+    the symmetric scores.
     """
     tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
     reasons: dict[ScoreKind, str] = {}
@@ -420,7 +397,10 @@ def compare_links_of_scores(
 
 
 def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRule) -> HoldoutFacts | None:
-    """Compute the RMSE of clipped predictions for held-out cells; None without a cell whose agent and item are in training."""
+    """Compute the RMSE of clipped predictions for held-out cells.
+
+    None if no held-out cell has both its agent and its item in training cells.
+    """
     if holdout is None:
         return None
     cells, observed, _ = holdout.cells

@@ -1,6 +1,6 @@
 """Analyze a search for the best agents after each of its rounds, and correct the abilities for adaptive-sampling bias.
 
-Alpha is spent over all interim analyses of a search, so its error rate holds whenever it stops.
+Alpha is spent over all interim analyses of a search, so the error rate of the search holds whenever it stops.
 """
 
 from __future__ import annotations
@@ -39,35 +39,24 @@ EARLY_ALPHA_FRACTION = 0.05
 MIN_ALPHA_FRACTION = 1e-4
 """Minimum fraction of alpha that an interim analysis spends."""
 BIAS_FRACTION = 0.5
-"""Fraction of the expected selection bias that is subtracted. On four recorded data sets, subtracting nothing left a bias of .16
-to .36 standard errors; subtracting all of it left as much in the other direction."""
+"""Fraction of the expected selection bias that is subtracted. On four recorded data sets, subtracting nothing left a
+bias of .16 to .36 standard errors; subtracting all of it left as much in the other direction."""
 MAX_LOST_LEAD = 0.999
-"""Maximum fraction of a selected agent's lead that the correction for bias removes, so that the selection stays the same."""
+"""Maximum fraction of a selected agent's lead that the bias correction removes, so that it stays selected."""
 NEARLY_SPENT = 0.999
-"""Fraction of the budget from which on it counts as spent."""
+"""Spent fraction of the budget from which on the budget counts as spent."""
 
 
 def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate the abilities of an adaptive plan, and analyze its search after each round.
 
-    Parameters
-    ----------
-    trials : TrialsByItem
-        Trials of the plan.
-    request : EstimationRequest
-        Target and, to save time, the state of the search after an earlier analysis.
+    To save time, `request` may hold the state of the search after an earlier analysis. None if the trials do not link
+    all agents.
 
-    Returns
-    -------
-    Abilities or None
-        With the state of the search; None if the trials do not link all agents.
-
-    Notes
-    -----
-    The trials are fitted with one effect per block, minus the pooled FPR. The level of the abilities is that of the pilot, whose
-    blocks contain all agents. Agents that were sampled more had estimates that were too high when they were selected.
-    `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be selected. Statements about
-    the selected agents use the differences among them, which later rounds estimate again.
+    The trials are fitted with one effect per block, minus the pooled FPR. The mean of the abilities is that of the
+    pilot, whose blocks contain all agents. Agents that were sampled more had estimates that were too high when they
+    were selected. `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be
+    selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
     """
     plan, fpr = trials.plan, trials.false_positives.rate or 0.0
     design = get_adaptive_design(plan)
@@ -127,7 +116,10 @@ def _limited_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floa
 
 
 class _RoundSummary(NamedTuple):
-    """Paired trials in blocks of each round, int array (n_rounds,), and the agents they count for, bool (n_rounds, n_agents)."""
+    """Paired trials in blocks of each round, int array (n_rounds,), and the agents that they count for.
+
+    The agents are a bool array (n_rounds, n_agents).
+    """
 
     n_trials: Positions
     is_active: Bools
@@ -164,16 +156,12 @@ def _analyze(
     is_active: Bools,
     budget_fraction: float,
 ) -> InterimAnalysis:
-    """Run one interim analysis after a round, and compute the alpha that the next one spends.
+    """Run one interim analysis after a round, and compute the alpha that the next one spends (Lan and DeMets 1983).
 
-    A search that ends with its budget spends alpha in proportion to the budget. One that ends with a regret bound spends most of
-    the remaining alpha if the next round is expected to reach the bound, and little before.
+    A search that ends with its budget spends alpha in proportion to the budget. One that ends with a regret bound
+    spends most of the remaining alpha if the next round is expected to reach the bound, and little before.
 
-    is_active : bool array (n_agents,), the agents that the round sampled; budget_fraction: fraction of the budget that is spent.
-
-    References
-    ----------
-    Lan and DeMets (1983), Biometrika 70.
+    is_active : bool array (n_agents,), agents that the round sampled; budget_fraction: spent fraction of the budget
     """
     n_agents = len(is_active)
     alpha_spent, fraction = 0.0, EARLY_ALPHA_FRACTION

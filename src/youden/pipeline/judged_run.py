@@ -71,7 +71,7 @@ class PlannedRun:
 
 
 class AnswerCollector(Protocol):
-    """Function that collects the answers to a run's plan, and writes nothing but the store."""
+    """Function that collects the answers to a run's plan, and writes only to the store."""
 
     def __call__(self, planned: PlannedRun, asking: JudgingOptions | None, *, team: WorkerGroup | None) -> Verdicts:
         """Query the judge of a planned run and return its verdicts."""
@@ -80,10 +80,10 @@ class AnswerCollector(Protocol):
 
 @trace_step("plan")
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
-    """Plan a run: read the pool, load the judge, find or draw the plan, and write plan.parquet, pool.json and config.yaml.
+    """Plan a run: read the pool, find or draw the plan, and write plan.parquet, pool.json and config.yaml.
 
-    If the folder holds answers to an earlier state of the plan, these files are not written until `judge_run` writes the new
-    answers.
+    If the folder holds answers to an earlier state of the plan, these files are not written until `judge_run` writes
+    the new answers.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     StatisticsError
         If the families or the trusted panel of the config do not fit the pool.
     RunFolderError
-        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions than the
-        config; [run-store]: if another store than the run's own one was given.
+        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions
+        than the config; [run-store]: if another store than the run's own one was given.
     """
     judge = load_judge_of_run(config)
     if batched:
@@ -131,7 +131,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
 
 
 def _write_config(planned: PlannedRun) -> None:
-    """Write pool.json and config.yaml, and keep the record of an unfinished extension in it."""
+    """Write pool.json and config.yaml; the record of an unfinished extension in the latter is kept."""
     if planned.summary is not None:
         planned.folder.write_pool(planned.summary)
     recorded = planned.folder.find_config()
@@ -148,16 +148,17 @@ def judge_run(
 ) -> Verdicts:
     """Query the judge for answers that the store lacks, and write verdicts.parquet.
 
-    verdicts.parquet counts the cost of all invocations of this run, interrupted ones included. An adaptive plan is judged round
-    by round, and plan.parquet is written with it. The request hashes of a large plan are written before it is judged.
+    The costs in verdicts.parquet are those of all invocations of this run, interrupted ones included. An adaptive plan
+    is judged round by round, and plan.parquet is written together with the verdicts. The request hashes of a large plan
+    are written before it is judged.
 
     Parameters
     ----------
     planned : PlannedRun
         Result of `plan_run`.
     asking : JudgingOptions, optional
-        Options of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of missing answers
-        are those of the run's config.
+        Options of the requests. The cost cap, which holds for this invocation alone, and the maximum fraction of
+        missing answers are those of the run's config.
     collect : AnswerCollector, optional
         Function that collects the answers. Default: `collect_answers`, in this process.
     on_start : callable, optional
@@ -175,7 +176,8 @@ def judge_run(
     BudgetError
         If the cost cap is reached.
     TooManyMissingError
-        [too-many-missing], before any file is written. Received answers stay in the store.
+        [too-many-missing] if more answers are missing than the config allows. No file is written; received answers stay
+        in the store.
     """
     folder, config = planned.folder, planned.config
     lock = run_lock(config, planned.plan, planned.judge)
@@ -204,7 +206,7 @@ def judge_run(
 
 
 def get_run_name(planned: PlannedRun) -> str:
-    """Return the name of a run in its store: the name of its folder, and the pool that it began with.
+    """Return the name of a run in its store, made of the name of its folder and the pool that it began with.
 
     Workers in other directories and on other hosts find the run by this name, so it contains no path.
     """
@@ -212,26 +214,14 @@ def get_run_name(planned: PlannedRun) -> str:
 
 
 def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *, team: WorkerGroup | None) -> Verdicts:
-    """Collect the answers to a run's plan, round by round, and write nothing but the store.
+    """Collect the answers to a run's plan, with all its rounds and follow-ups, and write only to the store.
 
-    Parameters
-    ----------
-    planned : PlannedRun
-        The run.
-    asking : JudgingOptions, optional
-        Options of the requests; cost cap and maximum fraction of missing answers are those of the run's config.
-    team : WorkerGroup or None
-        Processes that send requests for this run and share its cost cap; None for a judge that makes no calls.
+    `asking` are options of the requests; the cost cap and the maximum fraction of missing answers are those of the
+    run's config. `team` are the processes that send requests for this run and share its cost cap; None for a judge that
+    makes no calls.
 
-    Returns
-    -------
-    Verdicts
-        Verdicts of the whole plan, with all its rounds and follow-ups.
-
-    Raises
-    ------
-    JudgeError, BudgetError, TooManyMissingError
-        If the judge cannot be used, the cost cap is reached, or more answers are missing than the config allows.
+    Raises JudgeError, BudgetError or TooManyMissingError if the judge cannot be used, the cost cap is reached, or more
+    answers are missing than the config allows.
     """
     config = planned.config
     options = replace(
@@ -264,8 +254,8 @@ def collect_answers(planned: PlannedRun, asking: JudgingOptions | None = None, *
 def get_cost_account(config: RunConfig, *, calibrating: bool = False) -> str:
     """Return the name of the cost account of a run, or of the calibrations of its judge.
 
-    The name is the path of the run's folder relative to its store, so that both can be moved together. In a store on a server, it
-    is the name of the folder, so that the run has one account on all hosts.
+    The name is the path of the run's folder relative to its store, so that both can be moved together. In a store on a
+    server, it is the name of the folder, so that the run has one account on all hosts.
 
     Parameters
     ----------

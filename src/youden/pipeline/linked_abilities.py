@@ -1,7 +1,8 @@
 """Estimate abilities of an extended run on the scale of its first agents, the anchors.
 
-The anchors are ranked by their own complete blocks, so an extension does not change them. Agents that joined are linked to the
-anchors by trials against them, and the linking error is part of their intervals.
+The anchors are ranked by the complete blocks that compare them with each other, so an extension does not change their
+ranks. Agents that joined are linked to the anchors by linking trials, which compare them with anchors. The linking
+error is part of their intervals.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from youden.types.trials import ANCHOR, MAIN
 
 
 def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
-    """Select the trials that rank the anchors: those of complete blocks."""
+    """Select the trials that rank the anchors: comparisons of two anchors in complete blocks."""
     n_anchors = get_extensions(trials.plan).anchors
     return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_block(columns, n_anchors))
 
@@ -56,22 +57,11 @@ def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: i
 
 
 def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
-    """Estimate the abilities of an extended run.
+    """Estimate the abilities of all agents of an extended run.
 
-    The anchors keep their abilities, unless further calls were spent on them. The abilities of agents that joined, and of anchors
-    with further calls, combine complete blocks and linking trials, weighted by their numbers of trials.
-
-    Parameters
-    ----------
-    trials : TrialsByItem
-        All trials of the run.
-    anchors : Abilities
-        Abilities of the first plan's agents, from complete blocks.
-
-    Returns
-    -------
-    Abilities
-        Of all agents of the plan, the anchors first.
+    `anchors` are the abilities of the first plan's agents by their complete blocks. An anchor keeps its ability unless
+    the run was extended by calls on it. The abilities of agents that joined, and of anchors with such calls, combine
+    complete blocks and linking trials, weighted by their numbers of trials.
     """
     plan = trials.plan
     n_anchors = get_extensions(plan).anchors
@@ -134,9 +124,9 @@ def _iter_influence(
 ) -> Callable[..., Iterator[ItemMatrices]]:
     """Return a function that yields the influence of the items on all abilities, chunk by chunk.
 
-    The function takes `keep_anchors`: whether the influence on anchors is that of complete blocks alone.
+    The function takes `keep_anchors`: whether the influence on anchors is that on their complete blocks alone.
 
-    weights : float arrays (n_agents,), fractions of the trials in complete blocks and of linking trials
+    weights : float arrays (n_agents,), the fractions of an agent's trials in complete blocks and among linking trials
     """
     n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
     linked_influence = compute_linked_influence(
@@ -163,10 +153,10 @@ def _iter_influence(
 
 
 def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
-    """Estimate the abilities of an extended run, and analyze the search that its last steps form.
+    """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
-    Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of the
-    search and one after each step. Steps belong to one search as long as they select the same number of agents.
+    Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
+    the search and one after each step. Steps belong to one search as long as they select the same number of agents.
     """
     abilities, steps = estimate_extended_abilities(trials, anchors), get_extensions(trials.plan).steps
     top = steps[-1].top
@@ -223,7 +213,7 @@ def _combine_variances(
 ) -> CentredCovariance:
     """Combine the variances of complete blocks and linking trials, neglecting the covariances between them.
 
-    block_weight, linked_weight : float arrays (n_agents,), fractions of the trials; factor: ability per effect.
+    block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials; factor: ability per effect
     """
     n_anchors, n_agents = len(anchor_covariance.df), len(block_weight)
     anchor_weight = block_weight[:n_anchors]
@@ -260,7 +250,10 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 
 
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | None = None) -> AnchorScale:
-    """Fit the scale of the anchors to their own answers in complete blocks, of all trials or those that `rows` selects."""
+    """Fit the effects of anchors and items to the anchors' answers in complete blocks.
+
+    `rows` selects the trials of each chunk that are used; all by default.
+    """
     return AnchorScale(
         select_anchor_answers(trials, fpr=anchors.fpr, rows=rows),
         ability=anchors.ability,
@@ -272,7 +265,10 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | N
 def link_agents(
     trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, rows: ChunkFilter | None = None
 ) -> LinkedEffects:
-    """Estimate effects of agents on the anchors' scale by linking trials, all of them or those that `rows` selects."""
+    """Estimate effects of agents on the anchors' scale by linking trials.
+
+    `rows` selects the trials of each chunk that are used; all by default.
+    """
     return LinkedEffects(
         select_added_answers(trials, fpr=anchors.fpr, rows=rows),
         scale=scale,
@@ -282,10 +278,10 @@ def link_agents(
 
 
 def select_anchor_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter | None = None) -> ChunkSource:
-    """Select the answers, minus the FPR, that compare two anchors in complete blocks.
+    """Return a source of the answers, minus the FPR, to comparisons of two anchors in complete blocks.
 
-    `rows` selects among the trials of a chunk; all are used by default. The result yields the answers chunk by chunk each time it
-    is called.
+    The source is a function that yields the answers in chunks of items, each time it is called. `rows` selects the
+    trials of each chunk that are used; all by default.
     """
     n_anchors = get_extensions(trials.plan).anchors
 
@@ -301,10 +297,11 @@ def select_anchor_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter
 
 
 def select_added_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter | None = None) -> LinkingChunkSource:
-    """Select the answers, minus the FPR, of linking trials, once for each agent that a trial counts for.
+    """Return a source of the answers, minus the FPR, to linking trials.
 
-    The partner of each is an anchor. `rows` selects among the trials of a chunk; all are used by default. The result yields the
-    answers chunk by chunk each time it is called.
+    An answer is listed once for each agent that the trial counts for, with an anchor as its partner. The source is a
+    function that yields the answers in chunks of items, each time it is called. `rows` selects the trials of each chunk
+    that are used; all by default.
     """
     n_anchors = get_extensions(trials.plan).anchors
 

@@ -1,7 +1,8 @@
 """Rank agents over several judges, and measure how far judges differ.
 
-The judges of a jury answered the same trials, and so did the judges of several runs of one plan, so both are treated equally:
-their answers are averaged, and the variance between judges is added to the covariance of the abilities.
+The judges of a jury answer the same trials, and so do the judges of several runs of one plan. Both cases are
+treated equally: the answers of the judges are averaged, and the variance between judges is added to the covariance
+of the abilities.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ITEMS_AND_JUDGES: Target = "items-and-judges"
 
 
 def average_judges(result: Verdicts) -> Verdicts:
-    """Replace a jury's answers by the mean over all its judges, missing if one judge gave none.
+    """Replace a jury's answers by the mean of its judges' votes; an answer is missing if a vote is missing.
 
     Verdicts of a single judge are returned as they are.
     """
@@ -42,9 +43,9 @@ def average_judges(result: Verdicts) -> Verdicts:
 
 
 def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
-    """Derive the columns of verdicts from mean answers.
+    """Derive the columns of verdicts from mean votes.
 
-    answer : float array (n_trials,), NaN if missing; missing : int8 array (n_trials,), reason codes of the jury
+    answer : float array (n_trials,), NaN if a vote is missing; missing : int8 array (n_trials,), codes of reasons
     """
     is_missing = np.isnan(answer)
     reason = np.maximum(missing, MISSING_REASONS.index("failed"))
@@ -53,7 +54,11 @@ def _answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
 
 
 def average_judge_rows(rows: Rows) -> Rows:
-    """Average the judges of a jury in verdicts that are read in chunks of rows."""
+    """Return a source of the same rows in which each answer of a jury is the mean of its judges' votes.
+
+    Both sources are functions that iterate over a run's rows in chunks of columns. An answer is missing if a vote is
+    missing. Rows of a single judge are passed on as they are.
+    """
 
     def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
         for chunk in rows():
@@ -65,14 +70,9 @@ def average_judge_rows(rows: Rows) -> Rows:
 
 
 def rank_across_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Widen the covariance of abilities so that intervals hold for more judges of the same kind.
+    """Widen the intervals of abilities so that they hold for more judges of the same kind.
 
-    `trials` must hold the votes of a jury.
-
-    Raises
-    ------
-    StatisticsError
-        [judges-few]: if a single judge answered.
+    `trials` must hold the votes of a jury. Raises StatisticsError [judges-few] if a single judge answered.
     """
 
     def iter_votes() -> Iterator[tuple[PairChunk, Floats]]:
@@ -89,12 +89,8 @@ def rank_across_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between a jury's votes to the covariance of abilities, as their target requires.
 
-    `trials` must hold the votes of a jury. Abilities for the target "items-like-these" are returned as they are.
-
-    Raises
-    ------
-    StatisticsError
-        [judges-few]: if a single judge answered, and the target is "items-and-judges".
+    `trials` must hold the votes of a jury. Abilities for the target "items-like-these" are returned as they are. Raises
+    StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
     """
     if abilities.target == ITEMS_AND_JUDGES:
         return rank_across_judges(abilities, trials)
@@ -108,11 +104,9 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
 
     Abilities are returned as they are if the jury does not answer by the mean of its votes.
 
-    Notes
-    -----
-    The mean of all P = 2(K − 1)J comparisons of agent i, each judged once, has the variance σ²_i/P, with σ²_i the mean over its
-    trials of the variance of the votes, divided by their number. Permanent differences between judges are part of σ²_i, so the
-    intervals are conservative.
+    For all P = 2(K − 1)J comparisons of agent i, each judged once, the variance of the mean answer is σ²_i/P. σ²_i is
+    the mean over the agent's trials of the variance of the votes, divided by their number. Permanent differences
+    between judges are part of σ²_i, so the intervals are conservative.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
     n, total_variance = np.zeros((2, n_agents))
@@ -207,7 +201,7 @@ def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
     Parameters
     ----------
     results : sequence of Verdicts
-        One per judge. The trials of the first plan are used that all judges answered.
+        Verdicts of each judge. Only those trials of the first plan are used that all judges answered.
 
     Returns
     -------
@@ -233,12 +227,8 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
 
     votes : float array (n_judges, n_trials), NaN for a missing answer
 
-    Raises
-    ------
-    ConfigError
-        [variance-other]: if the judges have too few trials in common.
-    StatisticsError
-        [judges-few]: if there is a single judge.
+    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
+    there is a single judge.
     """
     used = plan.is_training & (plan.trial_type == PAIRED) & ~np.isnan(votes).any(axis=0)
     pairs = PairChunk.from_trials(
@@ -255,7 +245,8 @@ def _measure_spread(
 ) -> JudgeSpread:
     """Measure how far judges differ, from chunks of trials with their votes, float arrays (n_judges, n_trials).
 
-    `covariance` is that of the ranking, without the variance between judges; None for that of means of trials.
+    `covariance` is that of the ranking, without the variance between judges. If it is None, that of the mean
+    votes is used.
     """
     sums = VoteSums()
     for _, votes in iter_votes():
@@ -302,18 +293,19 @@ class JudgeSpread:
     n_effective : float
         Effective number of judges.
     variance : float
-        Variance of a judge's centred ability of an agent around the mean over all judges of the kind, without sampling error.
+        Variance between judges of the kind: of an agent's centred ability by one judge around its mean over all of
+        them, without sampling error.
     low, high : float
         95 % interval of `variance`.
     agent_variance : float
-        Variance of the abilities between agents, without error.
+        Variance of the abilities between agents, without sampling error.
     covariance : CentredCovariance
-        Of `ability`, for more items and judges like these.
+        Covariance of `ability`, for more items and judges like these.
 
     Notes
     -----
-    One-way random effects by moments, with the χ² interval of M − 1 judges. An agent's variance between judges is shrunk towards
-    the average one, with the weight of one more judge; degrees of freedom are Satterthwaite's.
+    One-way random effects by moments, with the χ² interval of M − 1 judges. An agent's variance between judges is
+    shrunk towards the average one, which has the weight of one more judge. Degrees of freedom are Satterthwaite's.
     """
 
     def __init__(
@@ -321,21 +313,11 @@ class JudgeSpread:
     ) -> None:
         """Compute the variance components from the abilities by each judge.
 
-        Parameters
-        ----------
-        by_judge : float array (n_judges, n_agents)
-            Abilities by each judge.
-        covariance : CentredCovariance
-            Of the mean over judges, without the variance between judges.
-        sampling_variance : float array (n_agents,)
-            Sampling variance of a judge's difference from the mean.
-        correlation : float
-            Mean correlation of two judges' answers.
+        by_judge : float array (n_judges, n_agents). `covariance` is that of the mean over judges, without the variance
+        between judges. sampling_variance : float array (n_agents,), the sampling variance of a judge's difference from
+        the mean. `correlation` is the mean correlation of two judges' answers.
 
-        Raises
-        ------
-        StatisticsError
-            [judges-few]: if there is a single judge.
+        Raises StatisticsError [judges-few] if there is a single judge.
         """
         n_judges, n_agents = by_judge.shape
         if n_judges < 2:
@@ -403,14 +385,10 @@ class VoteSums:
 
 
 def effective_number_of_judges(n_judges: int, correlation: float) -> float:
-    """Return how many independent judges carry the information of `n_judges` correlated ones.
+    """Return how many independent judges have the information of `n_judges` correlated ones.
 
-    References
-    ----------
-    Spearman (1910) and Brown (1910), British J. Psychology 3.
+    References: Spearman (1910) and Brown (1910), British J. Psychology 3.
 
-    Examples
-    --------
     >>> effective_number_of_judges(3, 0.5)
     1.5
     """

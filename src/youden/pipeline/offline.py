@@ -1,8 +1,8 @@
 """Collect the answers to a run elsewhere: through exchanged files, by worker processes, or on a Ray cluster.
 
-Requests are exported as files, and the answers are imported. A plan in rounds is exchanged round by round, because each round
-depends on the answers before it. Workers, on this machine or others, send requests and write to the run's store alone. Results of
-the peer-prediction code are imported, too.
+Requests are exported as files, and the answers are imported. A plan in rounds is exchanged round by round, because each
+round depends on the answers before it. Workers, on this machine or others, send requests and write only to the run's
+store. Results of the peer-prediction code are imported, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from youden.types import Plan, Verdicts
 
 @dataclass(frozen=True)
 class Stage:
-    """Part of a run's plan that its answers allow so far.
+    """The rounds of a run's plan that are known from its answers so far.
 
     Attributes
     ----------
@@ -119,8 +119,8 @@ def export_run(
     Raises
     ------
     InputError
-        [export-no-calls]: if the judge makes no calls; [export-not-empty]: if the folder is not empty; [export-failed]: if it
-        cannot be written.
+        [export-no-calls]: if the judge makes no calls; [export-not-empty]: if the folder is not empty; [export-failed]:
+        if it cannot be written.
     """
     with open_store(planned.config.store_location) as store:
         return export_requests(
@@ -146,8 +146,8 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     Raises
     ------
     InputError
-        [import-no-file], [import-unreadable], [import-columns]: if there are no files of answers, or one cannot be read;
-        [import-nothing], [import-other-plan]: if no answer belongs to this plan.
+        [import-no-file], [import-unreadable], [import-columns]: if there are no files of answers, or one cannot be
+        read; [import-nothing], [import-other-plan]: if no answer belongs to this plan.
     JudgeError
         [run-busy]: if another process judges the run; [import-rejected]: if all requests were rejected.
     """
@@ -172,10 +172,8 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
 def plan_worker_run(config: RunConfig) -> PlannedRun:
     """Plan a run for a worker, without writing any file.
 
-    Raises
-    ------
-    PoolError, PlanError, ConfigError, RunFolderError
-        If the run cannot be planned; [judge-offline]: if the judge makes no calls.
+    Raises PoolError, PlanError, ConfigError or RunFolderError if the run cannot be planned, ConfigError [judge-offline]
+    if the judge makes no calls.
     """
     judge = load_judge_of_run(config)
     if not judge.stores_new_answers:
@@ -195,8 +193,8 @@ def _offline_judge_error(judge: JudgeConfig, option: str) -> ConfigError:
 def run_worker(config: RunConfig, asking: JudgingOptions | None = None) -> Verdicts:
     """Send requests of a run together with other workers, until every trial has an answer or a reason why it has none.
 
-    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other workers, so
-    that the verdicts are those of the whole plan. All workers share the cost cap of the run.
+    Answers are written to the store of `config`, and no file is written. The function waits for the requests of other
+    workers, so that the verdicts are those of the whole plan. All workers share the cost cap of the run.
 
     Parameters
     ----------
@@ -232,7 +230,8 @@ def collect_answers_on_ray(
 ) -> Verdicts:
     """Collect the answers to a run by workers on a Ray cluster; this process coordinates them and sends no request.
 
-    The plan and the pool are sent to the workers, so nodes need no files. API keys are read from the environment of the workers.
+    The plan and the pool are sent to the workers, so nodes need no files. API keys are read from the environment
+    of the workers.
 
     Parameters
     ----------
@@ -329,7 +328,7 @@ _JUDGED_FILES = ("plan.parquet", "verdicts.parquet")
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """A pool or run that was imported.
+    """What `import_peer_prediction` has written: a pool or a fitted run.
 
     Attributes
     ----------

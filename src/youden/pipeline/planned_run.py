@@ -1,7 +1,7 @@
 """Find or draw the plan of a run, with its extensions.
 
-A plan that is stored in the run's folder is reused if the config still asks for it, so that changed defaults and random streams
-do not invalidate answers that are paid for.
+A plan that is stored in the run's folder is reused if the config still asks for it. Answers that are paid for therefore
+stay valid if defaults or random streams change.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RunPlan(NamedTuple):
     plan : Plan
         The plan, with all extensions.
     stored : Plan or None
-        The plan in the run's folder, which `plan` is or extends; None if `plan` is new.
+        The plan in the run's folder, which `plan` equals or extends; None if `plan` is new.
     """
 
     plan: Plan
@@ -56,20 +56,21 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
     Parameters
     ----------
     config : RunConfig
-        Config of the run: a design, with all extensions, or `trials_from`, which takes trials from another run.
+        Config of the run, with a design and extensions, or with `trials_from`, which takes trials from another run.
     unwritten : Pool, optional
         The pool that the config names, if it is not on disk yet.
 
     Returns
     -------
     Plan
+        The plan with all extensions.
 
     Raises
     ------
     PoolError, PlanError
         If pool or plan do not fit the config.
     ConfigError
-        [run-config], [focus-invalid].
+        [run-config]; [focus-invalid]: if an extension focuses on an agent that is not in the run.
     RunFolderError
         If another run's plan cannot be found.
     """
@@ -80,26 +81,11 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Find the plan of a run in its folder, and add the extensions that it lacks; draw a new plan if there is none.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-    folder : RunFolder
-        Folder of the run.
+    A new plan is also drawn if the stored one does not fit the config and has no answers.
 
-    Returns
-    -------
-    RunPlan
-
-    Raises
-    ------
-    PoolError, PlanError
-        If pool or plan do not fit the config.
-    ConfigError
-        [run-config], [focus-invalid].
-    RunFolderError
-        [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions than the
-        config.
+    Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
+    has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
+    if pool, plan and config do not fit each other.
     """
     pools = read_run_pools(config)
     stored = folder.read_plan() if folder.has("plan.parquet") else None
@@ -140,13 +126,13 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 
 def with_resolved_defaults(config: RunConfig, plan: Plan) -> RunConfig:
-    """Return the config with a record of the pool and the budget by which its plan was drawn."""
+    """Return the config with a record of the pool and the budget that its plan was drawn with."""
     drawn = DrawnAs(pool=get_extensions(plan).pool, budget=plan.request.budget)
     return config.model_copy(update={"resolved": drawn})
 
 
 def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
-    """Draw the plan of a config, whose pools are the first one and one per extension."""
+    """Draw the plan of a config; `pools` are the pool of the first plan, and one for each extension."""
     drawn = config.resolved if config.resolved is not None and config.resolved.pool == pools[0].digest else None
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
@@ -178,7 +164,10 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, at most all; None if calls cost nothing, or if their price is unknown."""
+    """Estimate how many calls the cost cap pays for, at most those of the dense design.
+
+    None if calls cost nothing, or if their price is unknown.
+    """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
         return None
@@ -216,7 +205,7 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield how the config differs from what the plan was drawn by."""
+    """Yield the differences between the config and the settings that the plan was drawn with."""
     pool = pools[0] if config.trials_from is None else pools[-1]
     if pool.digest != get_extensions(plan).pool:
         yield "the pool has other texts than those that were judged"
@@ -258,7 +247,10 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
 
 
 def _is_larger_part(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config asks for a larger part of another run than `plan`; with one seed, it contains `plan`."""
+    """Return whether the config takes a larger part of another run than `plan`.
+
+    If the seed is the same, the larger part contains `plan`.
+    """
     old_calls = plan.options.get("calls")
     if config.trials_from is None or not isinstance(old_calls, int):
         return False
@@ -286,12 +278,10 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Check that the folder of a run holds no answers to another plan or by another judge.
+    """Raise RunFolderError [run-mismatch] if a folder holds another run's answers.
 
-    Raises
-    ------
-    RunFolderError
-        [run-mismatch]: if it does, or if it holds an imported run.
+    These are answers to another plan, answers of another judge, or an imported run. `run_plan` is the
+    result of `find_run_plan`.
     """
     if not folder.has("verdicts.parquet"):
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -311,7 +301,10 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
-    """Suggest the command that searches for the best agents in a run that sampled all agents equally; empty for other cases."""
+    """Suggest the command that continues a run with equal sampling by a search for the best agents.
+
+    Empty for other cases.
+    """
     if config.effective_design[0] != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
         return ""
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
@@ -322,7 +315,10 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
-    """Suggest the command that extends a run whose pool has more agents, items or repeats; empty if anything else differs."""
+    """Suggest the command that extends a run whose pool has more agents, items or repeats.
+
+    Empty if anything else differs.
+    """
     extensions = get_extensions(stored)
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
     old_pool = find_part(pool, agent_ids, item_ids, digest=extensions.pool)
@@ -349,7 +345,10 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
 
 
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
-    """Return the error for a folder that holds something else; `remedy` ends where "another name or --out" follows."""
+    """Return the error for a folder that holds something else.
+
+    `remedy` begins the sentence that "another name or --out for this run" ends.
+    """
     return RunFolderError(
         f"{folder.path} holds {content}. {remedy or 'Set'} another name or --out for this run; with the same store, stored "
         "answers are reused.",

@@ -1,6 +1,7 @@
-"""Forecast the precision of a run at more and at fewer calls, and what a requested precision takes.
+"""Forecast the precision of a run at more and at fewer calls, and the calls or items that a requested precision takes.
 
-Forecasts use the variance components of the run's own answers if it has any, and otherwise those of four reference data sets.
+Forecasts use the variance components of the run's own answers if it has any, and otherwise those of four
+reference data sets.
 """
 
 from __future__ import annotations
@@ -54,22 +55,9 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 
 
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
-    """Estimate the variance components of abilities from answers to a plan in blocks.
+    """Estimate the agent × item variance and the residual variance of each agent from answers to a plan in blocks.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-        Answers to the plan.
-
-    Returns
-    -------
-    AgentVariances
-        Agent × item variance, and residual variance of a trial, of each agent.
-
-    Raises
-    ------
-    StatisticsError
-        If the answers cannot be fitted, for example [trial-none].
+    Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
     """
     abilities = estimate_abilities(verdicts)
     plan = verdicts.plan
@@ -89,7 +77,7 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 
 
 class PrecisionForecast:
-    """Forecast of what the paired trials of a plan give.
+    """Forecast of the precision that the paired trials of a plan give.
 
     Attributes
     ----------
@@ -98,27 +86,29 @@ class PrecisionForecast:
     n_independent : int
         Independent calls.
     half_width : dict of float to ReferenceRange
-        Half-width of the average agent's interval at multiples of the plan's trials: a range over the reference data sets, or one
-        value from the run's own answers. Empty for a plan without blocks.
+        Half-width of the average agent's interval at multiples of the plan's trials: a range over the reference data
+        sets, or one value from the run's own answers. Empty for a plan without blocks and for a search.
     requested_half_width : float or None
         Half-width that the plan aims at.
     trials_needed : ReferenceRange or None
-        Trials per agent that give `requested_half_width`; None if these items do not allow it.
+        Trials per agent that give `requested_half_width`; None if no number of trials on these items gives it.
     items_needed : int or None
-        Number of items that would allow it.
+        If `trials_needed` is None: number of items with which the half-width can be reached, if that is known.
     rho, recall : ReferenceRange or None
-        Spearman's ρ to a dense ranking, and the fraction of its top 5 that is found; None outside the measured range.
+        Spearman's ρ with the ranking by all calls, and the fraction of its top 5 that is found. None for a search,
+        without blocks, and for numbers of trials outside the range of the reference data.
     regret : dict of float to tuple of ReferenceRange
-        Expected regret of uniform allocation and of a search, at multiples of the trials.
+        Expected regret of the selected agent at multiples of the plan's trials: with uniform allocation, and
+        by a search.
     max_regret : float or None
-        Maximum regret at which a search stops. The next three exist only with it.
+        Maximum regret at which a search stops. If it is None, the next three attributes do not exist.
     lowest_bound : ReferenceRange
         Smallest regret bound that these items allow if the best agents are equally good.
     search_calls : tuple of (int, int or None)
-        Paired calls that the search takes if one agent is clearly the best, and if all are equally good; None if that exceeds all
-        comparisons.
+        Paired calls that the search takes if one agent is clearly the best, and if all are equally good. The latter is
+        None if all comparisons are not enough.
     search_items : int
-        Number of items on which `max_regret` can be reached.
+        Number of items on which `max_regret` can be reached even if the best agents are equally good.
     domains, source : str
         Names of the reference data sets; where the half-widths come from.
     """
@@ -252,7 +242,8 @@ def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     Returns
     -------
     AgentVariances or None
-        None if there are too few answers, if the run was extended, or if its blocks are not complete.
+        None if the folder has no answers to its plan, if they cannot be fitted, if the run was extended, or if its
+        blocks are not complete.
 
     Raises
     ------
@@ -273,33 +264,35 @@ _MAX_TRIALS = 2_000_000
 _MAX_ITEM_FACTOR = 100
 """Maximum number of items that the next step suggests, as a multiple of those of the run."""
 _SELECTION_FACTOR = 1.3
-"""Approximate ratio of the selection-adjusted bound to the half-width of a single difference."""
+"""Approximate ratio of the selection-adjusted bound on a difference to the half-width of a single difference."""
 
 
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
-    """Format how many more calls or items would separate the first two candidates.
+    """Format how many more calls or items would separate the selected agent from the first other candidate.
+
+    Candidates are the agents that cannot be ruled out as the best.
 
     Parameters
     ----------
     folder : RunFolder
         Folder of the run.
     facts : RunFacts
-        Facts of its fit.
+        Facts about its fit.
     usd_per_call : float or None
         Price of a call; None if it is unknown.
 
     Returns
     -------
     str
-        Approximate number, price and command; empty if more calls would not help, because agents cannot be compared, the judge
-        does not discriminate, or the run has its recommendation.
+        Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
+        because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
+        the judge does not discriminate, or the run has its recommendation.
 
     Notes
     -----
-    With that many, the half-width of the 95 % interval of the difference is below the difference itself, estimated from the
-    run's own answers. If these do not show how much items matter, the half-width is assumed to be proportional to 1/√trials.
-
-    If the run has an extension that was stopped, the next step is to finish it, because until then another one is refused.
+    With that many, the half-width of the 95 % interval of the difference is below the difference itself, estimated from
+    the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
+    proportional to 1/√trials.
     """
     unfinished = folder.read_config().unfinished
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
@@ -334,7 +327,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
 
 def _blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> tuple[int | None, int | None]:
-    """Forecast the number of additional blocks that would separate two agents, or of items if blocks on these are not enough.
+    """Forecast the number of additional blocks that would separate two agents, or of items if blocks are not enough.
 
     Returns the number of blocks and None, or None and the number of items; both are None without a forecast.
     """
@@ -403,12 +396,13 @@ def format_forecast(
     usd_per_call : float, optional
         Price of a call; without it, no cost is given.
     n_agents : int, default 0
-        Number of agents; used if the plan aims at a half-width.
+        Number of agents; needed only if the plan aims at a half-width.
 
     Yields
     ------
     str
-        A sentence about the trials per agent, the half-width, what a goal takes, ρ and recall, regret, or the source.
+        A sentence about the trials per agent and their half-width, the calls that a requested half-width or maximum
+        regret takes, ρ and recall, the expected regret, or the source of the forecast.
     """
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}
     others = [
@@ -437,7 +431,7 @@ def format_forecast(
 
 
 def _format_regret(regret: dict[float, tuple[ReferenceRange, ReferenceRange]]) -> str:
-    """Format the expected regret of uniform allocation and of a search, by multiples of the trials."""
+    """Format the expected regret of uniform allocation, at multiples of the trials, and of a search."""
     uniform, searched = regret[1.0]
     labels = {0.5: "half the calls", 2.0: "twice"}
     others = [f"{regret[x][0].mean:.3f} at {label}" for x, label in labels.items() if x in regret]

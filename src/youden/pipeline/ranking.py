@@ -1,7 +1,7 @@
 """Rank the agents by answers in memory, with the estimator that fits the plan.
 
-This module computes abilities, ranks and what a reader has to know of them. Predictions, link tables and curl are computed by
-`pipeline.fit_tables`, for the folder of a run.
+This module computes abilities, ranks, and the facts that a reader needs to interpret them. Predictions, link tables and
+curl need the folder of a run; `pipeline.fit_tables` computes them.
 """
 
 from __future__ import annotations
@@ -57,32 +57,36 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     verdicts : Verdicts
         Answers to a plan.
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population that the intervals refer to: more items of this kind, these items alone with all their comparisons
-        asked, or, for a jury, also more judges of this kind.
+        Population that the intervals refer to. "items-like-these": more items of this kind. "these-items": these items
+        alone, with all possible comparisons. "items-and-judges", for a jury: more items and more judges of this kind.
     method : {"auto", "trial-mean", "additive-fit"}, default "auto"
-        Estimator of the abilities. `trial-mean`: mean answer of an agent's paired trials, minus the false-positive rate;
-        without intervals if a trial belongs to no block. `additive-fit`: effects of agents and items, fitted together, which
-        allows for agents seen on different items. `auto`: `trial-mean` for complete plans in blocks (cyclic), the estimators of
-        adaptive and extended plans for those, otherwise `additive-fit`.
+        Estimator of the abilities. "trial-mean": mean answer of an agent's paired trials, minus the false-positive
+        rate; without intervals if a trial belongs to no block. "additive-fit": effects of agents and items, fitted
+        together, which allows for agents seen on different items. "auto": the trial mean for complete plans in blocks
+        (cyclic), the estimators of adaptive and extended plans for those, otherwise the additive fit.
 
     Returns
     -------
     DataFrame
-        One row per agent, in the columns of `ranking.csv`. `low` and `high` bound a 95 % interval for the distance to the
-        average agent, drawn around `ability`; `std_error` is its standard error. `rank_low` and `rank_high` are marginal 95 %
-        bounds on the rank (1 is best), `simultaneous_rank_low` and `simultaneous_rank_high` are simultaneous for all agents;
-        ties
-        share their ranks. Columns that begin with `robust_` belong to the robust ranking, in which agents that agree far
-        beyond
-        their abilities count as one partner and do not score each other. `group` is the agent's group in the plan's
-        pool.
-        Abilities, errors and bounds are in units of the answers, [−1, 1].
+        One row per agent, with the columns of `ranking.csv`. `ability`, `low`, `high` and `std_error` are in units of
+        the answers; abilities are in [−1, 1].
 
-        `attrs["warnings"]` holds findings about the ranking, `attrs["unique_best"]` the agent significantly better than all
-        others or None, `attrs["choice"]` the selected agents with their regret bound (`ChoiceFacts`), or None if some agents
-        cannot be compared. `attrs["signal"]` is the judge's J and a test of equal abilities (`JudgeSignalFacts`), and
-        `attrs["recommendation"]` what follows from both (`Recommendation`). `attrs["method"]` names the estimator and the
-        method of the intervals.
+        - `low` and `high` are the bounds of a 95 % interval around `ability`. Its width and `std_error` refer to the
+          agent's distance from the average agent.
+        - `rank_low` and `rank_high` are marginal 95 % bounds on the rank (1 is best). `simultaneous_rank_low` and
+          `simultaneous_rank_high` are simultaneous for all agents. Ties share their ranks.
+        - `group` is the agent's group in the plan's pool.
+        - Columns that begin with `robust_` belong to the robust ranking, in which agents that agree far beyond their
+          abilities count as one partner and do not score each other.
+
+        The table's `attrs` hold:
+
+        - "warnings": findings about the ranking
+        - "unique_best": the agent that is significantly better than all others, or None
+        - "choice": the selected agents with their regret bound (`ChoiceFacts`); None if some agents cannot be compared
+        - "signal": the judge's J and a test of equal abilities (`JudgeSignalFacts`)
+        - "recommendation": what follows from "choice" and "signal" (`Recommendation`)
+        - "method": names of the estimator and of the method of the intervals
 
     Raises
     ------
@@ -131,7 +135,7 @@ def _get_groups(plan: Plan) -> Groups:
 
 
 def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differences:
-    """Compute the pairwise differences of the abilities by which `rank` ranks.
+    """Compute the pairwise differences of the abilities that `rank` estimates.
 
     Parameters
     ----------
@@ -153,12 +157,12 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
 
 
 def differences_from_rates(rates: Rates, *, target: Target) -> Differences:
-    """Compute the pairwise differences of abilities if only rates are known, as for imported runs.
+    """Compute the pairwise differences of abilities from rates, for imported runs, which have no answers.
 
     Parameters
     ----------
     rates : Rates
-        Rates of pairs of agents on items.
+        Rates of ordered pairs of agents on items.
     target : {"items-like-these", "these-items"}
         Population that the intervals refer to.
 
@@ -182,7 +186,8 @@ class AbilityEstimator(NamedTuple):
     applies_to : callable
         Returns whether the estimator is meant for a plan.
     estimate : callable
-        Returns the abilities of trials, or None if these trials do not allow the estimator after all.
+        Returns the abilities of the agents by the trials of such a plan, or None if these trials do not
+        allow the estimator.
     """
 
     applies_to: Callable[[Plan], bool]
@@ -205,7 +210,8 @@ ESTIMATORS = (
 def estimate_trial_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate abilities by the first of `ESTIMATORS` that applies to the trials.
 
-    None if the additive fit must be used: for dense and cell designs, gaps, a holdout, or many missing answers.
+    None if the additive fit must be used: for dense and cell designs, cells without a response, a holdout, or many
+    missing answers.
     """
     for estimator in ESTIMATORS:
         if estimator.applies_to(trials.plan):
@@ -228,7 +234,8 @@ def trial_abilities_from_verdicts(verdicts: Verdicts, *, target: Target = "items
     Returns
     -------
     Abilities or None
-        None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or many missing answers.
+        None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or
+        many missing answers.
 
     Raises
     ------
@@ -267,9 +274,10 @@ def estimate_abilities(
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the abilities of the first plan's agents from complete blocks, on the level of its items.
+    """Estimate the abilities of the anchors, the agents of the first plan, by its complete blocks.
 
-    An additive fit is used if the first plan has no blocks.
+    Their mean is the mean score on the items of the first plan. If it has no blocks, its trials are fitted by the
+    additive model.
     """
     first_plan, n_items = select_first_plan(trials), get_extensions(trials.plan).items
     abilities = estimate_trial_abilities(first_plan, EstimationRequest(target, with_items=True))

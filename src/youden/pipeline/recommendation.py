@@ -1,6 +1,7 @@
 """Measure how well a run's judge discriminates, and recommend agents only on that basis.
 
-Youden's J and its interval come from the run's own trials. No code but `recommend_from_abilities` decides what a run recommends.
+Youden's J and its interval come from the run's own trials. No code but `recommend_from_abilities` decides what
+a run recommends.
 """
 
 from __future__ import annotations
@@ -34,15 +35,7 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Measure the judge on the answered trials of a run, without follow-ups, probes and held-out cells.
 
-    Parameters
-    ----------
-    trials : TrialsByItem
-        The run's trials; the answer of a jury is that of all its judges.
-
-    Returns
-    -------
-    JudgeRates
-        J is NaN if a trial type has no answer.
+    For a jury, the answer to a trial is that of all its judges. J is NaN if a trial type has no answer.
     """
     paired = ItemTotals(trials.plan.n_items)
     for block in trials.iter_answered():
@@ -52,7 +45,10 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 
 
 def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
-    """Measure the judge of an imported run, of which only D = TPR − FPR is known; `blocks` are its rates in chunks of items."""
+    """Measure the judge of an imported run, of which only D = TPR − FPR is known.
+
+    `blocks` are the rates of the run in chunks of items.
+    """
     totals = ItemTotals(n_items)
     for block in blocks:
         answers = block.answers
@@ -61,20 +57,7 @@ def measure_judge_from_differences(blocks: Iterable[RateChunk], *, n_items: int)
 
 
 def assess_signal(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
-    """State the evidence that a judge separates agents.
-
-    Parameters
-    ----------
-    rates : JudgeRates
-        Rates of the run's trials.
-    abilities : Abilities
-        Abilities of the ranking that heads the run.
-
-    Returns
-    -------
-    JudgeSignalFacts
-        As `fit.json` holds it.
-    """
+    """State, as in `fit.json`, the evidence that a judge separates agents, by abilities of the main ranking."""
     p_value = equal_abilities_p(abilities.ability, abilities.covariance)
     j = rates.j
     return JudgeSignalFacts(
@@ -93,23 +76,11 @@ def assess_signal(rates: JudgeRates, abilities: Abilities) -> JudgeSignalFacts:
 def recommend(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, *, max_regret: float | None = None
 ) -> Recommendation:
-    """Decide what a run recommends.
+    """Decide what a run recommends; `max_regret` is the maximum regret for which it searched, if it did.
 
-    Parameters
-    ----------
-    choice : ChoiceFacts or None
-        The selected agents with their regret bound; None if some agents cannot be compared.
-    signal : JudgeSignalFacts
-        Evidence that the judge separates the agents.
-    max_regret : float, optional
-        Maximum regret for which the run searched.
-
-    Returns
-    -------
-    Recommendation
-        No agent, if the interval of J is not above 0, if some agents cannot be compared, or if the abilities do not differ
-        significantly. The selection, if every other agent is ruled out as the best or if its regret bound is at most
-        `max_regret`. Else all candidates.
+    It recommends no agent if the interval of J is not above 0, if some agents cannot be compared (`choice` is None), or
+    if the abilities do not differ significantly. It recommends the selected agents if every other agent is ruled out as
+    the best, or if their regret bound is at most `max_regret`. Otherwise, it recommends all candidates.
     """
     if not signal.discriminates:
         return _no_recommendation(signal.judge_reason, signal.judge_remedy)
@@ -160,7 +131,7 @@ def _format_estimate(choice: ChoiceFacts) -> str:
 def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities
 ) -> Recommendation:
-    """Decide what a run recommends, with the maximum regret for which its plan searched, if it did."""
+    """Decide what a run recommends; the maximum regret is that of its search, if it was one."""
     max_regret = None if abilities.search is None else abilities.search.max_regret
     return recommend(choice, signal, max_regret=max_regret)
 

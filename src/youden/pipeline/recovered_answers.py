@@ -1,6 +1,7 @@
 """Reuse answers that a run's folder holds but its store has lost, so that they are not paid for again.
 
-Answers are matched by request hash. Those of a jury have none, so they are reused only if all are lost and the plan is the same.
+Answers are matched by request hash. The answers of a jury have no request hash, so they are reused only if all of them
+are lost and the plan is the same.
 """
 
 from __future__ import annotations
@@ -31,21 +32,8 @@ def reuse_saved_answers(
 ) -> Callable[[Plan], Verdicts]:
     """Wrap a function that judges plans, so that it reuses answers which only the run's folder holds.
 
-    Parameters
-    ----------
-    judge_plan : callable
-        Returns the verdicts of a plan: answers from the store if it holds them, else by requests.
-    folder : RunFolder
-        Folder of the run.
-    store : str
-        Path or URL of the run's store.
-    judge : JudgeConfig
-        Judge of the run.
-
-    Returns
-    -------
-    callable
-        Returns the verdicts of a plan; it calls `judge_plan` only for the other trials.
+    `judge_plan` returns the verdicts of a plan, from the store if it holds them, otherwise by requests. The wrapped
+    function calls it only for the trials whose answers are not reused. `store` is the path or URL of the run's store.
     """
     saved = _verdicts_in_folder(folder, judge)
     if saved is None:
@@ -72,7 +60,10 @@ def reuse_saved_answers(
 
 
 def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """Read the verdicts in the run's folder, if they fit its plan; those of a jury only if every judge answered every trial."""
+    """Read the verdicts in the run's folder; None if they do not fit its plan.
+
+    Those of a jury are read only if every judge answered every trial.
+    """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
     plan = folder.read_plan()
@@ -85,7 +76,7 @@ def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | Non
 
 
 def _holds_none(path: str, keys_of_judges: Iterable[Iterator[RowKey]]) -> bool:
-    """Return whether the store holds no answer of any judge of a jury, checked on the first keys of each judge."""
+    """Return whether the store has no answer of any judge of a jury, checked on the first keys of each judge."""
     with open_store(path, read_only=True) as store:
         for keys in keys_of_judges:
             first_keys = [key for _, key in islice(keys, _CHUNK)]

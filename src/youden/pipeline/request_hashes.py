@@ -1,7 +1,7 @@
-"""Store the request hashes of a large plan next to it, because computing them takes seconds: one file per judge.
+"""Store the request hashes of a large plan next to it, one file per judge, because computing them takes seconds.
 
-A file is used only if it was written for the same plan, pool and judge, and if its checksums are right. Otherwise the hashes are
-computed again.
+A file is used only if it was written for the same plan, pool and judge, and if its checksums are right. Otherwise, the
+hashes are computed again.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 
 
 def write_missing_keys(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
-    """Write the request hashes of a plan for each judge whose file is worth storing and does not exist yet.
+    """Write the request hashes of a large, final plan for each judge that has no valid file of them yet.
 
-    `log` receives a message about a file that does not fit and is written again.
+    `log` receives a message about an invalid file, which is written again.
     """
     for member in judge.judges or (judge,):
         if not (member.makes_calls and _is_worth_storing(plan)):
@@ -76,7 +76,7 @@ def _iter_rows(file: KeyFile, row: int) -> Iterator[RowKey]:
 
 
 def _is_worth_storing(plan: Plan) -> bool:
-    """Return whether a plan is large and final; a plan that changes while it is judged would need another file each time."""
+    """Return whether a plan is large and final, so that it does not need another file after each change."""
     return len(plan) >= MIN_TRIALS and plan.rounds is None and not plan.n_follow_ups
 
 
@@ -116,10 +116,7 @@ def write_keys(path: Path, keys: Iterable[str], metadata: KeysMetadata) -> None:
 def read_keys(path: Path, metadata: KeysMetadata, *, n: int) -> KeyFile:
     """Open a file of n request hashes for a plan and judge.
 
-    Raises
-    ------
-    RunFolderError
-        If the file is damaged, incomplete, or written for another plan, pool or judge.
+    Raises RunFolderError if the file is damaged, incomplete, or written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

@@ -1,8 +1,8 @@
 """Run a plan in rounds to its end: plan, judge, analyze, plan the next round.
 
-Rounds to a given half-width sample all agents equally and ignore the ranking, so interim analyses cost no alpha. They can only
-stop a little early, if the variance happens to be underestimated. To limit that, each round approaches the required number of
-blocks from below, and there are few rounds.
+Rounds to a given half-width sample all agents equally and ignore the ranking, so interim analyses cost no alpha. They
+can only stop a little early, if the variance happens to be underestimated. To limit that, there are few rounds, and
+each approaches the required number of blocks from below.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from youden.types import Plan, Rounds, Verdicts
 from youden.types.pool import Bools
 
 APPROACH_FRACTION = 0.7
-"""Fraction of the missing blocks that a round adds, while more than `NEAR_FRACTION` of the blocks so far are missing."""
+"""Fraction of the missing blocks that a round adds, while the goal is not nearly reached (see `NEAR_FRACTION`)."""
 NEAR_FRACTION = 0.1
 """Relative distance from the goal at which it counts as nearly reached."""
 MIN_STEP_FRACTION = 0.02
-"""Minimum size of a round, as a fraction of the blocks so far, so that there are few rounds; the maximum is as many blocks."""
+"""Minimum size of a round, as a fraction of the blocks so far, so that there are few rounds. The maximum is 1."""
 UNATTAINABLE_FACTOR = 1.05
-"""Factor of the half-width above which the limit that these items allow counts as too wide. Between the half-width and this
-factor of it, rounds go on until the half-width is reached to within `NEAR_FRACTION`."""
+"""Factor of the half-width above which the limit that these items allow counts as too wide. Between the half-width and
+this factor of it, rounds go on until the half-width is reached to within `NEAR_FRACTION`."""
 
 
 def plan_width_round(
@@ -49,7 +49,8 @@ def plan_width_round(
 ) -> NextRound:
     """Plan the next round to a given half-width, or state why there is none.
 
-    eligible : bool array (n_agents, n_items), cells that may be compared; rng: in the state in which it drew the first round.
+    eligible : bool array (n_agents, n_items), cells that may be compared; rng: in the state in which it drew
+    the first round.
     """
     plan = result.plan
     all_agents = np.ones(plan.n_agents, dtype=np.bool_)
@@ -87,7 +88,8 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that keep the regret bound above `max_regret`, and how many more blocks they need.
 
-    Returns arguments of `Adaptive.next_round`; none if some agents cannot be compared, or if there was no analysis.
+    Returns keyword arguments of `Adaptive.next_round`: `active` and `n_blocks`. They are empty if some agents cannot be
+    compared, or if there was no analysis.
     """
     search, plan = abilities.search, result.plan
     if search is None or not are_comparable(differences):
@@ -123,8 +125,8 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
     plan : Plan
         A plan as far as its rounds are known. A plan without rounds is judged once.
     judge_plan : callable
-        Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the answers to
-        earlier rounds.
+        Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the
+        answers to earlier rounds.
     target : {"items-like-these", "these-items"}, default "items-like-these"
         Population of the intervals that decide when to stop.
 
@@ -157,7 +159,7 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
 
 
 def _format_shortfall(plan: Plan) -> str:
-    """Format what was not reached when the budget was spent."""
+    """Describe which goal was not reached when the budget was spent."""
     if plan.design == FixedWidth.name:
         return " before intervals were as narrow as requested"
     design = get_adaptive_design(plan)
@@ -171,7 +173,8 @@ def _format_shortfall(plan: Plan) -> str:
 def _make_round_rule(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
     """Return the function that plans the next round from the verdicts so far.
 
-    Each round restarts the random stream of the first one and skips what was drawn, so interruptions do not change rounds.
+    Each round restarts the random stream of the first one and skips what was drawn before. An interrupted run therefore
+    plans the same rounds when it resumes.
     """
     from youden.pipeline.ranking import estimate_abilities
     from youden.pipeline.recommendation import explain_missing_signal

@@ -1,4 +1,4 @@
-"""Keep a run paying into the store that its folder names, unless another store holds all answers that it paid for."""
+"""Ensure that a run continues with the store that its folder names, or with one that has all answers it paid for."""
 
 from __future__ import annotations
 
@@ -25,14 +25,10 @@ _DAMAGED = ("store-corrupt", "not-a-store", "store-version", "store-missing")
 
 @contextmanager
 def run_lock(config: RunConfig, plan: Plan, judge: JudgeConfig) -> Iterator[None]:
-    """Hold the lock of the run's folder inside the block, so that no other process pays for the same run into another store.
+    """Hold the lock of the run's folder inside the block, so that no other process pays for the run into another store.
 
-    Raises
-    ------
-    JudgeError
-        [run-busy]: if another process holds the lock.
-    RunFolderError
-        [run-store]: if the store in `config` lacks answers that the run's own store holds.
+    Raises JudgeError [run-busy] if another process holds the lock, RunFolderError [run-store] if the store in `config`
+    lacks answers that the run's own store holds.
     """
     with folder_lock(config.folder) if judge.stores_new_answers else nullcontext():
         _compare_stores(config, plan, judge)
@@ -40,14 +36,10 @@ def run_lock(config: RunConfig, plan: Plan, judge: JudgeConfig) -> Iterator[None
 
 
 def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Raise an error if a store was given that lacks answers which the run's own store holds.
+    """Check that the store in `config` has all answers which the run's own store holds.
 
-    Raises
-    ------
-    RunFolderError
-        [run-store]: the message names both stores and the command that copies the answers.
-    JudgeError
-        [run-busy]: if another process pays into the run's own store.
+    Raises RunFolderError [run-store] if not; the message names both stores and the command that copies the answers.
+    Raises JudgeError [run-busy] if another process pays into the run's own store.
     """
     if judge.stores_new_answers and _other_store(config) is not None:
         with folder_lock(config.folder):

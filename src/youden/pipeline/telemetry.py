@@ -1,4 +1,4 @@
-"""Spans and counters of a run for OpenTelemetry. Only an environment variable `OTEL_…` turns them on.
+"""Record spans and counters of a run for OpenTelemetry, if an environment variable `OTEL_…` is set.
 
 They contain the names of runs and judges and numbers, never texts, prompts or keys.
 """

@@ -1,6 +1,7 @@
-"""Warn if a ranking or the answers behind it follow the length of the responses.
+"""Warn if a ranking, or the answers that it rests on, follow the length of the responses.
 
-Answers are compared with the texts of the pool if it can still be read, abilities with the mean lengths that `pool.json` holds.
+Answers are compared with the lengths of the texts, if the pool can still be read. Abilities are compared with the mean
+lengths in `pool.json`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from youden.types.trials import PROBE
 MIN_AGENTS = 5
 """Smallest number of agents for which a rank correlation is computed."""
 MAX_CORRELATION, ALPHA = 0.7, 0.01
-"""A run warns if |ρ| (Spearman) of ability and mean length is at least this and significant at ALPHA: among five agents without
-any relation, |ρ| reaches .7 in a quarter of the pools."""
+"""A run warns if |ρ| (Spearman) of ability and mean length is at least MAX_CORRELATION and significant at ALPHA. The
+size alone is not enough: if there is no relation, |ρ| still reaches .7 in a quarter of the pools of five agents."""
 MAX_SHARE = 0.5
-"""A run warns if text length explains at least this share of the variance of answers. `lexical` reaches .3 on
-datasets/field-notes, a judge that compares nothing but lengths .75 to .95 (`benchmarks/no_signal.py`)."""
+"""A run warns if text length explains at least this share of the variance of answers. The judge `lexical` reaches .3 on
+datasets/field-notes; a judge that compares nothing but lengths reaches .75 to .95 (`benchmarks/no_signal.py`)."""
 MAX_TRIALS = 2_000_000
-"""Trials above which answers are not compared with the texts."""
+"""Number of trials above which answers are not compared with the texts."""
 
 
 def length_correlation(ability: Floats, length: Floats | None) -> tuple[float, int] | None:
@@ -41,12 +42,13 @@ def length_correlation(ability: Floats, length: Floats | None) -> tuple[float, i
     ability : float array (n_agents,)
         Abilities, NaN for agents without one.
     length : float array (n_agents,) or None
-        Mean words per response, NaN for agents without any; None if no text was seen.
+        Mean words per response, NaN for agents without responses; None if the lengths are unknown.
 
     Returns
     -------
     tuple of (float, int), or None
-        Spearman's ρ and the number of agents with both; None if fewer than 5 agents have both, or if ρ is undefined.
+        Spearman's ρ and the number of agents with ability and length. None if there are fewer than 5 such agents, or if
+        ρ is undefined.
     """
     if length is None:
         return None
@@ -64,7 +66,19 @@ def follows_length(rho: float, n_agents: int) -> bool:
 
 
 def length_finding(rho: float, n_agents: int) -> Finding:
-    """State how abilities correlate with length: a warning if the ranking follows length, else a note."""
+    """State how abilities correlate with length: a warning if the ranking follows length, otherwise a note.
+
+    Parameters
+    ----------
+    rho : float
+        Spearman's ρ of ability and mean length.
+    n_agents : int
+        Number of agents that it is computed from.
+
+    Returns
+    -------
+    Finding
+    """
     text = f"The ranking correlates with mean length at ρ = {rho:.2f}"
     if not follows_length(rho, n_agents):
         return Finding("length", f"{text}.", severity="note", facts={"correlation": rho})
@@ -80,23 +94,10 @@ def length_finding(rho: float, n_agents: int) -> Finding:
 def length_warnings(
     folder: RunFolder, pool: PoolSummary, rows: Rows, ability: Floats, *, n_trials: int
 ) -> Iterator[Finding]:
-    """Yield warnings if the answers or the abilities of a judged run follow text length.
+    """Yield a warning if text length explains much of the answers, and one if abilities correlate strongly with length.
 
-    Parameters
-    ----------
-    folder, pool : RunFolder, PoolSummary
-        Folder of the run, and summary of its pool.
-    rows : Rows
-        Returns the rows of verdicts.parquet in chunks.
-    ability : float array (n_agents,)
-        Abilities of the ranking that heads the run.
-    n_trials : int
-        Number of trials of the plan.
-
-    Yields
-    ------
-    Finding
-        Warning with the slug `length`.
+    `ability` belongs to the main ranking: float array (n_agents,), NaN for agents without one. The first check is left
+    out if the run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed.
     """
     share = np.nan
     with suppress(YoudenError):  # a pool that is gone or damaged only leaves this check out
@@ -115,7 +116,10 @@ def length_warnings(
 
 
 def _share(folder: RunFolder, pool: PoolSummary, rows: Rows) -> float:
-    """Compute `length_share` of the answered trials without probes; NaN if the pool has changed."""
+    """Compute which share of the variance of the answers text length explains; NaN if the pool has changed.
+
+    Only answered trials count, without probes.
+    """
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:
         return float("nan")

@@ -1,7 +1,8 @@
-"""Decompose the variance of a ranking: items, responses, calls, the judge and partners, and the effect of doubling each.
+"""Decompose the variance of a ranking by source: items, responses, calls, the judge and partners.
 
-Components that the confidence intervals contain are separated from those that they do not: the judge and the pool of partners,
-which the intervals take as given. Runs of the same plan by other judges measure the variance between judges.
+The effect of doubling each of them is forecast. Confidence intervals contain some of the components. The judge and the
+pool of partners are reported separately, because intervals take them as given. Runs of the same plan by other judges
+measure the variance between judges.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from youden.types.pool import Floats
 from youden.types.results import ComponentFacts, Part, VarianceFacts
 
 MAX_NUMBERS = 2 * 10**8
-"""A fit decomposes the variance if that takes fewer numbers than this: about a tenth of a second."""
+"""A fit decomposes the variance only if that processes fewer numbers than this, which takes about a tenth
+of a second."""
 MIN_DIFFERENCES = 10
 """Minimum number of pairs of answers from which the variance of repeated answers is estimated."""
 
@@ -43,8 +45,8 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     Returns
     -------
     Table
-        Standard deviation of an ability, its interval, the share of the variance, and the factor of the interval's width if the
-        quantity is doubled.
+        Standard deviation that the component gives an ability, its interval, its share of the variance, and the factor
+        by which the interval of an ability changes if the quantity is doubled.
     """
     total = (
         sum(part.ability_variance.value for part in variance.parts if part.ability_variance and part.in_interval) or 1.0
@@ -55,7 +57,7 @@ def build_variance_table(variance: VarianceFacts) -> Table:
 
 
 def write_variance_components(folder: RunFolder, result: Verdicts, run: str) -> None:
-    """Write the variance components of a fit's answers, unless these are too many, or too few to estimate them."""
+    """Write the variance components of a fit's answers, if these are not too many, and enough to estimate them."""
     plan = result.plan
     max_repeats = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
     if can_decompose_variance(plan, len(plan), max_repeats=max_repeats):
@@ -106,13 +108,8 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Varia
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
     """Decompose the variance of abilities that are estimated from verdicts.
 
-    `run` is the name of the run. `judges` is the variance between judges of the same trials; that of the run's own jury, if it
-    has one, is used by default.
-
-    Raises
-    ------
-    StatisticsError
-        [variance-few]: if there are too few agents or items.
+    `run` is the name of the run. `judges` is the variance between judges of the same trials; by default, that of the
+    run's own jury is used, if it has one. Raises StatisticsError [variance-few] if there are too few agents or items.
     """
     plan, used = result.plan, is_training_answer(result)
     ability = estimate_mean_abilities(result).ability
@@ -146,7 +143,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 def _repeated_answer_variances(result: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
-    Each is half the mean square of the difference of two answers; None for fewer than `MIN_DIFFERENCES` pairs of answers.
+    Each is half the mean square of the difference of two answers; None for fewer than `MIN_DIFFERENCES`
+    pairs of answers.
     """
     plan = result.plan
     rows = (plan.trial_type == PAIRED) & result.answered

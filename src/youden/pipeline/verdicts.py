@@ -39,20 +39,20 @@ def judge(
 ) -> Verdicts:
     """Query a judge on every trial of a plan, and wait for the answers.
 
-    Answers that are in the store already are not requested again. Inside a running event loop, as in a notebook, the requests
-    are sent from a worker thread, and the call waits for them. Ctrl-C or a stop signal ends the call; all answers
-    received so far are kept.
+    Answers that are in the store already are not requested again. Inside a running event loop, as in a notebook, the
+    requests are sent from a worker thread, and the call waits for them. Ctrl-C or a stop signal ends the call; all
+    answers received so far are kept.
 
     Parameters
     ----------
     plan : Plan
         Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
-        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that is given two responses and
-        returns whether they have the same source: True, False, or a number from 0 to 1.
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that is given two responses
+        and returns whether they have the same source: True, False, or a number from 0 to 1.
     store : str or path, optional
-        Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE, else the
-        project's .youden/answers.db.
+        Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE,
+        else the project's .youden/answers.db.
     max_cost : float, optional
         Cost cap in USD; needed by a judge that may cost money (`price: 0` in its config states that it does not).
     max_missing : float in [0, 1], default 0.01
@@ -65,21 +65,21 @@ def judge(
     log : str or path, optional
         File that gets a line of JSON for every call and failure.
     mode : {"calls", "batch"}, default "calls"
-        `batch`: send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call resumes an
-        interrupted one. The parameters below have an effect in this mode only.
+        `batch`: send the plan through the provider's Batch API, at its prices, and wait for it. Repeating the call
+        resumes an interrupted one. The parameters below have an effect in this mode only.
     poll : float, default 30.0
         Seconds between two requests for the status of the batches.
     on_status : callable, optional
         Called with a line of text for each change of a batch, such as `print`.
     batch_folder : str or path, optional
-        Folder for the files of a judge with `batch_provider: folder`. Default: `batches` next to the store; needed if the store
-        is not a file.
+        Folder for the files of a judge with `batch_provider: folder`. Default: `batches` next to the store; needed if
+        the store is not a file.
 
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing_reason`;
-        `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing;
+        `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
 
     Raises
     ------
@@ -137,16 +137,16 @@ async def judge_async(
 ) -> Verdicts:
     """Query a judge on every trial of a plan in the running event loop.
 
-    Cancelling the task stops the requests in flight; all answers received so far are kept. Without a running event loop, use
-    `judge`.
+    Cancelling the task stops the requests in flight; all answers received so far are kept. Without a running event
+    loop, use `judge`.
 
     Parameters
     ----------
     plan : Plan
         Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
-        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function of two responses that returns True,
-        False, or a number from 0 to 1.
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function of two responses that
+        returns True, False, or a number from 0 to 1.
     store : str or path, optional
         Store of answers, a path or a URL. Default: YOUDEN_STORE, else the project's .youden/answers.db.
     max_cost : float, optional
@@ -160,14 +160,14 @@ async def judge_async(
     mode : {"calls", "batch"}, default "calls"
         Whether to send single requests, or the plan through the provider's Batch API.
     poll, on_status, batch_folder : float, callable, str or path, optional
-        For the mode "batch": seconds between two requests for the status, default 30.0; called with a line of text for each
-        change of a batch; folder for the files of a judge with `batch_provider: folder`.
+        For the mode "batch": seconds between two requests for the status, default 30.0; called with a line of text for
+        each change of a batch; folder for the files of a judge with `batch_provider: folder`.
 
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing; `missing_reason`;
-        `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
+        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing;
+        `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
 
     Raises
     ------

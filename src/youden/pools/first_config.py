@@ -1,6 +1,7 @@
 """Import a pool from files of other tools, and write a first config for a pool.
 
-The config is a commented file: it contains what was found in the pool, other settings that are possible, and the estimated cost.
+The config is a commented file. It names the pool and a judge, and its comments describe the pool, other possible
+settings and the estimated cost.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def import_pool(
     Parameters
     ----------
     format_ : str
-        Name of the format. `table` without columns also accepts files of a format that is recognized by its content.
+        Name of the format. With `table` and no `columns`, files of another format are also read if they are recognized.
     paths : sequence of Path
         Files or folders to import.
     out : Path
@@ -83,8 +84,9 @@ def import_pool(
     ConfigError
         [unknown-format]: if there is no such format; [import-columns]: if an option does not fit the format.
     ImportFormatError
-        [import-dropped]: if more than 1 % of the responses would be dropped; [import-columns], [import-unshared]: if no item has
-        responses of two agents; [out-not-empty]: if `out` contains a run or another pool. Also if a file cannot be read.
+        [import-dropped]: if more than 1 % of the responses would be dropped; [import-columns] (tables) or
+        [import-unshared]: if no item has responses of two agents; [out-not-empty]: if `out` contains a run or another
+        pool. Also if a file cannot be read.
     """
     recognized = recognise_format(paths) if format_ == "table" and not columns else None
     format_ = recognized or format_
@@ -121,8 +123,11 @@ def import_pool(
 
 
 def _check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
-    """Raise ImportFormatError [import-columns] or [import-unshared] if no item has responses of two of several agents."""
-    # if the user named every column, none was guessed wrongly
+    """Refuse a pool of several agents in which no item has responses of two of them.
+
+    Raise ImportFormatError [import-columns] for a table whose columns were guessed, else [import-unshared].
+    """
+    # if the user named every column, no guess can be wrong
     is_explicit = format_ in TABLE_FORMATS and not imported.taken
     if is_explicit or imported.pool.n_agents < 2 or (imported.pool.present.sum(axis=0) > 1).any():
         return
@@ -155,7 +160,7 @@ def _check_dropped(imported: ImportedPool) -> None:
 ONLINE_JUDGE, OFFLINE_JUDGE = "gpt-4o-mini", "lexical"
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SCHEMA = ".youden/config.schema.json"
-"""Path of the schema in a config's folder, by which an editor completes and validates the config."""
+"""Path, in a config's folder, of the schema with which an editor completes and validates the config."""
 MIN_AGENTS = 3
 _TEMPLATE = """\
 # yaml-language-server: $schema={schema}
@@ -196,7 +201,7 @@ class FirstConfig(NamedTuple):
     file : Path
         The config.
     pool : Pool
-        The pool.
+        The pool; for an existing config, with what was added since it was written.
     cost : DesignCost
         Estimated cost of the config's plan with its judge.
     pool_path : Path
@@ -206,9 +211,9 @@ class FirstConfig(NamedTuple):
     source : Path
         File or folder that the user named.
     merge : MergedPool or None
-        Additions to the pool of an existing config; None for a new config.
+        What was added to the pool of an existing config; None for a new config.
     run : RunFolder or None
-        Judged run of the existing config, which the additions can join.
+        Judged run of the existing config, which the additions can extend; None without one.
     """
 
     file: Path
@@ -232,12 +237,12 @@ def find_pool(start: Path) -> Path:
     Returns
     -------
     Path
-        A folder or table that is a pool or, if there is none, the only table.
+        The only folder or table that is a pool. If there is no pool, the only table, which can be imported.
 
     Raises
     ------
     PoolError
-        [init-none]: if there is no pool or table; [init-several]: if there are several.
+        [init-none]: if there is no pool or table; [init-several]: if there are several pools (or tables).
     """
     subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
     folders = [start, *sorted(subfolders)]
@@ -262,9 +267,10 @@ def find_pool(start: Path) -> Path:
 def _import_if_needed(
     source: Path, pool_path: Path, *, columns: Mapping[str, str], known_pool: Pool | None = None
 ) -> ImportedPool | None:
-    """Import the files at `source` as a pool that will be at `pool_path`; return None if they are a pool already.
+    """Import the files at `source`, unless they are a pool already: then return None.
 
-    `columns` gives the roles of columns of a table, `known_pool` is the pool that was made of the same source before.
+    `pool_path` is where the pool will be written, for messages. `columns` names columns of a table by their field.
+    `known_pool` is the pool that was imported from the same source before.
     """
     format_ = None if (source / RESPONSES).is_file() else recognise_format([source])
     if format_ is not None and (not columns or format_ in TABLE_FORMATS):
@@ -284,7 +290,10 @@ def _import_if_needed(
 
 
 def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> ImportedPool:
-    """Return an imported pool if it can be ranked; otherwise raise ImportFormatError, or PoolError [init-columns]."""
+    """Return the imported pool if it can be ranked.
+
+    Otherwise raise ImportFormatError, or PoolError [init-columns] if it has too few agents.
+    """
     _check_dropped(imported)
     _check_shared_items(imported, source, format_)
     if imported.pool.n_agents < MIN_AGENTS:
@@ -306,10 +315,10 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
 def _update_pool(
     source: Path, file: Path, pool_path: Path, columns: Mapping[str, str], report: Callable[[ImportedPool], None]
 ) -> FirstConfig:
-    """Find what was added to the pool of an existing config since it was written.
+    """Add to the pool of an existing config what is new in its source.
 
-    Before a run is judged, the pool is updated. A judged run keeps its pool, and the updated pool is written to a new folder,
-    from which the additions can join the run. Raises ConfigError [init-exists] if the config has another pool.
+    Without a judged run, the pool itself is updated. A judged run keeps its pool; the updated pool is written to a new
+    folder, from which the run can be extended. Raise ConfigError [init-exists] if the config has another pool.
     """
     config = load_run_config(file)
     config_pool = Path(config.pool).resolve()
@@ -348,7 +357,7 @@ def _update_pool(
 
 
 def _find_free_path(pool_path: Path, digest: str) -> Path:
-    """Append a number to a path, such that nothing exists there, or a pool with this digest."""
+    """Append the first number to a path at which nothing exists, or a pool with this digest."""
     for number in count(2):
         path = pool_path.with_name(f"{pool_path.name}-{number}")
         if not path.exists() or ((path / RESPONSES).is_file() and read_pool(path).digest == digest):
@@ -367,8 +376,8 @@ def write_first_config(
 ) -> FirstConfig:
     """Write a commented config for a pool.
 
-    Other files are imported as the pool `pools/NAME` first. The schema of a config is written next to the config. An existing
-    config is not changed; what was added to its pool since it was written is merged.
+    Files that are not a pool are first imported as the pool `pools/NAME`. The schema of a config is written next to the
+    config. An existing config is not changed: only its pool is updated, with what was added to the files since then.
 
     Parameters
     ----------
@@ -383,7 +392,7 @@ def write_first_config(
     environment : mapping
         Environment variables.
     report : callable, optional
-        Function that is called with an imported pool before anything is written.
+        Called with the imported pool before anything is written; not called if nothing is imported.
 
     Returns
     -------
@@ -396,7 +405,7 @@ def write_first_config(
     ImportFormatError
         If the files cannot be imported.
     ConfigError
-        [init-exists]: if the config exists and has another pool, or a judge was named.
+        [init-exists]: if the config exists, and either has another pool or `judge` was passed.
     PlanError
         If the pool cannot be ranked.
     """
@@ -455,12 +464,7 @@ def write_first_config(
 
 
 def build_config_schema() -> dict[str, Any]:
-    """Build the JSON Schema of a config, in which `name` is optional.
-
-    Returns
-    -------
-    dict
-    """
+    """Build the JSON Schema of a config, in which `name` is optional."""
     schema: dict[str, Any] = RunConfig.model_json_schema()
     schema["$schema"] = SCHEMA_DIALECT
     schema["required"].remove("name")
@@ -494,7 +498,10 @@ def _format_entry(key: str, value: str) -> str:
 
 
 def _judge_entry(judge: str, file: Path) -> str:
-    """Return a judge's name, or its path from the config's folder for a path or a local file that shadows a shipped judge."""
+    """Return what the config says of a judge: its name, or a path from the config's folder.
+
+    A path is used for a judge that was named by path, and for a local file that shadows a shipped judge.
+    """
     path = judge if judge.endswith((".yaml", ".yml")) else _find_shadow(judge, file)
     return judge if path is None else Path(os.path.relpath(path, file.parent)).as_posix()
 
@@ -506,7 +513,10 @@ def _find_shadow(judge: str, file: Path) -> Path | None:
 
 
 def _has_pool_columns(file: Path) -> bool:
-    """Return whether a table has the columns of a pool, or cannot be opened, for which reading it gives a better error."""
+    """Return whether a table has the columns of a pool.
+
+    Also True if it cannot be opened, because reading it as a pool then gives a better error.
+    """
     return {"agent", "item", "text"} <= set(_read_columns(file) or ("agent", "item", "text"))
 
 

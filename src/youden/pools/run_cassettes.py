@@ -1,6 +1,6 @@
-"""Export the requests and answers of a run, or of a generated pool, as a cassette, import them, and find missing ones.
+"""Export the requests and answers of a run or of a generated pool as a cassette, import them, and find missing ones.
 
-A cassette contains all distinct requests of its source, so that the source can be repeated without calls.
+A cassette is a file with all distinct requests of its source, so that the source can be repeated without calls.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class CassetteExport:
     n_answers, n_failures : int
         Number of requests with an answer, and with a failure.
     n_unanswered : int
-        Number of distinct requests without an outcome. Requests that would be built from their answers are unknown, and are not
-        counted.
+        Number of distinct requests without an outcome. Requests that would contain their answers cannot be built, and
+        are not counted.
     """
 
     n_answers: int
@@ -92,8 +92,8 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     Raises
     ------
     ConfigError
-        [cassette-source]: if the folder is neither; [cassette-no-calls]: if it makes no calls; [cassette-redact]: if a pool is
-        to be redacted; [store-missing]: if the store does not exist.
+        [cassette-source]: if the folder is neither; [cassette-no-calls]: if the run or pool makes no calls;
+        [cassette-redact]: if a pool is to be redacted; [store-missing]: if the store does not exist.
     PlanError
         [plan-other-pool]: if the pool of the run has changed.
     RunFolderError, PoolError
@@ -150,12 +150,12 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     Returns
     -------
     dict
-        Request hash → description. Requests that would be built from a missing answer are unknown, and are not contained.
+        Request hash → description. Requests that would contain a missing answer cannot be built, and are not listed.
 
     Raises
     ------
     ConfigError
-        [cassette-source]: if the folder is neither; [cassette-no-calls]: if it makes no calls.
+        [cassette-source]: if the folder is neither; [cassette-no-calls]: if the run or pool makes no calls.
     RunFolderError, PoolError, PlanError
         If a file cannot be read, or the pool of the run has changed.
     """
@@ -216,7 +216,10 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
 
 
 def _read_judged_run(folder: RunFolder) -> _JudgedRun:
-    """Read a run; raise ConfigError [cassette-source] without a run, [cassette-no-calls] if its judge makes no calls."""
+    """Read a run.
+
+    Raise ConfigError [cassette-source] if there is no run, [cassette-no-calls] if its judge makes no calls.
+    """
     if folder.path.is_dir() and not folder.has("config.yaml"):
         raise ConfigError(
             f"{folder.path} is neither the folder of a run (it has no config.yaml) nor a completely generated pool (it has no "

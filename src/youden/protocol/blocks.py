@@ -1,4 +1,4 @@
-"""Derive plans and verdicts from others: an earlier state of a plan, its first agents alone, or the plan with one more round.
+"""Derive plans and verdicts from others: an earlier state, the first agents alone, or one more round.
 
 The roles and steps of the trials decide what belongs to each state.
 """
@@ -48,7 +48,7 @@ def has_blocks_in_first_plan(plan: Plan) -> bool:
 
 
 def restrict_to_anchors(plan: Plan) -> Plan:
-    """Restrict a plan to its anchors, as if it had never been extended.
+    """Restrict a plan to its anchors, the agents of the first plan, as if it had never been extended by agents.
 
     Parameters
     ----------
@@ -58,14 +58,16 @@ def restrict_to_anchors(plan: Plan) -> Plan:
     Returns
     -------
     Plan
-        The first plan's agents on all items, without trials; see `is_in_complete_block` for those that belong to it.
+        The anchors on all items, without trials; `is_in_complete_block` selects the trials that belong to it.
     """
     anchors = get_extensions(plan).anchors
     return replace(_restrict_plan(plan, anchors, plan.n_items, Trials.concat([])), extensions=None)
 
 
 def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> Bools:
-    """Return which trials rank the anchors: those between two anchors that are no linking trials.
+    """Return which trials rank the anchors: comparisons of two anchors that are not linking trials.
+
+    Anchors are the agents of the first plan; linking trials compare agents that joined later with them.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def plan_after_steps(plan: Plan, n: int) -> Plan:
     Returns
     -------
     Plan
-        `characters` is that of the whole plan.
+        The earlier plan, but with the `characters` of the whole plan.
     """
     extensions = get_extensions(plan)
     if n >= len(extensions.steps):
@@ -141,12 +143,12 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
     Parameters
     ----------
     plan : Plan
-        A plan, with follow-ups at its end or not.
+        A plan, with or without follow-ups at its end.
 
     Returns
     -------
     Plan
-        `characters` is that of the whole plan.
+        The plan without them, but with the `characters` of the whole plan.
     """
     n = plan.n_follow_ups
     return replace(plan, trials=plan.trials.take(slice(len(plan) - n))) if n else plan
@@ -158,7 +160,7 @@ def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
     Parameters
     ----------
     result : Verdicts
-        Verdicts of a plan, with follow-ups at its end or not.
+        Verdicts of a plan, with or without follow-ups at its end.
 
     Returns
     -------

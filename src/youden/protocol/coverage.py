@@ -1,4 +1,4 @@
-"""Count the cells, pairs and calls of a plan, in all and of those that training may use.
+"""Count the cells, pairs and calls of a plan, in total and among those that training may use.
 
 The counts are taken from the trials, so they are right for every design.
 """
@@ -98,7 +98,10 @@ def compute_coverage(plan: Plan) -> Coverage:
 
 
 def _mark_first_cells(plan: Plan, mask: Bools) -> Bools:
-    """Mark the cells of the first texts of some trials: bool array (n_agents, n_items); mask : bool array (n_trials,)."""
+    """Mark the cells of the first texts of some trials: bool array (n_agents, n_items).
+
+    mask : bool array (n_trials,)
+    """
     cells = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
     cells[plan.first[mask], plan.item[mask]] = True
     return cells

@@ -1,7 +1,8 @@
 """Extend a plan by agents, items, repeats or calls, without changing the trials that it has.
 
-Agents that join are compared with the anchors, the agents of the first plan; the anchors are not compared again. More calls
-continue the sequence of blocks that the plan's design draws, so they are the blocks that a larger budget would have drawn.
+Agents that join are compared with the anchors, the agents of the first plan. The anchors are not compared again. An
+extension by calls continues the sequence of blocks that the plan's design draws, so its blocks are those that a larger
+budget would have drawn.
 """
 
 from __future__ import annotations
@@ -44,31 +45,16 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks that compare agents with anchors.
+    """Draw blocks that compare agents with anchors, which are the first `n_anchors` agents.
 
-    In each block, on one item, each scored agent appears once first and once second, against two different anchors. The anchors
-    take turns, so that a scored agent meets all of them about equally often.
+    In each block, on one item, each scored agent appears once first and once second, against two different anchors. The
+    anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
+    compared with itself.
 
-    Parameters
-    ----------
-    eligible : bool array (n_agents, n_items)
-        Cells that may be compared.
-    rng : numpy.random.Generator
-        Source of all random numbers.
-    scored : tuple of int
-        Positions of the agents to compare; an anchor among them is not compared with itself.
-    n_anchors, n_paired : int
-        Number of anchors, which are the first agents; maximum number of trials.
-    planned : set of (int, int, int)
-        Comparisons (item, first, second) that are not repeated.
-    pairs : PairRule
-        Whether a pair is compared in both orders on one item.
-    items : int array
-        Items in the order in which the blocks go through them, again and again.
-    start : int
-        Number of the first block.
-    together : bool, default False
-        Whether the scored agents of a block meet the same two anchors.
+    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `scored`: positions of
+    the agents. `n_paired`: maximum number of trials. `planned`: comparisons that are not repeated. `items` : int array,
+    the items in the order in which the blocks go through them, again and again. `start`: number of the first block.
+    `together`: whether all scored agents of a block meet the same two anchors.
     """
     order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
@@ -119,9 +105,10 @@ def draw_anchor_trials(
 def _draw_independent_anchor_trials(
     eligible: Bools, rng: np.random.Generator, *, scored: tuple[int, ...], n_anchors: int, n: int
 ) -> Trials:
-    """Draw n independent trials of scored agents against anchors on other items, with each agent first and second in turn.
+    """Draw n independent trials, each of a scored agent's response to one item and an anchor's to another item.
 
-    eligible : bool array (n_agents, n_items). Fewer are drawn if there are not enough.
+    The scored agents take turns, once with their responses first, then second. Fewer trials are drawn if n different
+    ones are not found. eligible : bool array (n_agents, n_items), the cells (agent, item) that may be used.
     """
     rows: dict[tuple[int, int, int, int], None] = {}
     for number in range(_MAX_TRIES_PER_TRIAL * n):
@@ -151,14 +138,16 @@ MIN_BLOCKS_PER_AGENT = 6
 
 
 def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by agents, each compared with a balanced set of anchors.
+    """Extend a plan by agents, each compared with anchors: the agents of the first plan.
 
     Parameters
     ----------
-    plan, pool : Plan, Pool
-        Plan to extend, and its pool with more agents after the old ones.
+    plan : Plan
+        Plan to extend.
+    pool : Pool
+        Pool of the plan, with the new agents after the old ones.
     calls : int, optional
-        Calls of both trial types. Default: as many trials per agent as the plan's agents have on average.
+        Calls of both trial types. Default: as many trials per new agent as the anchors have on average.
 
     Returns
     -------
@@ -191,8 +180,10 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
     Parameters
     ----------
-    plan, pool : Plan, Pool
-        Plan to extend, and its pool with more items after the old ones.
+    plan : Plan
+        Plan to extend.
+    pool : Pool
+        Pool of the plan, with the new items after the old ones.
     calls : int, optional
         Calls of both trial types. Default: as many per new item as the plan's items have on average.
 
@@ -204,8 +195,8 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [extend-adaptive]: if the plan is in rounds; [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]:
-        if the calls are less than one block; [extend-exhausted]: if no comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-cell-design]: if its design has no blocks;
+        [extend-too-few-calls]: if the calls are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
@@ -224,19 +215,21 @@ def add_calls(
     top: int | None = None,
     max_regret: float | None = None,
 ) -> Plan:
-    """Extend a plan by calls: the blocks that a larger budget would have drawn, or blocks of some agents against anchors.
+    """Extend a plan by calls: the next blocks of all agents, or blocks of some agents against anchors.
+
+    The blocks of all agents are those that a larger budget would have drawn. Anchors are the agents of the first plan.
 
     Parameters
     ----------
     plan : Plan
         Plan to extend.
     calls : int
-        Calls of both trial types; all of them are paired if independent trials are pooled.
+        Calls of both trial types. If the plan's independent trials are pooled, all of the calls are paired.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
-        Number of agents that a search wants to find, if the extension is part of one. The agents in `focus` then meet the same
-        partners.
+        Number of agents that a search selects, if the extension is part of one. In each block, all agents in `focus`
+        then meet the same partners.
     max_regret : float, optional
         Maximum regret of that search.
 
@@ -248,8 +241,9 @@ def add_calls(
     Raises
     ------
     PlanError
-        [extend-adaptive]: if the plan is in rounds; [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]:
-        if the calls are less than one block; [extend-exhausted]: if no comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-cell-design]: if its design has no blocks and
+        `focus` is empty; [extend-too-few-calls]: if the calls are less than one block; [extend-exhausted]: if no
+        comparison is left.
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = calls // 2 if plan.independent == "matched" else calls
@@ -261,14 +255,18 @@ def add_calls(
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by repeats: more blocks, in which each agent shows the responses first that were shown least often.
+    """Extend a plan by repeats: more blocks, in which the agents show further responses to the same items.
+
+    In each cell (agent, item), the responses that were shown least often come first.
 
     Parameters
     ----------
-    plan, pool : Plan, Pool
-        Plan to extend, and its pool with more responses per cell.
+    plan : Plan
+        Plan to extend.
+    pool : Pool
+        Pool of the plan, with more responses per cell.
     calls : int, optional
-        Calls of both trial types. Default: as many per response as the responses so far have.
+        Calls of both trial types. Default: as many for each further response per cell as for each one shown so far.
 
     Returns
     -------
@@ -278,8 +276,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [extend-adaptive]: if the plan is in rounds; [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]:
-        if the calls are less than one block; [extend-exhausted]: if no comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-cell-design]: if its design has no blocks;
+        [extend-too-few-calls]: if the calls are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     columns = plan.trials.columns()
@@ -293,15 +291,12 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
 
 class _PlanExtender:
-    """Draws the trials of one extension of a plan; it numbers blocks, and knows which comparisons are planned."""
+    """Draws the trials of one extension of a plan, and numbers their blocks."""
 
     def __init__(self, plan: Plan, pool: Pool) -> None:
         """Prepare the extension of a plan, whose agents and items come first in `pool`.
 
-        Raises
-        ------
-        PlanError
-            [extend-adaptive]: if the plan is made in rounds.
+        Raises PlanError [extend-adaptive] if the plan is made in rounds.
         """
         if plan.rounds is not None:
             raise PlanError(
@@ -337,7 +332,10 @@ class _PlanExtender:
         return 2 * n_paired if self.plan.independent == "matched" else n_paired + self.pooled_calls(n_scored)
 
     def pooled_calls(self, n_scored: int) -> int:
-        """Return the number of pooled independent calls for agents that join: as many per agent as the anchors have."""
+        """Return the number of pooled independent calls for agents that join: as many per agent as the anchors have.
+
+        0 if `n_scored` is the number of all agents, so that none of them joins.
+        """
         requested = self.plan.n_independent
         n_of_anchors = DEFAULT_POOLED if requested is None else requested
         return -(-n_of_anchors * n_scored // self.extensions.anchors) if n_scored < self.pool.n_agents else 0
@@ -345,7 +343,7 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare `scored` with anchors, first on the items on which they have the fewest trials.
+        """Draw blocks that compare `scored` with anchors, first on the items on which `scored` have the fewest trials.
 
         items : int array, optional, the items to use; all items of the plan by default
         """
@@ -374,7 +372,10 @@ class _PlanExtender:
         return trials.with_role(ANCHOR, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
 
     def order_items(self) -> Ids:
-        """Order the plan's items as its trials use them first, so that new agents meet anchors on items that these answered."""
+        """Order the items by first use in the plan; items without trials come last, in random order.
+
+        Agents that join therefore meet the anchors on items that these have answers on.
+        """
         paired_items = self.plan.item[self.plan.trial_type == PAIRED]
         used, first_use = np.unique(paired_items, return_index=True)
         unused = np.setdiff1d(np.arange(self.plan.n_items), used)
@@ -383,12 +384,8 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw blocks of all agents on sets of items, in proportion to the sizes of the sets.
 
-        Each block of the anchors is followed by a block of each group of agents that joined later.
-
-        Raises
-        ------
-        PlanError
-            [extend-cell-design]: if the design has no blocks; [extend-too-few-calls]: if the calls are less than one block.
+        Each block of the anchors is followed by a block of each group of agents that joined later. Raises PlanError
+        [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less than one block.
         """
         design = self.load_design()
         if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
@@ -407,7 +404,7 @@ class _PlanExtender:
             )
         ends = np.floor(np.cumsum(list(set_sizes.values())) / sum(set_sizes.values()) * n_blocks + 0.5).astype(int)
         drawn: list[Trials] = []
-        n_owed = 0  # blocks that earlier sets did not have
+        n_owed = 0  # blocks that earlier sets had no comparisons for
         for set_number, n in zip(set_sizes, np.diff(ends, prepend=0).tolist(), strict=True):
             trials, items = self.draw_anchor_blocks(design, set_number, n + n_owed)
             drawn.append(trials)
@@ -422,7 +419,7 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
         """Draw the next blocks of all anchors on a set of items; return them and the items, those with blocks first.
 
-        If agents have several responses, all comparisons may be repeated as often.
+        If agents have several responses per item, each comparison may be repeated that many times.
         """
         sets = self.extensions.item_sets
         items = sets[set_number] if set_number < len(sets) else range(self.plan.n_items, self.pool.n_items)
@@ -430,7 +427,7 @@ class _PlanExtender:
         n_done = len(np.unique(self.plan.block[in_set & (self.plan.block >= 0)]))
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
-        # one pass through all blocks per response, each from a random stream of its own
+        # one pass through all blocks for each response per cell, with its own random stream
         name: Stream = "trials" if set_number == 0 else "slots on new items"
         set_key = (set_number,) if set_number else ()
         pass_keys = ([], *([n] for n in range(1, self.pool.repeats)))
@@ -455,12 +452,10 @@ class _PlanExtender:
         scored: tuple[int, ...] = (),
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
-        """Return the plan with the drawn trials and their independent ones after its own.
+        """Return the plan with the drawn trials, and independent trials for them, after its own.
 
-        Raises
-        ------
-        PlanError
-            [extend-exhausted]: if nothing was drawn.
+        `n_requested` is the number of paired calls that were requested; `search` is the number of agents to select and
+        the maximum regret of a search. Raises PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)
@@ -494,11 +489,14 @@ class _PlanExtender:
         return replace(longer, extensions=extensions, notes=(*plan.notes, note))
 
     def largest_block(self, scored: tuple[int, ...]) -> int:
-        """Return the paired calls of a block of all agents, or of `scored` alone; a smaller budget cannot be used."""
+        """Return the paired calls of a block of all agents, or of `scored` if not empty: the smallest usable budget."""
         return 2 * len(scored) if scored else self.extensions.anchors + 2 * sum(map(len, self.extensions.joined))
 
     def draw_independent(self, paired: Trials, kind: ExtensionKind, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials of paired ones; they only link agents if the paired ones do."""
+        """Draw the independent trials that belong to paired ones.
+
+        They get the role of linking trials if all the paired ones are linking trials.
+        """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
         else:

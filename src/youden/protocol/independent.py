@@ -1,8 +1,8 @@
 """Draw independent trials: comparisons of texts on different items, in which a positive answer is a false positive.
 
-Independent trials are matched to paired trials, pooled, or probes. Probes compare texts on different items that are unusually
-similar, such as templates or copies; shared words, which cost nothing, identify them. Only the false-positive alarm uses probes,
-so that the pooled rate stays unbiased.
+Independent trials are matched to paired trials, pooled, or probes. Probes compare texts on different items that are
+unusually similar, such as templates or copies; shared words, which cost nothing, identify them. Only the false-positive
+alarm uses probes, so that the pooled rate stays unbiased.
 """
 
 from __future__ import annotations
@@ -129,27 +129,14 @@ def count_characters(pool: Pool, trials: Trials) -> int:
 
 
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
-    """Choose which of its responses each agent shows in each trial, if agents have several.
+    """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
-    A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved by going
-    through the responses in turn, from one drawn for the cell. The choices of a larger budget and of an extension therefore
-    begin as those of the smaller plan.
+    The result has the columns `first_repeat` and `second_repeat`, from 1; it is unchanged if no agent has several
+    responses. `after` are the trials that come before these.
 
-    Parameters
-    ----------
-    trials : Trials
-        Trials without repeats.
-    pool : Pool
-        Responses of the agents.
-    seed : int
-        Seed of the draw.
-    after : Trials, optional
-        Trials that come before these.
-
-    Returns
-    -------
-    Trials
-        With the columns `first_repeat` and `second_repeat`, from 1; unchanged if no agent has several responses.
+    A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved
+    by going through the responses in turn, from one that is drawn for the cell. The choices of a larger budget and of
+    an extension therefore begin as those of the smaller plan.
     """
     if pool.repeat_texts is None:
         return trials
@@ -210,7 +197,7 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
 
 
 def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
-    """Encode cell (agent, item) and trial type of each trial's first (side 0) or second text: int64 array (n_trials,)."""
+    """Encode cell and trial type of each trial's first (side 0) or second text: int64 array (n_trials,)."""
     agent, item = (trials.first, trials.second)[side].astype(np.int64), trials.text_cells[side]
     return 2 * (agent * n_items + item) + trials.trial_type
 
@@ -218,7 +205,7 @@ def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
 DEFAULT_POOLED = 100
 """Default number of pooled independent calls: 0 positive answers of 100 mean a rate under 3 % at 95 %."""
 MIN_DENSE_FRACTION = 0.2
-"""Minimum budget, as a fraction of the dense calls, from which on the default number of pooled trials allows FPRs by agent."""
+"""Fraction of the dense calls from which on a budget gets, by default, enough pooled trials for FPRs by agent."""
 POOLED_BUDGET_FRACTION = 0.1
 """Fraction of such a budget for pooled trials; with less, the paper's agent with the highest FPR is not covered."""
 MIN_TRIALS_PER_AGENT = 100
@@ -235,15 +222,8 @@ class IndependentRequest(NamedTuple):
 
 
 def parse_independent(text: str) -> IndependentRequest:
-    """Parse "matched", "pooled" or "pooled:N".
+    """Parse "matched", "pooled" or "pooled:N"; raise PlanError [independent-rule] if `text` is none of these.
 
-    Raises
-    ------
-    PlanError
-        [independent-rule]: if `text` is none of these.
-
-    Examples
-    --------
     >>> parse_independent("pooled:300")
     IndependentRequest(rule='pooled', n=300)
     """
@@ -258,17 +238,10 @@ def parse_independent(text: str) -> IndependentRequest:
 
 
 def choose_pooled_size(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:
-    """Return the number of pooled calls: more than `n` if the budget allows to estimate the FPR of each agent.
+    """Return the number of pooled calls: more than the default `n` if the budget allows an FPR for each agent.
 
-    Parameters
-    ----------
-    n : int
-        Default number of calls.
-    budget, n_agents, n_dense : int
-        Calls of both trial types, number of agents, and calls of the dense design.
+    `budget` is the calls of both trial types; `n_dense` is the calls of the dense design.
 
-    Examples
-    --------
     >>> choose_pooled_size(100, budget=32_480, n_agents=29, n_dense=162_400)
     3248
     >>> choose_pooled_size(100, budget=3_248, n_agents=29, n_dense=162_400)
@@ -280,25 +253,12 @@ def choose_pooled_size(n: int, *, budget: int, n_agents: int, n_dense: int) -> i
 
 
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
-    """Draw one independent trial for each paired trial: the same first text against the second agent's text on another item.
+    """Draw an independent trial for each paired one: the same first text against the second agent's on another item.
 
-    Parameters
-    ----------
-    paired : Trials
-        Paired trials.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be used.
-    rng : Generator
-        Random numbers.
+    The other item is uniform over the second agent's other eligible cells: q in the paper. The result is in the order
+    of `paired`, without trials whose second agent has no other eligible item.
 
-    Returns
-    -------
-    Trials
-        In the order of `paired`, without those whose second agent has no other eligible item.
-
-    Notes
-    -----
-    The other item is uniform over the second agent's other eligible cells: q in the paper.
+    eligible : bool array (n_agents, n_items), cells that may be used
     """
     n_eligible = eligible.sum(axis=1)
     is_matched = n_eligible[paired.second] > 1
@@ -372,7 +332,7 @@ SCREENED_PER_CALL = 10
 MAX_PROBE_FRACTION = 0.25
 """Maximum fraction of the independent calls that are probes."""
 _OUTLIER_MADS = 6 * 1.4826
-"""Number of median absolute deviations above the median from which on a similarity is unusual: 6 standard deviations."""
+"""Number of median absolute deviations above the median that makes a similarity unusual: 6 standard deviations."""
 _MIN_SIMILARITY = 0.5
 
 
@@ -397,8 +357,9 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 
     Notes
     -----
-    10·n comparisons are drawn evenly and screened. The similarity of two texts is their shared idf mass over that of the smaller
-    text. It is unusual above ½, and above the median plus 6 standard deviations, estimated by the median absolute deviation.
+    10·n comparisons are drawn evenly and screened. The similarity of two texts is their shared idf mass
+    over that of the smaller text. It is unusual above ½, and above the median plus 6 standard deviations, estimated by
+    the median absolute deviation.
     """
     max_probes = int(n * MAX_PROBE_FRACTION)
     if max_probes == 0 or not pool.lengths.any():

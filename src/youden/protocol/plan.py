@@ -1,7 +1,7 @@
-"""Make a plan from a pool: hold out cells, resolve the budget, draw paired trials by a design, then draw independent trials.
+"""Make a plan from a pool: hold out cells, resolve the budget, draw paired trials, then independent trials.
 
-A default budget is a number of trials per agent. The standard error of an ability depends on the trials of that agent, not on the
-number of other agents, so no default grows with the square of their number.
+A default budget is a number of trials per agent. The standard error of an ability depends on the trials of that agent,
+not on the number of other agents, so no default grows with the square of their number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", s
     fraction : float in [0, 1)
         Fraction of these cells to hold out, rounded to a whole number of cells; 0 keeps every cell for training.
     rule : {"strict", "paper"}, default "strict"
-        Trials that training scores leave out: every trial that touches a held-out cell, or only those that are scored for it.
+        Trials that training scores leave out: every trial that touches a held-out cell, or only those that are scored
+        for it.
     seed : int
         Seed of the draw.
 
@@ -109,7 +110,7 @@ class PlanSize(NamedTuple):
         return 2 * n_paired if self.is_matched else n_paired + self.n_independent
 
     def default_calls(self, trials_per_agent: float) -> int:
-        """Return the calls at a design's default, or of every comparison if there are fewer.
+        """Return the calls at a design's default number of trials per agent; all comparisons if there are fewer.
 
         >>> [PlanSize(K, J, False, 100).default_calls(450) for K, J in ((6, 40), (30, 200), (227, 805))]
         [1300, 6850, 51175]
@@ -117,12 +118,22 @@ class PlanSize(NamedTuple):
         return self.calls(min(trials_per_agent, self.max_trials_per_agent))
 
     def count_calls(self, budget: CallBudget) -> int:
-        """Return the calls of both trial types that a budget comes to.
+        """Convert a budget to a number of calls of both trial types.
+
+        Parameters
+        ----------
+        budget : CallBudget
+            Calls, a percentage of the dense calls, or paired trials per agent.
+
+        Returns
+        -------
+        int
 
         Raises
         ------
         PlanError
-            [calls-invalid]: if it is less than one call; [trials-many]: if agents have fewer trials.
+            [calls-invalid]: if the budget is less than one call; [trials-many]: if it asks for more trials per agent
+            than there are.
         """
         if budget.unit == "":
             return int(budget.value)
@@ -145,7 +156,7 @@ class PlanSize(NamedTuple):
 
 
 MIN_BUDGET_FRACTION = 0.75
-"""A plan notes that it has fewer calls than requested if it has less than this fraction of them."""
+"""A plan with less than this fraction of the requested calls gets a note about it."""
 
 
 def make_plan(
@@ -167,13 +178,16 @@ def make_plan(
     pool : Pool
         Responses of the agents to the items.
     design : str, default "cyclic"
-        Registered design: "cyclic", "dense", "fixed-width", "adaptive", "row", "column", "hybrid", "nlogn" or a plugin's.
+        Registered design: "cyclic", "dense", "fixed-width", "adaptive", "row", "column", "hybrid", "nlogn"
+        or a plugin's.
     calls : int or str, optional
-        Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired trials per
-        agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if fewer), "dense" all.
+        Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired
+        trials per agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if
+        fewer), "dense" all.
     independent : {"matched", "pooled", "pooled:N"}, optional
-        Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own. "pooled" is
-        100; fewer in small pools; a tenth of a cyclic budget of 20 % or more of the dense calls, if that gives each agent 100.
+        Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own.
+        "pooled" is 100; fewer in small pools; a tenth of a cyclic budget of 20 % or more of the dense calls, if that
+        gives each agent 100.
     holdout : float in [0, 1), optional
         Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
     holdout_rule : {"strict", "paper"}, default "strict"
@@ -188,7 +202,8 @@ def make_plan(
     Returns
     -------
     Plan
-        N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent), and others.
+        N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent),
+        and others.
 
     Raises
     ------
@@ -283,10 +298,7 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
     """Draw the paired trials of a design; eligible : bool array (n_agents, n_items).
 
-    Raises
-    ------
-    PlanError
-        [nothing-shared]: if the design draws no trial. Errors of the design are passed on.
+    Raises PlanError [nothing-shared] if the design draws no trial, and passes on errors of the design.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))

@@ -1,7 +1,7 @@
 """Compute rates of ordered pairs on items from verdicts, and scores of agents on items from rates.
 
-This module alone decides which trials a training score may use. Scores are either for training or for the holdout, never both in
-one call.
+This module alone decides which trials a training score may use. Scores are either for training or for the holdout,
+never both in one call.
 """
 
 from __future__ import annotations
@@ -119,7 +119,18 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
 
 
 def training_differences(rates: Rates) -> Floats:
-    """Compute D of each row of `rates`, float array (n_rows,), with NaN for rows that training must not use."""
+    """Compute D = TPR − FPR of each row of rates, for training.
+
+    Parameters
+    ----------
+    rates : Rates
+        Rates of ordered pairs of agents on items.
+
+    Returns
+    -------
+    float array (n_rows,)
+        NaN for rows that training must not use.
+    """
     holdout = rates.split.holdout
     ignores_partner = rates.split.rule == "paper"
     is_training = ~holdout[rates.first, rates.item] & (ignores_partner | ~holdout[rates.second, rates.item])
@@ -173,9 +184,9 @@ def _pooled_mean(total: Floats, n: Ids) -> float | None:
 
 
 def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
-    """Compute each pair's FPR from independent trials that training may use, and find these rows of `rates.detail`.
+    """Compute each pair's FPR from independent trials that training may use, and mark these rows of `rates.detail`.
 
-    holdout : bool array (n_agents, n_items); ignores_partner: whether only the first text must not be held out.
+    holdout : bool array (n_agents, n_items); ignores_partner: whether the cell of the second text may be held out
     """
     detail = rates.detail
     if detail is None:
@@ -195,8 +206,8 @@ def _training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tup
 def _differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
     """Compute D = TPR − FPR of each row, NaN for pairs without an answer.
 
-    With pooled trials, one rate is subtracted from all rows: that of the rows of `rates.detail` that `detail_mask` selects, of
-    all if it is None, and 0 without independent answers.
+    With pooled trials, one rate is subtracted from all rows. It is that of the rows of `rates.detail` that
+    `detail_mask` selects (of all rows if it is None), or 0 without independent answers.
 
     fpr : float array (n_rows,); detail_mask : bool array (n_detail_rows,)
     """

@@ -1,4 +1,4 @@
-"""Subsample a plan: take a balanced part of its trials, for another judge to answer."""
+"""Subsample a plan: draw a balanced part of its trials, for another judge to answer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from youden.types.pool import Bools, Positions
 from youden.types.trials import PROBE, count_earlier
 
 MAX_INDEPENDENT_FRACTION = 0.05
-"""Maximum fraction of the calls for independent trials, except for calls that do not fill a block."""
+"""Maximum fraction of the calls for independent trials. Calls that do not fill a block come on top."""
 MIN_PAIRED_PER_AGENT = 4
 """Minimum number of paired trials per agent."""
 
 
 def count_calls(plan: Plan, budget: object) -> int:
-    """Return the number of calls that a budget for a part of a plan comes to.
+    """Convert a budget for a part of a plan to a number of calls.
 
     Parameters
     ----------
@@ -34,12 +34,13 @@ def count_calls(plan: Plan, budget: object) -> int:
     Returns
     -------
     int
-        For trials per agent, at most the calls of the plan.
+        Calls of both trial types. For trials per agent, it includes the share of independent trials that `subsample`
+        takes, and is at most the number of calls of the plan; other budgets may exceed that.
 
     Raises
     ------
     PlanError
-        [calls-invalid]: if `budget` is not a budget.
+        [calls-invalid]: if `budget` is none of these.
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
@@ -56,27 +57,31 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
     plan : Plan
         Plan to take a part of.
     calls : int or str, optional
-        Budget: calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"). Default: all
-        trials that training may use.
+        Budget: calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"). Default:
+        all trials that training may use.
     seed : int, default 0
         Seed of the draw.
 
     Returns
     -------
     Plan
-        At most `calls` trials, in the order of `plan`. Trials that touch held-out cells and probes are left out.
+        At most `calls` trials, in the order of `plan`. Probes and trials that touch held-out cells are left out.
 
     Raises
     ------
     PlanError
-        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if there are fewer trials; [subsample-few]: if agents get
-        fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool cannot be read.
+        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the plan;
+        [subsample-few]: if agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool
+        cannot be read.
 
     Notes
     -----
-    If every block holds all agents of its item, whole blocks are drawn in random order, as many as fit, and no item a second time
-    before each was drawn once. Otherwise single paired trials are drawn, spread evenly over agents, then items, and belong to no
-    block. Independent trials get their share of the calls, at most 5 %, and the calls that do not fill a block; they are pooled.
+    If every block holds all agents of its item, as many whole blocks are drawn in random order as fit. No item is drawn
+    a second time before each was drawn once. Otherwise, single paired trials are drawn, spread evenly over agents, then
+    over items; they belong to no block.
+
+    Independent trials get their share of the calls, at most 5 %, and the calls that do not fill a block.
+    They are pooled.
     """
     rows = _usable_rows(plan)
     paired, independent = rows[plan.trial_type[rows] == PAIRED], rows[plan.trial_type[rows] != PAIRED]
@@ -140,7 +145,7 @@ def _usable_rows(plan: Plan) -> Positions:
 
 
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
-    """Return whether each agent with a training cell on the item of a block appears once first in it.
+    """Return whether each block has all agents with a training cell on its item, each once as the first agent.
 
     paired : int array, rows of paired trials
     """
@@ -169,7 +174,8 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
 def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:
     """Draw n of `rows`, int array, one at a time.
 
-    Each is a trial of the agent that was drawn least often, against the partner drawn least often, on the item drawn least often.
+    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item
+    drawn least often.
     """
     if n >= len(rows):
         return rows

@@ -43,8 +43,8 @@ def log_run(folder: RunFolder) -> str:
     Parameters
     ----------
     folder : RunFolder
-        Folder of the run. Its ranking is logged as the metrics `ability/AGENT`, `low/AGENT` and `high/AGENT`, with names that
-        MLflow allows.
+        Folder of the run. Its ranking is logged as the metrics `ability/AGENT`, `low/AGENT` and `high/AGENT`, with
+        names that MLflow allows.
 
     Returns
     -------

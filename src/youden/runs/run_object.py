@@ -53,10 +53,11 @@ def run(
     Parameters
     ----------
     pool : Pool, str, path or DataFrame
-        Responses of agents to items, or the path of a file or folder with them. A pool in memory is written to the folder
-        `pools/` in the run.
+        Responses of agents to items, or the path of a file or folder with them. A pool in memory is written to the
+        folder `pools/` in the run.
     judge : str, path or mapping, default "lexical"
-        Name in configs/judges/, path of a .yaml file, a model such as "gpt-4o-mini", or a mapping with the keys of a judge.
+        Name in configs/judges/, path of a .yaml file, a model such as "gpt-4o-mini", or a mapping with the keys of
+        a judge.
     max_cost : float, optional
         Maximum cost in USD of all requests of this invocation; required for judges that can cost money.
     out : str or path
@@ -66,7 +67,7 @@ def run(
     retry_failed : bool, default False
         Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     log : str or path, optional
-        File to which one line of JSON per call and failure is written.
+        File that gets one line of JSON per call and failure.
     progress : bool, default True
         Whether to show a progress bar in a terminal or a notebook.
     **keys
@@ -81,15 +82,15 @@ def run(
     Raises
     ------
     ConfigError
-        [run-config]: if a key is unknown or its value is not allowed; [max-cost-needed]: if the judge can cost money and
-        `max_cost` is None; other slugs if the judge or the store does not fit.
+        [run-config]: if a key is unknown or its value is not allowed; [max-cost-needed]: if the judge can cost money
+        and `max_cost` is None; other slugs if the judge or the store does not fit.
     PoolError, PlanError
         If the pool is invalid, or the plan is impossible on it.
     RunFolderError
         [run-mismatch]: if the folder contains answers to another plan or of another judge.
     BudgetError, TooManyMissingError
-        If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the call
-        to resume.
+        If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
+        call to resume.
     JudgeError, ReplayMissError
         If the judge cannot be used; if a replay lacks an answer.
 
@@ -120,7 +121,7 @@ def judge_and_rank(planned: PlannedRun, asking: JudgingOptions, *, labels: Path 
     Parameters
     ----------
     planned : PlannedRun
-        Run with its plan, as `plan_run` returns it.
+        Run with its plan, returned by `plan_run`.
     asking : JudgingOptions
         Options for requests: retries, log and progress.
     labels : path, optional
@@ -177,8 +178,8 @@ def read_run(path: PathOrText) -> Run:
 class Run(RunView):
     """A fitted run, with the commands of the command line as methods.
 
-    A `Run` is an `os.PathLike`, so that it can be passed instead of the path of its folder. Methods that send requests have a
-    parameter `max_cost` in USD. Repeating a stopped call resumes it, and no answer is paid for twice.
+    A `Run` is an `os.PathLike`, so that it can be passed instead of the path of its folder. Methods that send requests
+    have a parameter `max_cost` in USD. Repeating a stopped call resumes it, and no answer is paid for twice.
 
     Attributes
     ----------
@@ -273,9 +274,10 @@ class Run(RunView):
         Raises
         ------
         ConfigError
-            [extend-options]: if nothing, or more than one kind, is added, or options contradict each other; [calls-invalid]:
-            if `calls` is not a budget; [extend-width]: if no number of calls attains the half-width, or the run has it
-            already; [extend-search]: if the search is for all agents, or some agents cannot be compared.
+            [extend-options]: if nothing, or more than one kind, is added, or options contradict each other;
+            [calls-invalid]: if `calls` is not a budget; [extend-width]: if no number of calls attains the
+            half-width, or the run has it already; [extend-search]: if the search is for all agents, or some agents
+            cannot be compared.
         PoolError
             If a pool does not fit the run.
         RunFolderError
@@ -332,8 +334,8 @@ class Run(RunView):
         judge : str
             Second judge: a name, or the path of a .yaml file.
         calls : int or str
-            Budget: a number of calls (4000), a percentage of the dense calls ("1%"), or the mean number of paired trials per
-            agent ("50/agent").
+            Budget: a number of calls (4000), a percentage of the dense calls ("1%"), or the mean number of paired
+            trials per agent ("50/agent").
         out : str or path, optional
             Folder of the second run. Default: RUN-by-JUDGE.
         store, seed : str and int, default 0
@@ -355,7 +357,8 @@ class Run(RunView):
         Raises
         ------
         PlanError
-            [calls-invalid]: if `calls` is not a budget; [subsample-calls], [subsample-few]: if it is too large or too small.
+            [calls-invalid]: if `calls` is not a budget; [subsample-calls], [subsample-few]: if it is too large or
+            too small.
         RunFolderError
             [rejudge-import]: if the run has no trials; [rejudge-itself]: if `out` is the folder of the run itself.
         ConfigError, BudgetError, TooManyMissingError
@@ -439,7 +442,7 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield the options for requests, with a progress bar; the store in the config of a run may be opened, as in a command."""
+    """Yield options for requests, with a progress bar; a store in the config may be opened, as by a command."""
     log_path = None if log is None else Path(log)
     with network_stores_allowed(password=False), progress_bar(plain=False) if progress else nullcontext() as bar:
         yield JudgingOptions(retry_failed=retry_failed, log=log_path, progress=bar)

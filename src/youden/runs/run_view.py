@@ -127,8 +127,8 @@ class RunView:
     ) -> Self:
         """Fit the answers again, as the command `youden fit` does.
 
-        The folder of the run stores `target`, `robust`, `trusted` and `families` for later fits. None leaves a setting
-        unchanged.
+        The folder of the run stores `target`, `robust`, `trusted` and `families` for later fits. None leaves a
+        setting unchanged.
 
         Parameters
         ----------
@@ -200,9 +200,9 @@ class RunView:
         Raises
         ------
         ConfigError
-            [report-format]: if the format is unknown; [report-against]: if `against` is given and the format is not html;
-            [unknown-chart]: if the run has no such figure; [pictures-missing]: if png or svg needs a package that is not
-            installed.
+            [report-format]: if the format is unknown; [report-against]: if `against` is given and the format is not
+            html; [unknown-chart]: if the run has no such figure; [pictures-missing]: if png or svg needs a package that
+            is not installed.
         """
         from youden.report.pages import writing
 
@@ -268,14 +268,14 @@ class RunView:
         Returns
         -------
         Gate
-            `outcome` is the result for all agents together: "better", "no worse", "undecided" or "worse"; `agents` has one
-            row per agent.
+            `outcome` is the result for all agents together: "better", "no worse", "undecided" or "worse"; `agents` has
+            one row per agent.
 
         Raises
         ------
         InputError
-            [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is unknown or
-            missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
+            [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is
+            unknown or missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         """
         from youden.report.pages.writing import gate_markdown, render_junit, write_file
         from youden.workflows.gate import gate_run
@@ -305,8 +305,8 @@ class RunView:
         Parameters
         ----------
         labels : path, sequence of paths, or DataFrame
-            Tables with the columns agent, item and a label, or completed tables of the method `label`. A response may have
-            several labels.
+            Tables with the columns agent, item and a label, or completed tables of the method `label`. A response may
+            have several labels.
         label : str, optional
             Column of the label, if there are several.
         scale : (float, float), default (0, 1)
@@ -315,13 +315,14 @@ class RunView:
         Returns
         -------
         DataFrame
-            One row per agent, best first, with the columns of quality.csv; `attrs["summary"]` has sentences that summarise it.
+            One row per agent, best first, with the columns of quality.csv; `attrs["summary"]` has sentences that
+            summarise it.
 
         Raises
         ------
         ConfigError
-            [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label is
-            ambiguous; [quality-scale]: if a label is outside the scale.
+            [quality-none]: if no response of a ranked agent has a label; [quality-column]: if the column of the label
+            is ambiguous; [quality-scale]: if a label is outside the scale.
         """
         import pandas as pd
 
@@ -400,8 +401,8 @@ class RunView:
         organization : str, optional
             Organization that made the run, for "eee".
         raw_cells : bool, default False
-            Whether to write texts in CSV files unchanged that a spreadsheet would run as formulas. Default: prefix an
-            apostrophe.
+            Whether to write texts in CSV files unchanged that a spreadsheet would run as formulas. Default: prefix
+            an apostrophe.
 
         Returns
         -------

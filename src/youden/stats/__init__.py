@@ -1,7 +1,7 @@
 """Provide statistics on arrays: fits, diagnostics, intervals, baselines and metrics. Each name is loaded on first use.
 
-Functions take and return arrays. A score matrix has the shape (n_agents, n_items), with NaN for cells that were not observed.
-Abilities, difficulties and scores have the unit of the answers.
+Functions take and return arrays. A score matrix has the shape (n_agents, n_items), with NaN for cells that were not
+observed. Abilities, difficulties and scores have the unit of the answers.
 
 Raises
 ------

@@ -1,8 +1,8 @@
-"""Provide the models that clipped-linear is compared with, by name, each with fair settings and with those of the paper.
+"""Provide by name the models that clipped-linear is compared with, with fair settings and with those of the paper.
 
-A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and `ability_`.
-Another package adds one by the entry-point group `youden.baselines`. The nuclear norm is applied to scores that are not
-centred, so that it also shrinks additive effects.
+A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and
+`ability_`. Another package adds one by the entry-point group `youden.baselines`. The nuclear norm is applied to scores
+that are not centred, so that it also shrinks additive effects.
 """
 
 from __future__ import annotations
@@ -26,21 +26,9 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells to random folds of equal size.
+    """Assign the observed cells, bool (n_agents, n_items), to random folds of equal size.
 
-    Parameters
-    ----------
-    observed : bool array (n_agents, n_items)
-        Whether a cell was observed.
-    n_folds : int
-        Number of folds.
-    seed : int
-        Seed of the random assignment.
-
-    Returns
-    -------
-    int8 array (n_agents, n_items)
-        Fold of each observed cell, from 0 to n_folds − 1; −1 for unobserved cells.
+    Returns int8 (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
     """
     fold = np.full(observed.shape, -1, dtype=np.int8)
     n_cells = int(observed.sum())
@@ -119,7 +107,8 @@ class MatrixCompletion(Estimator, ABC):
     def _complete(self, value: Floats, observed: Bools) -> Floats:
         """Complete a matrix with at least one observed cell in each row and column.
 
-        value : float (n_agents, n_items), 0 for unobserved cells; observed : bool of the same shape. Returns float of that shape.
+        value : float (n_agents, n_items), 0 for unobserved cells; observed : bool of the same shape. Returns float of
+        that shape.
         """
 
 
@@ -147,10 +136,10 @@ class IsotonicOnTop(MatrixCompletion):
 
     Notes
     -----
-    f is the increasing least-squares curve of scores on out-of-fold predictions, linear between its points and constant outside
-    them. A cell whose agent or item is in no other fold has no such prediction and is not used. The curve is applied to the model
-    of all cells. This is the paper's "identity + isotonic", which does not state that models are refitted; a curve that is fitted
-    to in-sample predictions overfits.
+    f is the increasing least-squares curve of scores on out-of-fold predictions, linear between its points and constant
+    outside them. A cell whose agent or item is in no other fold has no such prediction and is not used. The curve is
+    applied to the model of all cells. This is the paper's "identity + isotonic", which does not state that models are
+    refitted; a curve that is fitted to in-sample predictions overfits.
     """
 
     def __init__(self, *, n_folds: int = 5, ridge: float = 1e-6, seed: int = 0) -> None:
@@ -216,7 +205,8 @@ class NuclearNorm(MatrixCompletion):
     Parameters
     ----------
     penalty : float, optional
-        Penalty in the unit of scores, at least 0. Default: the value of `GRID` with the smallest cross-validation error.
+        Penalty in the unit of scores, at least 0. Default: the value of `GRID` with the smallest
+        cross-validation error.
     max_rounds : int, default 300
         Largest number of iterations; it stops earlier if the change is below 1e-5 of the norm of the matrix.
     n_folds : int, default 5
@@ -333,8 +323,8 @@ class UVFactorisation(MatrixCompletion):
     Parameters
     ----------
     rank : int, default 1
-        Number of factors, at least 1. The paper uses 3. With more than 1, and a third of the cells observed, noise is fitted
-        faster than signal, increasingly with the number of sweeps.
+        Number of factors, at least 1. The paper uses 3. With more than 1, and a third of the cells observed, noise is
+        fitted faster than signal, increasingly with the number of sweeps.
     ridge : float, default 0.01
         Positive ridge penalty.
     n_sweeps : int, default 20
@@ -435,4 +425,5 @@ BASELINES: Registry[Callable[[], Baseline]] = Registry(
         "uv-paper": "youden.stats.baselines:paper_uv",
     },
 )
-"""Models by name. Those ending in `-paper` have the settings of the paper, the others settings for a fair comparison."""
+"""Models by name. Those ending in `-paper` have the settings of the paper, the others settings for a
+fair comparison."""

@@ -1,13 +1,13 @@
 """Forecast the half-widths of intervals for a number of blocks, and the blocks or items that a half-width needs.
 
-The variance of an ability has two components, agent × item and residual. With p_j the share of item j in an agent's n trials,
-it is agent_item·Σ_j p_j² + residual/n: more trials on the same items reduce only the second term, and only more items reduce
-the first. A block compares each agent twice on one item, and block s is on item s mod J.
+The variance of an ability has two components, agent × item and residual. With p_j the share of item j in an agent's n
+trials, it is agent_item·Σ_j p_j² + residual/n. More trials on the same items reduce only the second term; only more
+items reduce the first. A block compares each agent twice on one item, and block s is on item s mod J, for J items.
 
-If a run has no answers yet, components, rank correlation and top-5 recall are those of reference data sets: recorded answers of
-GPT-4o-mini (the paper's data) and of the judge `lexical`, 60 plans each (`python benchmarks/precision.py --only domains`). ρ
-and recall compare with the ranking of the dense design, mostly of about 30 agents. Both are lower with more or with more
-similar agents.
+Before a run has answers, forecasts use reference data sets instead: their variance components, rank correlation ρ and
+top-5 recall. These are recorded answers of GPT-4o-mini (the paper's data) and of the judge `lexical`, with 60 plans
+each (`python benchmarks/precision.py --only domains`). ρ and recall compare with the ranking of the dense design,
+mostly of about 30 agents. Both are lower with more or with more similar agents.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
     Returns
     -------
     AgentVariances
-        Components that reproduce `variance`. An agent of unknown variance gets the means of the others.
+        Components that reproduce `variance`. An agent of unknown variance gets the mean components of the others.
 
     Notes
     -----
-    With the variance within_i of an agent's trials on one item, the moment estimate of agent_item is (v_i − (K −
-    2)/K·within_i/n_i)/Σ_j p_ij²; the factor is due to the residuals of a block of K trials summing to 0. The estimates are
-    shrunk towards their mean, by the share of their variance that is sampling variance (2v²/n_items for each agent), and
-    limited to [0, v/Σp²]. The residual component is the remainder of v, times n.
+    The moment estimate of agent_item is (v_i − (K − 2)/K·within_i/n_i)/Σ_j p_ij², with within_i the variance of the
+    agent's n_i trials on a given item. The factor (K − 2)/K is there because the residuals of a block of K trials sum
+    to 0. The estimates are shrunk towards their mean by the share of their variance that is sampling variance
+    (2v²/n_items for each agent), and limited to [0, v/Σp²]. The residual component is the remainder of v, times n.
 
     Examples
     --------
@@ -100,17 +100,9 @@ MAX_ITEMS = 10_000_000
 
 
 def item_share_squares(n_blocks: int, n_items: int) -> float:
-    """Compute Σ_j p_j², with p_j the share of item j in a cyclic plan.
+    """Compute Σ_j p_j², with p_j the share of item j in the blocks of a cyclic plan.
 
-    Parameters
-    ----------
-    n_blocks, n_items : int
-        Numbers of blocks and of items.
-
-    Returns
-    -------
-    float
-        1/n_blocks if no item has two blocks, 1/n_items if all items have equally many.
+    It is 1/n_blocks if no item has two blocks, and 1/n_items if all items have equally many.
 
     Examples
     --------
@@ -123,7 +115,7 @@ def item_share_squares(n_blocks: int, n_items: int) -> float:
 
 
 def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
-    """Forecast the half-widths of 95 % intervals for items like these.
+    """Forecast the half-widths of 95 % intervals for items like the sampled ones.
 
     Parameters
     ----------
@@ -310,7 +302,8 @@ REFERENCE_DATA: dict[AnswerKind, tuple[ReferenceData, ...]] = {
         ),
     ),
 }
-"""By kind of answers: as recorded (graded), the same answers rounded at ½ (yes or no), and those of the judge `lexical`."""
+"""By kind of answers: as recorded (graded), the same answers rounded at ½ (yes or no), and those of the
+judge `lexical`."""
 
 
 REGRET = {
@@ -327,8 +320,8 @@ REGRET = {
         (0.0251, 0.0176, 0.0147, 0.0115, 0.0106),
     ),
 }
-"""Mean regret at `REFERENCE_TRIALS` trials per agent on the graded reference data sets, of uniform allocation and of a search
-with equally many calls (`python benchmarks/best.py --only losses`)."""
+"""Mean regret at `REFERENCE_TRIALS` trials per agent on the graded reference data sets, of uniform allocation and of a
+search with equally many calls (`python benchmarks/best.py --only losses`)."""
 
 
 class ReferenceRange(NamedTuple):
@@ -362,9 +355,7 @@ def prior_components(kind: AnswerKind) -> AgentVariances:
 
 
 def mean_prior_components() -> AgentVariances:
-    """Return the mean variance components of the reference data sets.
-
-    They are those of an average agent with yes/no answers.
+    """Return variance components of an average agent with yes/no answers, as means over the reference data sets.
 
     Returns
     -------
@@ -468,9 +459,9 @@ def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
 
 
 def min_regret_bound(components: AgentVariances, n_items: int) -> float:
-    """Compute the smallest regret bound that a number of items allows.
+    """Compute the smallest regret bound that a number of items allows, however many trials there are.
 
-    It is for two equal agents and any number of trials.
+    The bound is that of two agents with equal abilities.
 
     Parameters
     ----------
@@ -482,18 +473,18 @@ def min_regret_bound(components: AgentVariances, n_items: int) -> float:
     Returns
     -------
     float
-        Half-width of the difference if only the agent × item component is left.
+        Half-width of the difference of both abilities if only the agent × item component is left.
     """
     return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * components.agent_item[0] / n_items))
 
 
 def half_width_for_regret(max_regret: float, n_agents: int) -> float:
-    """Compute the half-width at which equal agents reach a regret bound.
+    """Compute the half-width at which agents of equal ability reach a regret bound.
 
     Parameters
     ----------
     max_regret : float
-        Regret bound.
+        Regret bound to reach.
     n_agents : int
         Number of agents, with equally many trials.
 

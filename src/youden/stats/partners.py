@@ -1,9 +1,9 @@
 """Flag pairs of agents that agree far beyond their abilities, and estimate abilities with weighted partners.
 
-Two honest agents can be similar, and two good agents agree. A pair is therefore flagged only if both its agreement and its
-residual from the additive model are extreme. Honest agents reach a residual of .57, with an agreement of at most .60 (half
-pools of four recorded data sets). The two thresholds for few answers, `MIN_RESIDUAL` and `AGREEMENT_ERRORS`, were chosen with
-yes/no answers of these data at 1 to 5 % of the calls (`benchmarks/robust.py`).
+Two honest agents can be similar, and two good agents agree. A pair is therefore flagged only if both its agreement
+(mean answer) and its residual from the additive model are extreme. In half pools of four recorded data sets, honest
+agents reach a residual of .57, with an agreement of at most .60. The two thresholds for few answers, `MIN_RESIDUAL_ERRORS` and
+`AGREEMENT_ERRORS`, were chosen with yes/no answers of these data at 1 to 5 % of the calls (`benchmarks/robust.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PairMeans(ReadOnly):
     mean : float array (n_agents, n_agents)
         Symmetric means; NaN for pairs that were not compared and on the diagonal.
     std_error : float array (n_agents, n_agents)
-        Their standard errors.
+        Standard errors of the means.
     n : float array (n_agents, n_agents)
         Total weight of the answers.
     """
@@ -55,7 +55,8 @@ class PairTotals:
     Attributes
     ----------
     total, weight, squares : float array (n_agents, n_agents)
-        Σwy, Σw and Σwy² over the answers y of each ordered pair, after the mean of their item was subtracted.
+        Σwy, Σw and Σwy² over the answers of each ordered pair, with y the answer minus the mean of its item and w
+        its weight.
     n_rows : float array (n_agents, n_agents)
         Number of answers of positive weight.
     """
@@ -71,7 +72,7 @@ class PairTotals:
         Parameters
         ----------
         chunks : iterable of PairChunk
-            Answers, all those on an item in one chunk.
+            Answers; all answers on an item are in one chunk.
         n_agents : int
             Number of agents.
 
@@ -125,8 +126,9 @@ class PairTotals:
 
         Notes
         -----
-        The standard error is √(max(v, v_i, v_k)/n), with v the variance of answers around the means of their pairs, and v_i that
-        among the pairs of agent i. It is not estimated from the pair alone, because two agents that always agree do not vary.
+        The standard error is √(max(v, v_i, v_k)/n), with v the variance of all answers around the means of their pairs,
+        and v_i the same among the pairs of agent i. It is not estimated from the pair alone: if two agents always
+        agree, their answers do not vary.
         """
         tables = (self.total, self.weight, self.squares, self.n_rows)
         total, n, squares, n_rows = (table + table.T for table in tables)
@@ -156,7 +158,8 @@ def _with_std_errors(mean: Floats, n: Floats, n_rows: Floats, squares: Floats) -
 
 
 TUKEY = 4.685
-"""Standard deviations from which Tukey's biweight ignores a pair; the efficiency for normal errors is 95 %."""
+"""Number of standard deviations beyond which Tukey's biweight ignores a pair; its efficiency for normal errors is
+95 %."""
 _MAD_TO_SD = 1.4826
 _MAX_ITERATIONS = 60
 _TOLERANCE = 1e-3
@@ -165,9 +168,10 @@ _TOLERANCE = 1e-3
 def _robust_pair_effects(means: PairMeans) -> Floats:
     """Fit m_ik ≈ a_i + a_k robustly: float (n_agents,), 0 for an agent that was not compared.
 
-    Iteratively reweighted least squares, first with weights of least absolute deviations, then with Tukey's biweight. The first
-    fit has a single minimum, whatever a few agents agreed on. In the second, pairs also have the weights 1/(SE² + τ²), τ² the
-    variance between pairs beyond sampling (Holland & Welsch 1977, Communications in Statistics 6).
+    This is iteratively reweighted least squares, first with weights of least absolute deviations, then with Tukey's
+    biweight. The first fit has a single minimum, so that a few colluding agents cannot create another. In the second
+    fit, pairs also have the weights 1/(SE² + τ²), with τ² the variance between pairs beyond sampling (Holland & Welsch
+    1977, Communications in Statistics 6).
     """
     i, k = np.nonzero(np.triu(means.compared, 1))
     K = len(means.mean)
@@ -208,16 +212,17 @@ def _weighted_pair_effects(i: Positions, k: Positions, y: Floats, w: Floats, K: 
 MIN_RESIDUAL = 0.5
 """Smallest residual of a flagged pair, however similar all other pairs are."""
 MIN_RESIDUAL_MADS = 4.0
-"""Smallest residual in median absolute residuals, from which the sampling error is removed."""
+"""Smallest residual of a flagged pair, in median absolute residuals without their sampling error."""
 MIN_RESIDUAL_ERRORS = 4.5
-"""Smallest residual in standard errors of the pair's mean."""
+"""Smallest residual of a flagged pair, in standard errors of its mean."""
 AGREEMENT_QUANTILE = 0.7
-"""A flagged pair agrees more than this quantile of the pairs with ordinary residuals, but see MAX_AGREEMENT_BAR."""
+"""A flagged pair agrees more than a threshold: this quantile of the means of pairs with ordinary residuals."""
 MAX_AGREEMENT_BAR = 0.7
-"""Upper limit of that threshold: if all agents agree on nearly everything, an imperfect copy is below the quantile."""
+"""Upper limit of this threshold, because an imperfect copy is below the quantile if all agents agree on
+nearly everything."""
 AGREEMENT_SLACK, AGREEMENT_ERRORS = 0.1, 2.5
-"""A flagged pair is this many standard errors above the threshold minus the slack. The standard error is at least that of yes/no
-answers at this rate, because few answers prove no agreement."""
+"""The mean of a flagged pair exceeds the threshold minus the slack by this many standard errors. The standard error is
+at least that of as many yes/no answers at this rate, because a few equal answers do not prove agreement."""
 MIN_AGENTS = 5
 """With fewer agents residuals mean nothing: 4 agents have 6 pairs and 4 effects."""
 _SD_TO_MAD = 0.6745
@@ -242,7 +247,7 @@ class FlaggedPairs(ReadOnly):
     flagged : bool array (n_agents, n_agents)
         Flagged pairs, symmetric.
     cluster : int32 array (n_agents,)
-        Connected component of the flags that each agent belongs to, numbered by its first agent.
+        Cluster of each agent: a connected component of the flagged pairs, numbered by its first agent.
     """
 
     effect: Floats
@@ -264,7 +269,7 @@ class FlaggedPairs(ReadOnly):
 def flag_pairs(means: PairMeans, *, prior_flags: Bools | None = None) -> FlaggedPairs:
     """Flag pairs of agents that agree far beyond the additive model.
 
-    Both their agreement and their residual from the model are extreme.
+    Both their mean answer and its residual from the model m_ik ≈ a_i + a_k are extreme.
 
     Parameters
     ----------
@@ -280,9 +285,12 @@ def flag_pairs(means: PairMeans, *, prior_flags: Bools | None = None) -> Flagged
 
     Notes
     -----
-    A pair is flagged if m_ik − a_i − a_k exceeds .5, 4 times the median absolute residual (without sampling error) and 4.5
-    standard errors, and if m_ik exceeds both a threshold and, by 2.5 standard errors, this threshold minus .1. The threshold is
-    the 70th percentile of the pairs with ordinary residuals, but at most .7.
+    A pair is flagged if both conditions hold:
+
+    - The residual m_ik − a_i − a_k exceeds .5, 4 times the median absolute residual (without sampling error), and 4.5
+      standard errors.
+    - The mean m_ik exceeds a threshold, and by 2.5 standard errors also this threshold minus .1. The threshold is the
+      70th percentile of the means of pairs with ordinary residuals, but at most .7.
 
     Examples
     --------
@@ -325,7 +333,7 @@ def flag_pairs(means: PairMeans, *, prior_flags: Bools | None = None) -> Flagged
 
 
 def _components(flagged: Bools) -> Ids:
-    """Label the connected components of a relation, bool (n_agents, n_agents), by their first agent: int32 (n_agents,)."""
+    """Label the connected components of a relation by their first agent: int32 (n_agents,)."""
     from scipy.sparse.csgraph import connected_components
 
     _, label = connected_components(coo_array(flagged), directed=False)
@@ -343,7 +351,7 @@ class PartnerWeights(ReadOnly):
     weight : float array (n_agents, n_agents)
         Weight, at least 0, of agent k (column) as a partner of agent i (row); 0 on the diagonal.
     importance : float array (n_agents,)
-        Weight of each agent in the mean ability.
+        Weight of each agent in the mean effect, which sets the origin of the abilities.
     """
 
     weight: Floats
@@ -440,7 +448,7 @@ class WeightedAbilities(ReadOnly):
     ability : float array (n_agents,)
         Abilities, on the scale of a mean over all other agents; NaN for an agent without a partner of positive weight.
     effect : float array (n_agents,)
-        Additive effects behind them.
+        Additive effects a_i from which the abilities are computed; NaN like these.
     covariance : CentredCovariance
         Covariance of the distances from the mean, for items like these.
     """
@@ -470,17 +478,18 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Raises
     ------
     StatisticsError
-        [partners-none]: if fewer than 3 agents have a partner of positive weight; [cluster-agents]: if fewer than 2 agents
-        have trials on 2 items.
+        [partners-none]: if fewer than 3 agents have a partner of positive weight; [cluster-agents]: if fewer than 2
+        agents have trials on 2 items.
 
     Notes
     -----
-    The effects solve Σ_k W_ik·Σ_t w_t·(y_t − a_i − a_k) = 0 for each agent i, the inner sum over the trials of i and k, with y
-    centred by item. An agent's partners affect its ability only through the noise of their own effects, which are subtracted.
+    The effects solve Σ_k W_ik·Σ_t w_t·(y_t − a_i − a_k) = 0 for each agent i, the inner sum over the trials of i and k,
+    with y centred by item. As the effects of partners are subtracted, partners affect an agent's ability only through
+    the noise of these effects.
 
-    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with c = K/(K − 1) times the mean effect, weighted by importance. With equal
-    weights it is the mean over the partners. The covariance is clustered by item; the influence of an item on the effects is
-    propagated through the equations.
+    The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with c = K/(K − 1) times the mean effect, weighted by importance. With
+    equal weights it is the mean over the partners. The covariance is clustered by item; the influence of an item on the
+    effects is propagated through the equations.
     """
     K = len(partners.importance)
     pair_weight, pair_total = totals.weight + totals.weight.T, totals.total + totals.total.T
@@ -504,7 +513,7 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     ability = np.where(is_scored, scale * effect + intercept, np.nan)
 
     def iter_items() -> Iterator[list[Floats]]:
-        """Yield by agent and item, float (n_agents, n_items): weighted residuals, shares, and weights of answers that count."""
+        """Yield weighted residuals, shares, and weights of answers that count: float (n_agents, n_chunk_items)."""
         for chunk in chunks():
             i, k = np.append(chunk.first, chunk.second), np.append(chunk.second, chunk.first)
             cell = i.astype(np.int64) * chunk.n_items + np.tile(chunk.item, 2)

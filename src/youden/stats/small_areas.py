@@ -1,14 +1,15 @@
 """Estimate each agent's quality, the mean label it would have, from few labels and ability by small area estimation.
 
-The model is logit(quality) = a + b·z + u, with z the standardised ability. Three uncertainties are averaged over, never
-decided: b may be 0, so that ability predicts nothing; an agent may be an outlier, of any quality; and ability has a standard
-error. Intervals contain all three. The point estimate uses the median of b, which is 0 until labels show a slope, so that a
-useless ability does not break ties. Everything is integrated on grids instead of sampled, so that equal labels give equal
-digits. Labels enter through the binomial likelihood.
+The model is logit(quality) = a + b·z + u, with z the standardised ability. Three uncertainties are averaged over
+instead of being decided: b may be 0, so that ability predicts nothing; an agent may be an outlier, of any quality; and
+ability has a standard error. Intervals reflect all three. The point estimate uses the median of b, which stays 0 until
+labels show a slope: a useless ability does not break ties. Everything is integrated on grids instead of sampled, so
+that equal labels give equal digits. Labels enter through the binomial likelihood.
 
-References: Fay & Herriot (1979), J. American Statistical Association 74; Ybarra & Lohr (2008), Biometrika 95 (error of the
-covariate); Datta & Lahiri (1995), J. Multivariate Analysis 54 (outliers); Hoeting et al. (1999), Statistical Science 14 (model
-averaging); Johnstone & Silverman (2004), Annals of Statistics 32 (median under a prior with an atom at 0).
+References: Fay & Herriot (1979), J. American Statistical Association 74; Ybarra & Lohr (2008), Biometrika 95 (error of
+the covariate); Datta & Lahiri (1995), J. Multivariate Analysis 54 (outliers); Hoeting et al. (1999), Statistical
+Science 14 (model averaging); Johnstone & Silverman (2004), Annals of Statistics 32 (median under a prior with an atom
+at 0).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from youden.types.label_facts import QualityLine
 from youden.types.pool import Bools, Floats, Positions
 
 MIN_AGENTS = 5
-"""Number of labelled agents below which no regression is fitted, and labels alone are used."""
+"""Number of labelled agents below which no regression is fitted, and quality is estimated from labels alone."""
 _P_OUTLIER = 0.5
 """An agent is called an outlier if the posterior probability exceeds this."""
 _MAX_LOGIT, _STEP, _FINE_STEP = 7.0, 0.125, 0.05
@@ -36,7 +37,8 @@ _KERNEL_SDS = np.exp(np.arange(np.log(0.08), np.log(5.0), 0.2))
 _TAUS = np.exp(np.linspace(np.log(0.2), np.log(2.4), 9))
 _TAU_PRIOR_WITHOUT_SLOPE = np.exp(-0.5 * (np.log(_TAUS) / 0.6) ** 2)
 _TAU_PRIOR_WITH_SLOPE = _TAUS / (1 + (_TAUS / 0.6) ** 2) ** 1.5
-"""Priors of τ, the SD of u: log-normal around 1 if b = 0, when u is the only difference between agents; else half-t with 2 df."""
+"""Priors of τ, the SD of u: log-normal around 1 if b = 0, when u is the only difference between agents; else half-t
+with 2 df."""
 _INTERCEPT_SD, _SLOPE_SD = 2.0, 1.5
 """SDs of the normal priors of a, and of b if it is not 0, in logits."""
 _P_NO_SLOPE, _P_NO_SLOPE_FEW, _P_POSITIVE = 0.2, 1.5, 0.8
@@ -45,7 +47,8 @@ _OUTLIER_SHARES, _OUTLIER_PRIOR = np.array([0.02, 0.1]), np.array([0.6, 0.4])
 """Shares of agents that are outliers, and their prior probabilities."""
 _NEGLIGIBLE_WEIGHT = 1e-6
 _PRIOR_ITEM_PAIRS, _CHANCE_ERRORS = 10.0, 1.65
-"""Pairs of labels on one item at which their correlation is shrunk by half; standard errors of it that are put down to chance."""
+"""Number of pairs of labels on one item at which their estimated correlation is shrunk by half, and number of its
+standard errors that is attributed to chance and subtracted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +68,7 @@ class QualityEstimates:
     regression : QualityLine or None
         Regression of logit quality on ability; None if fewer than 5 agents have labels.
     item_variance_share : float
-        Share of the variance of labels that is due to their items.
+        Share of the variance of labels around their agents' quality that is due to the items; 0 without a regression.
     density : float array (n_agents, n_grid)
         Posterior probabilities on `grid`; rows sum to 1.
     grid : float array (n_grid,)
@@ -92,9 +95,7 @@ class QualityEstimates:
         return np.nan_to_num(self.p_outlier) > _P_OUTLIER
 
     def best_probabilities(self) -> Floats:
-        """Compute each agent's probability of having the highest quality.
-
-        Agents are independent, given the regression.
+        """Compute each agent's probability of having the highest quality, with independent posteriors of agents.
 
         Returns
         -------
@@ -108,7 +109,7 @@ class QualityEstimates:
         return np.asarray(p_best / p_best.sum())
 
     def regret_bound(self, agent: int) -> float:
-        """Compute the upper bound on how much better another agent may be.
+        """Compute the upper bound on how much better than the selected agent any other agent may be.
 
         Parameters
         ----------
@@ -118,7 +119,8 @@ class QualityEstimates:
         Returns
         -------
         float
-            Smallest δ such that, with the probability `level`, no agent's quality exceeds the selected one's by more than δ.
+            Smallest δ such that, with the probability `level`, no agent's quality exceeds the selected one's by more
+            than δ.
         """
         others = np.delete(np.cumsum(self.density, axis=1), agent, axis=0)
         low, high = 0.0, 1.0
@@ -130,9 +132,7 @@ class QualityEstimates:
         return high
 
     def allocate_labels(self, n: int, left: Positions, *, for_best: bool) -> Positions:
-        """Allocate further labels to the agents for which they are worth most.
-
-        Labels are allocated one after the other.
+        """Allocate further labels, one after the other, to the agents for which they are worth most.
 
         Parameters
         ----------
@@ -141,7 +141,8 @@ class QualityEstimates:
         left : int array (n_agents,)
             Largest number of labels that each agent can get.
         for_best : bool
-            Whether to maximise the expected gain in the quality of the selected agent; else the reduction of variances.
+            Whether to maximise the expected gain in the quality of the selected agent. Otherwise the reduction of the
+            variances of all agents is maximised.
 
         Returns
         -------
@@ -150,8 +151,9 @@ class QualityEstimates:
 
         Notes
         -----
-        The gain of knowing an agent's quality q is the expected improvement E max(q − m, 0), m the best estimate among the other
-        agents (for the best agent itself, E max(m − q, 0)). It is divided by the number of labels that the agent gets.
+        The gain of knowing an agent's quality q is the expected improvement E max(q − m, 0), with m the best estimate
+        among the other agents. For the best agent itself it is E max(m − q, 0). The value of an agent's next label is
+        this gain divided by the number of new labels that the agent then has.
 
         References
         ----------
@@ -200,8 +202,9 @@ def quality_from_labels(
 
     Notes
     -----
-    Labels of one item share its effect. From each label, the prediction by the other labels' residuals on its item is subtracted,
-    with a weight from their estimated correlation. What all labels of an item share widens the intervals.
+    Labels of one item share the effect of the item. This effect is predicted for each label from the residuals of the
+    other labels on the item, weighted by their estimated correlation, and subtracted from the label. The error that
+    remains, because the labelled items may be easy or difficult for all agents, widens the intervals.
     """
     check_level(level)
     if not ((value >= 0) & (value <= 1)).all():
@@ -252,8 +255,8 @@ def quality_from_labels(
 class _LabelMeans:
     """Label means of the agents.
 
-    mean, n : float (n_agents,), means and numbers of labels; relative_variance : float (n_agents,), variance of a label divided
-    by that of labels of 0 and 1 with the same mean.
+    mean, n : float (n_agents,), means and numbers of labels; relative_variance : float (n_agents,), variance of a label
+    divided by the variance of labels that are 0 or 1 and have the same mean.
     """
 
     mean: Floats
@@ -262,7 +265,7 @@ class _LabelMeans:
 
 
 def _relative_variance(agent: Positions, value: Floats, mean: Floats) -> Floats:
-    """Compute the variance of labels divided by that of labels of 0 and 1 with the same means, pooled over agents.
+    """Compute the variance of labels relative to labels that are 0 or 1 with the same means, pooled over agents.
 
     agent, value : arrays (n_labels,); mean : float (n_agents,). Returns float (n_agents,), all equal.
     """
@@ -298,7 +301,10 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen(estimates: QualityEstimates, margin: Floats, item_variance_share: float) -> QualityEstimates:
-    """Add to the intervals the error that all label means share, the difficulty of the labelled items; margin : (n_agents,)."""
+    """Widen the intervals by the error that all label means share: the labelled items may be easy or difficult.
+
+    margin : float (n_agents,), half-width of this error.
+    """
     quality = estimates.quality
     low = np.maximum(quality - np.hypot(quality - estimates.low, margin), 0)
     high = np.minimum(quality + np.hypot(estimates.high - quality, margin), 1)
@@ -331,9 +337,9 @@ def _normal_kernels(step: float) -> Floats:
 class _RegressionLikelihood:
     """Likelihood of all labels for values of a, b, τ and the share of outliers.
 
-    z, std_error : float (n_agents,), standardised abilities and their standard errors; on_line : float (n_sds, n_grid, n_agents),
-    likelihood of an agent's labels by SD and mean of its logit quality; off_line : float (n_agents,), that of an outlier; step :
-    step of the grid; p_no_slope : prior probability of b = 0.
+    z, std_error : float (n_agents,), standardised abilities and their standard errors; on_line : float (n_sds, n_grid,
+    n_agents), likelihood of an agent's labels for each SD and mean of its logit quality; off_line : float (n_agents,),
+    likelihood of its labels if it is an outlier; step : step of the grid; p_no_slope : prior probability of b = 0.
     """
 
     z: Floats
@@ -398,7 +404,10 @@ class _PosteriorGrid:
 
 
 def _posterior_grids(likelihood: _RegressionLikelihood) -> list[_PosteriorGrid]:
-    """Compute the posterior without and with a slope, on a coarse and then a finer grid; all weights together sum to 1."""
+    """Compute the posterior without and with a slope; all weights together sum to 1.
+
+    Each grid is coarse first, and then finer around the bulk of the posterior.
+    """
     grids = []
     for has_slope in (False, True):
         a, b = np.linspace(-5, 5, 17), np.linspace(-3.2, 3.2, 13) if has_slope else np.zeros(1)
@@ -418,8 +427,9 @@ def _predictive_density(
 ) -> tuple[Floats, Floats]:
     """Predict each agent's logit quality from its ability and the labels of the other agents.
 
-    Returns the density if the agent is no outlier, float (n_agents, n_grid), and the probability that it is one, (n_agents,).
-    Each grid point counts with its weight divided by the likelihood of the agent's own labels, which removes these exactly.
+    Returns the density if the agent is no outlier, float (n_agents, n_grid), and the probability that it is one,
+    (n_agents,). Each grid point counts with its weight divided by the likelihood of the agent's own labels, which
+    removes these exactly.
     """
     n_agents = likelihood.on_line.shape[2]
     by_point, outlier = np.zeros(likelihood.on_line.size), np.zeros(n_agents)
@@ -526,7 +536,7 @@ def _summarise_regression(
 def _slope(grids: list[_PosteriorGrid], level: float) -> tuple[tuple[float, float, float], _PosteriorGrid]:
     """Compute the median of b and its bounds, and the posterior given that b is the median.
 
-    The median lies between two grid points; the posterior has these two, with weights that sum to 1.
+    The median lies between two grid points. The posterior consists of these two points, with weights that sum to 1.
     """
     p_no_slope, b, weight = float(grids[0].weight.sum()), grids[1].b, grids[1].weight
     b_weight = weight.sum(axis=(0, 1, 2))

@@ -41,7 +41,7 @@ class OrderComparison:
     ----------
     n_pairs : int
         Number of pairs.
-    one, other, n_significant_both : int
+    n_significant_a, n_significant_b, n_significant_both : int
         Pairs that are significantly different in the first run, in the second run, and in both.
     n_reversed : int
         Pairs that are significantly different in both, in opposite orders.
@@ -108,14 +108,17 @@ MAX_SHOWN = 5
 
 @dataclass(frozen=True)
 class Curl:
-    """Median and 95th percentile of |Δ|, None if no rectangle is complete.
+    """Curl of scores on a link, a transformation of the scores: how far they are from additive.
+
+    Δ is the interaction of two agents and two items (a rectangle), 0 if scores are additive. All values are None if no
+    rectangle is complete.
 
     Attributes
     ----------
     data_median, data_p95 : float or None
-        Of the data, in the unit of the link.
+        Median and 95th percentile of |Δ| of the data, in the unit of the link.
     predicted_median, predicted_p95 : float or None
-        Of the predictions of the additive fit, in the unit of the scores.
+        The same of the predictions of the additive fit, in the unit of the scores.
     """
 
     data_median: float | None
@@ -129,20 +132,20 @@ class JudgeAgreement:
 
     Attributes
     ----------
-    one, judge_b : str
+    judge_a, judge_b : str
         Names of the judges.
     ranking : Metric or None
         Spearman's ρ of the two runs' rankings; None if one side does not vary.
-    fits, difficulty : Metric or None
-        ρ of the abilities and of the difficulties that are fitted to what the runs share. Intervals treat agents or items as a
-        sample.
+    refit_ability, difficulty : Metric or None
+        ρ of the abilities and of the difficulties that are fitted to the shared scores. Intervals treat agents or items
+        as a sample.
     n_units : int
         Units that both answered.
     agreement : float
         Share of equal yes-or-no answers among them.
     cohen_kappa : float or None
         Cohen's κ of the yes-or-no answers; None if undefined.
-    alpha, krippendorff_alpha_graded : float or None
+    krippendorff_alpha, krippendorff_alpha_graded : float or None
         Krippendorff's α of yes-or-no and of graded answers; None if undefined.
     orders : OrderComparison
         Significant differences in both rankings.
@@ -151,7 +154,7 @@ class JudgeAgreement:
     """
 
     def __init__(self, runs: AlignedRuns, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
-        """Compare judges number `a` and `b`. `refit_ability` has the additive fit of each run to the shared scores."""
+        """Compare judges number `a` and `b`. `fits` has the additive fit of each run to the shared scores."""
         is_answered = ~(np.isnan(runs.hard[a]) | np.isnan(runs.hard[b]))
         hard, soft = runs.hard[[a, b]][:, is_answered], runs.soft[[a, b]][:, is_answered]
         are_ranked = not np.isnan(runs.abilities[[a, b]]).all(axis=1).any()
@@ -202,8 +205,8 @@ def compare(
     RunFolderError
         If a file of a run is missing or damaged.
     ConfigError
-        [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or [judge-family] if the
-        runs cannot be compared.
+        [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
+        [judge-family] if the runs cannot be compared.
     StatisticsError
         [scores-empty] if no cell is shared.
 
@@ -316,7 +319,7 @@ def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: Sc
 
 
 def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]:
-    """Compute the shifts of every two judges, the later relative to the earlier, and the reasons why some are missing."""
+    """Compute the shifts of every two judges, the later relative to the earlier; explain those that are missing."""
     shifts, skipped = [], []
     for a, b in combinations(range(len(aligned.names)), 2):
         try:
@@ -327,7 +330,7 @@ def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]
 
 
 def describe_recommendations(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
-    """Yield one line per run with its recommendation, then what the runs have in common; nothing if no run is fitted."""
+    """Yield the recommendation of each run, one line each, then what they have in common; nothing without a fit."""
     fitted = [recommendation for recommendation in recommendations if recommendation is not None]
     if not fitted:
         return
@@ -352,7 +355,7 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
-    """Measure the curl of scores, float array (n_agents, n_items), on a link, and that of the additive fit's predictions."""
+    """Measure the curl of scores, float array (n_agents, n_items), on a link, and of the additive predictions."""
     try:
         data = curl_quantiles(LINKS[link].forward(scores)).tolist()
     except StatisticsError:

@@ -1,7 +1,8 @@
 """Compare the additive model with other estimators at one coverage of cells, as in the paper's Table 5, over seeds.
 
-Two standard errors are reported separately: over items (would other items of this kind give the same order?) and over seeds
-(would other holdouts and cells of the same items?). All seeds use the same items, so more seeds do not reduce the first.
+Two standard errors are reported separately: over items (would other items of this kind give the same order?) and over
+seeds (would other holdouts and cells of the same items?). All seeds use the same items, so more seeds do not reduce
+the first.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class BaselineRow:
     se_seeds : float or None
         Standard error over holdouts and cells of the same items; None with one seed.
     order : {"better", "worse", "open"}
-        Comparison with clipped-linear; "open" if `behind` is not significant at 95 % over all rows, by both standard errors.
+        Comparison with clipped-linear; "open" if `behind` is not significant at 95 % over all rows, by both
+        standard errors.
     """
 
     name: str
@@ -177,7 +179,7 @@ def study_baselines(
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose n log n of the training cells, bool arrays (n_agents, n_items); errors name the agent or item by its id."""
+    """Choose n log n of the training cells, bool arrays (n_agents, n_items); an error names the agent or item."""
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
     except StarvedError as error:
@@ -188,7 +190,8 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     """Compute the standard error over items of each model's mean RMSE minus that of the first model, by bootstrap.
 
-    squares, counts : float arrays (n_seeds, n_models, n_items), sums of squared errors of held-out cells, and numbers of cells
+    squares, counts : float arrays (n_seeds, n_models, n_items), sums of squared errors of held-out cells, and numbers
+    of cells
 
     Returns a float array (n_models,).
     """
@@ -270,8 +273,8 @@ def baselines_to_json(study: BaselinesStudy) -> dict[str, Json]:
     Returns
     -------
     dict
-        The `baselines` object of `youden study baselines --json`: the fields of the comparison, with `kind` as "scores", and
-        sentences as "words".
+        The `baselines` object of `youden study baselines --json`: the fields of the comparison, with `kind` as
+        "scores", and sentences as "words".
     """
     facts = plain_fields(study)
     return {"scores": facts.pop("kind"), **facts, "summary": list(describe_baselines(study))}

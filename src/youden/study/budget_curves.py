@@ -1,4 +1,4 @@
-"""Study what each design achieves at each number of calls: rank correlation, top-k recall, interval width, coverage and regret.
+"""Study what each design achieves at each number of calls: accuracy of the ranking, interval width, coverage, regret.
 
 The figures are means over seeds. The split-half reliability of the items, which is a ceiling, is reported with them.
 """
@@ -241,16 +241,16 @@ def study_budget(
     calls : sequence of int or str, optional
         Budgets, such as 5000, "2%" or "450/agent".
     half_widths : sequence of float, optional
-        Half-widths to reach, instead of or in addition to `calls`. Without either, the first three of `DEFAULT_BUDGETS` at which
-        a design can be planned are studied.
+        Half-widths to reach, instead of or in addition to `calls`. Without either, the first three of `DEFAULT_BUDGETS`
+        at which a design can be planned are studied.
     n_seeds : int, default 100
         Plans per design and budget. No cell is held out.
     target : {"symmetric", "row"}, default "symmetric"
-        Kind of the scores. With "row", plans of complete blocks are ranked by the mean of trials that show the agent first,
-        without intervals, and other plans by `ClippedLinear` on row scores.
+        Kind of the scores. With "row", plans of complete blocks are ranked by the mean of trials that show the agent
+        first, without intervals, and other plans by `ClippedLinear` on row scores.
     top : int, optional
-        k of the recall that goals refer to, reported together with those of 1, 3 and 5. Default: 5, or n_agents − 1 if that is
-        less.
+        k of the recall that goals refer to, reported together with those of 1, 3 and 5. Default: 5, or n_agents − 1 if
+        that is less.
     usd_per_call : float, optional
         Price of a call in USD.
     progress : Progress, optional
@@ -268,8 +268,8 @@ def study_budget(
     ConfigError
         [unknown-design] if a design is not registered.
     StatisticsError
-        [study-seeds] if `n_seeds` is below 1; [budget-top] if `top` does not fit the number of agents; [metric-constant] if a
-        ranking does not vary.
+        [study-seeds] if `n_seeds` is below 1; [budget-top] if `top` does not fit the number of agents;
+        [metric-constant] if a ranking does not vary.
     """
     dense = _fit_dense_ability(recorded.scores(target))
     top, tops = _resolve_tops(int((~np.isnan(dense)).sum()), top)
@@ -313,7 +313,10 @@ def _parse_budget(calls: int | str) -> PlanLimit:
 
 
 def _resolve_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Return `top` or its default, and all k to report. Raises: StatisticsError [budget-top] unless 1 ≤ top < n_agents."""
+    """Return `top` or its default, and all k to report.
+
+    Raises: StatisticsError [budget-top] unless 1 ≤ top < n_agents.
+    """
     top = min(5, n_agents - 1) if top is None else top
     if not 1 <= top < n_agents:
         raise StatisticsError(
@@ -332,7 +335,10 @@ def _make_row(
     tops: tuple[int, ...],
     price: float | None,
 ) -> BudgetRow:
-    """Average the figures of one design at one budget. figures : float array (n_seeds, 8 + n_tops), or the planning error."""
+    """Average the figures of one design at one budget.
+
+    figures : float array (n_seeds, 8 + n_tops), or the error if the design cannot be planned
+    """
     if isinstance(figures, PlanError):
         return BudgetRow(limit.percent, str(limit), figures.message)
     calls, trials, cells, blocks, rho, covered, half_width, regret, *shares = figures.mean(axis=0).tolist()
@@ -394,8 +400,8 @@ def _compute_figures(
 def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
     """Estimate abilities and their intervals, as a ranking does for symmetric scores.
 
-    For "row", plans of complete blocks use the mean of trials that show the agent first, without intervals, and other plans
-    `ClippedLinear` on row scores.
+    For "row", plans of complete blocks use the mean of trials that show the agent first, without intervals, and other
+    plans `ClippedLinear` on row scores.
     """
     plan, ranked = result.plan, trial_abilities_from_verdicts(result)
     if target == "row" and ranked is None:

@@ -68,7 +68,8 @@ def parse_goal(text: str) -> Goal:
     Parameters
     ----------
     text : str
-        Measure and bound, such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a bound on ρ.
+        Measure and bound, such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a
+        bound on ρ.
 
     Returns
     -------
@@ -210,7 +211,7 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
-    """Describe what limits the conclusions: false positives, misfit of the model, few blocks or seeds, wrong coverage."""
+    """Describe what limits the conclusions: false positives, misfit, few blocks or seeds, wrong coverage."""
     if study.fpr > HIGH_FPR:
         yield (
             f"The judge's false-positive rate is {study.fpr:.1%}: designs with one pooled rate (cyclic, adaptive) estimate a "

@@ -1,7 +1,7 @@
 """Evaluate the rows of a study at every seed, and summarize figures over seeds.
 
-A study defines its rows and their figures. The loop over seeds is here; a row that cannot be planned yields an error, not an
-exception, so that the other rows are still evaluated.
+A study defines its rows and their figures. The loop over seeds is here; a row that cannot be planned yields an error,
+not an exception, so that the other rows are still evaluated.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ class Fold:
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
         """Fit a model to scores of training cells, and return RMSE on held-out cells, ρ, τ and AUC.
 
-        ρ and τ compare its abilities with the dense ones. AUC measures how well they separate `groups`; NaN without groups.
+        ρ and τ compare its abilities with the dense ones. AUC measures how well they separate `groups`; NaN
+        without groups.
         """
         predicted = model.fit(scores).predict()
         ability = model.ability_

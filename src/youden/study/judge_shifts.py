@@ -1,4 +1,4 @@
-"""Compare two judges: agents whose abilities shift, families that a judge favours, and the agreement of the two rankings.
+"""Compare two judges: agents whose abilities shift, families that a judge favours, and agreement of the rankings.
 
 Neither judge is assumed to be right: every shift of the second judge is relative to the first.
 """
@@ -24,33 +24,32 @@ from youden.types.pool import Bools, Floats
 ALPHA = 0.05
 """Probability, over both judges together, of claiming a self-preference that does not exist."""
 MIN_AGENTS = 2
-"""Minimum number of agents in a family, and outside it, for a claim; with fewer, an agent's own shift looks like the family's."""
+"""Minimum number of agents in a family, and outside it, for a claim: the shift of one agent is not a preference."""
 MAX_CURVE_SHARE_FIRST, MAX_CURVE_SHARE_SECOND = 0.1, 0.25
-"""Shares of a family's membership that a curve in the abilities of the first and of the second judge may explain.
+"""Maximum share of a family's membership that a curve in the abilities of the first (second) judge may explain.
 
-Above it, the family is clustered in that judge's ranking, and its shift depends on the shape of the curve. The second share is
-larger, because a preference of the second judge itself raises it."""
+Above its share, the family counts as clustered in the ranking of that judge: its shift then depends on the shape of the
+curve. The second share is larger, because a preference of the second judge raises it."""
 MIN_RELIABILITY = 0.9
 """Reliability of the first judge's abilities below which their errors hide which families are clustered.
 
-Below it, the curve is allowed to explain the whole difference in ability between the family and the others, at its steepest: the
-SD of the second judge's abilities over that of the first's. Errors flatten a curve, so they raise the estimated shift of a strong
-family and lower that of a weak one, never the reverse; the interval must clear that amount on that side only.
-Reliabilities were .94–.97 in replays of PubMed, SAMSum and ICLR at 2 % of the calls, and .71–.84 on OPUS with its 30 items."""
+Below it, the curve may explain the whole difference in ability between the family and the others, at its steepest
+slope: the SD of the second judge's abilities over that of the first's. Errors flatten a curve, which raises the
+estimated shift of a strong family and lowers that of a weak one, so the interval must exceed that amount on one side
+only. In replays at 2 % of the calls, reliabilities were .94–.97 (PubMed, SAMSum, ICLR) and .71–.84 (OPUS, 30 items)."""
 CURVE_ALLOWANCE = 0.15
-"""Fraction of the rise that a curve gives a family over the others by which its shape may be wrong.
+"""Fraction of a family's rise by which the shape of the curve may be wrong; the curve gives it this rise over others.
 
-A preference is claimed only if the interval is that far from 0. Agents that win by other mixes of grades bend the curve by that
-much in replays. Agents that are spread over the ranking have hardly any rise."""
-
+A preference is claimed only if the interval is that far from 0. In replays, agents that win by other mixes of grades
+bend the curve by that much. A family that is spread over the ranking has hardly any rise."""
 WIDE_CURVE_ALLOWANCE = 0.3
-"""The fraction that is used if a family is clustered by the second judge's abilities alone, or the first's are unreliable.
+"""The same, if a family is clustered by the second judge's abilities alone, or the first judge's are unreliable.
 
-In the first case, the first judge hardly distinguishes these agents, because it answers yes to nearly all of them, and the curve
-is steepest where it is least observed. ICLR's strongest ten were claimed in .09 of the 148 replays on which this was chosen, and
-in .05 of 180 others with it. In the second case, the curve is fitted through what the errors leave. OPUS's weakest five were
-claimed in .22 of 200 replays with a more lenient second judge; even without errors, a parabola is wrong there by .26 of their
-rise."""
+In the first case, the first judge hardly distinguishes these agents, because it answers yes to nearly all of them: the
+curve is steepest where it is least observed. The value was chosen on 148 replays, of which .09 claimed ICLR's strongest
+ten; with it, .05 of 180 others did. In the second case, the curve is fitted through what the errors leave. In .22 of
+200 replays with a more lenient second judge, OPUS's weakest five were claimed; even without errors, a parabola is wrong
+there by .26 of their rise."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,11 @@ class FamilyShift:
     family, n_agents : str, int
         The family and its size.
     shift, low, high, level : float
-        The shift in yes rate, and its confidence bounds at `level`; the bounds are None if so few agents allow any preference.
+        Shift in yes rate and its confidence bounds at `level`; bounds are None if so few agents allow any shift.
     p_value, p_holm : float
         Two-sided p-value, and the same corrected by Holm over the families.
     curve_share : float or None
-        Share of the family's membership that a curve in ability explains; None if there are too few agents to estimate it.
+        Share of the family's membership that a curve in ability explains; None with too few agents.
     together : bool
         Whether the family is clustered in a judge's ranking, so that a shift may be due to the shape of the curve.
     identifiable : bool
@@ -120,12 +119,12 @@ class JudgeShifts:
     one, other : str
         Names of the first and of the second judge.
     n_trials, units : int, str
-        Number of paired trials (or ordered pairs) that both answered, and which of the two they are.
+        Number of units that both answered, and what they are: "paired trials" or "ordered pairs".
     level, slope : float
         Confidence level of the agents' shifts, and slope of the second judge's abilities on the first's.
     rho, rho_seen, rho_same : RankAgreement, float, float or None
-        Spearman's ρ of the two rankings if the second judge had answered all trials of the first; ρ of the first judge's ranking
-        with that of the second, and with its own, from the shared trials alone; None if undefined.
+        Spearman's ρ of the first judge's ranking by all trials with the second's, had it answered all of them; with the
+        second's by the shared trials; with its own by the shared trials. None if undefined.
     agents, families : tuple of AgentShift, tuple of FamilyShift
         Shifts of agents, by p-value, and of families, by name.
     judge_families : dict of str to str or None
@@ -151,8 +150,9 @@ class JudgeShifts:
 
         Notes
         -----
-        A judge favours its own family if the interval of the family's shift lies on the judge's side of 0: one-sided, 5 %
-        over the judges tested, by an interval of 90 % if one of them has a family of its own and of 95 % if both have.
+        A judge favours its own family if the interval of the family's shift lies on the judge's side of 0: one-sided,
+        at 5 % over the judges tested. The interval has 90 % if one judge has a family of its own in the pool, 95 % if
+        both have.
         """
         rng, rows = standalone_stream(seed), aligned.paired
         answers = aligned.soft[first][rows], aligned.soft[second][rows]
@@ -192,9 +192,10 @@ def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentSh
 def _compute_family_shifts(
     aligned: AlignedRuns, shift: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
 ) -> tuple[FamilyShift, ...]:
-    """Compute the shift of each family that has agents outside it."""
+    """Compute the shift of each family that has agents outside it, with Holm-corrected p-values."""
     names = [aligned.families[i] for i in shift.agents]
     keys = np.array([_normalize(name) or "" for name in names])
+    # the families of the judges share ALPHA, one-sided
     n_tested = len({_normalize(family) for family in judge_families.values()} & set(keys.tolist()))
     level = 1 - 2 * ALPHA / n_tested if n_tested else 0.95
 
@@ -232,7 +233,7 @@ def _compute_family_shift(
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # leeway: shifts that the shape of the curve may cause
+    # leeway: lowest and highest shift that the shape of the curve may cause
     rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
     allowance = WIDE_CURVE_ALLOWANCE if is_clustered_second_only or is_unreliable else CURVE_ALLOWANCE
     shape_error = float("inf") if np.isnan(share_first) else allowance * rise
@@ -261,10 +262,7 @@ def _compute_family_shift(
 
 
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
-    """Compute the share of the membership that a curve in ability explains, corrected for errors in the abilities.
-
-    ability : float array (n_agents,); is_member : bool array (n_agents,)
-    """
+    """Compute the share of membership that a curve in error-free abilities explains; both arrays (n_agents,)."""
     share = curve_share(ability, is_member.astype(np.float64))
     return float(np.minimum(1.0, share / max(reliability, 0.1)))
 
@@ -290,8 +288,7 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate the shift of a family beyond the curve. is_member : bool array (n_agents,).
 
-    Errors of the abilities are corrected in the curve only for clustered families: they do not bias the shift of other families,
-    and the correction adds noise.
+    Errors in the curve are corrected for clustered families only: they do not bias others, and this adds noise.
     """
     curve = shift.curve
     if is_clustered:
@@ -308,7 +305,7 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, leeway: tuple[float, float]) -> bool:
     """Return True if a nonlinear relation between the judges cannot explain the result.
 
-    A family that is not clustered and whose interval contains 0 shows no preference, however unreliable the abilities are.
+    An unclustered family whose interval contains 0 shows no preference, however unreliable the abilities are.
     """
     if not any(leeway) or _get_side(estimate, leeway) != 0:
         return True
@@ -316,7 +313,7 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, leeway: tuple[
 
 
 def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:
-    """Return the judge of this family if the shift is on its side; a preference that both judges share cannot be observed."""
+    """Return the judge of this family if the shift is on its side; none if both judges are of the family."""
     members = [judge for judge, family in judge_families.items() if _normalize(family) == key]
     if len(members) != 1:
         return ()
@@ -353,7 +350,7 @@ MAX_NAMED = 6
 
 
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
-    """Yield sentences on the agreement of the rankings, on agents that shift, and on self-preference, with their limits."""
+    """Yield sentences on the agreement of the rankings, on shifts of agents, and on self-preference."""
     first, second = shifts.one, shifts.other
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
         yield from _describe_rankings(shifts, shifts.rho, shifts.rho_seen, shifts.rho_same)

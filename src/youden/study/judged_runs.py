@@ -132,7 +132,7 @@ class AlignedRuns:
     units : {"trials", "ordered pairs"}
         What the units are.
     hard, soft : float array (n_runs, n_units)
-        Yes-or-no and graded answers; NaN if missing. For ordered pairs, D ≥ ½ and D.
+        Yes-or-no and graded answers; NaN if missing. For ordered pairs, `soft` is D = TPR − FPR, and `hard` is D ≥ ½.
     first, second : int array (n_units,)
         The two agents of each unit.
     paired : bool array (n_units,)
@@ -282,7 +282,10 @@ def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> N
 
 
 def _get_item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
-    """Return the keys by which items are matched. Raises: ConfigError [judges-number] if their numbers are not unique."""
+    """Return the keys by which items are matched.
+
+    Raises: ConfigError [judges-number] if their numbers are not unique.
+    """
     if match == "id":
         return run.rates.item_ids
     matches = [re.search(r"(\d+)\D*$", item) for item in run.rates.item_ids]
@@ -309,7 +312,7 @@ def _make_unique_names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
 def _index_shared(
     run: JudgedRun, keys: tuple[str, ...], agents: tuple[str, ...], items: tuple[str, ...]
 ) -> tuple[Ids, Ids]:
-    """Return the position of each agent and each item of a run among the shared ones, int arrays; −1 if it is not shared."""
+    """Return the position of each agent and item of a run among the shared ones, int arrays; −1 if not shared."""
     agent_positions = {name: position for position, name in enumerate(agents)}
     item_positions = {key: position for position, key in enumerate(items)}
     return (

@@ -46,7 +46,8 @@ def find_contrast(
     recorded : RecordedAnswers
         Answers of a run, with the groups of its agents.
     above, below : sequence of str
-        Groups that should rank above, and below. Default: those of the paper, "faithful" above "strategic" and "low-effort".
+        Groups that should rank above, and below. Default: those of the paper, "faithful" above "strategic"
+        and "low-effort".
 
     Returns
     -------
@@ -129,7 +130,8 @@ def compute_group_auc(
 ) -> GroupAuc:
     """Compute the AUC of one group against another; agents of other groups and agents without an ability are left out.
 
-    `level` is that of the intervals in the ranking. Raises: StatisticsError [auc-one-group] if a group has no ranked agent.
+    `level` is that of the intervals in the ranking. Raises: StatisticsError [auc-one-group] if a group has no
+    ranked agent.
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability = np.array([row.ability for row in rows], dtype=np.float64)

@@ -36,7 +36,8 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The paper's rule (median |Δ| below .2) and the share of the variance explained, and what follows for sparse designs.
+        The paper's rule (median |Δ| below .2) and the share of the variance explained, and what follows for
+        sparse designs.
 
     Notes
     -----
@@ -75,8 +76,8 @@ def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
     rates : Rates
         Rates of ordered pairs.
     kind : {"symmetric", "row"}
-        Kind of the scores. A cell of a dense run has n_agents − 1 ordered pairs for row scores, and twice as many for symmetric
-        ones.
+        Kind of the scores. A cell of a dense run has n_agents − 1 ordered pairs for row scores, and twice as many for
+        symmetric ones.
 
     Returns
     -------

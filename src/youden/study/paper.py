@@ -1,7 +1,7 @@
 """Reproduce the tables of the paper, and list where the paper and its data disagree.
 
-Figures that the public data do not allow are reported as missing. Source: 'Identity-Link IRT for Label-Free LLM Evaluation',
-Tables 1 to 6.
+Figures that the public data do not allow are reported as missing. Source: 'Identity-Link IRT for Label-Free LLM
+Evaluation', Tables 1 to 6.
 """
 
 from __future__ import annotations

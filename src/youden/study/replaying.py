@@ -1,6 +1,6 @@
 """Answer plans from the recorded answers of a finished run, so that designs can be compared without calls.
 
-A dense run is replayed as it is. From a run with fewer answers, a pilot, a dense one is simulated.
+A dense run is replayed as it is. A run with fewer answers is a pilot, from which a dense run is simulated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class RecordedAnswers(ReadOnly):
     Attributes
     ----------
     paired, independent : float array (n_items, n_agents, n_agents)
-        Mean answer to (item of the first text, first agent, second agent), by trial type; NaN if unknown and on the diagonal.
+        Mean answer to (item of the first text, first agent, second agent), by trial type; NaN if unknown and on
+        the diagonal.
     pool : Pool
         Agents and items; a cell has an empty text if any of its answers is known, otherwise None.
     rates : Rates
@@ -108,22 +109,9 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a run, dense or not.
+    """Read the answers of a judged and fitted run, or of an imported one, dense or not.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        A judged and fitted run, or an imported one.
-
-    Returns
-    -------
-    RecordedAnswers
-        The recorded answers.
-
-    Raises
-    ------
-    RunFolderError
-        If a file of the run is missing or damaged.
+    Raises: RunFolderError if a file of the run is missing or damaged.
     """
     rates = folder.read_rates()
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
@@ -159,25 +147,11 @@ def make_recorded_answers(
     fpr: float | None = None,
     words: tuple[str, ...] = (),
 ) -> RecordedAnswers:
-    """Make recorded answers of the rates of ordered pairs.
+    """Make recorded answers from the rates of ordered pairs, without a holdout, because each study draws one.
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of a run.
-    groups : dict of str to str or None, optional
-        Group by agent id.
-    difference_only : bool
-        Whether the rates hold only D = TPR − FPR, as those of an imported run. D is then used as the paired answer.
-    fpr : float, optional
-        Pooled false-positive rate, used for every independent answer if the plan pools them. Default: that of the rates.
-    words : tuple of str, optional
-        Caveats for readers.
-
-    Returns
-    -------
-    RecordedAnswers
-        The answers; `rates` are without a holdout, because each study draws a holdout.
+    If `difference_only`, the rates hold only D = TPR − FPR, as those of an imported run; D is then used as the paired
+    answer. `fpr` is the independent answer of every pair if the plan pools its independent trials; by default, it is
+    computed from the rates. `groups` has the group by agent id, `words` caveats for readers.
     """
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
@@ -214,9 +188,10 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
 
 
 def paired_mean_first(result: Verdicts) -> Floats:
-    """Compute the mean paired answer of trials that show the agent first, minus the mean independent answer.
+    """Compute abilities on row scores: the mean answer to paired trials that show the agent first, minus the FPR.
 
-    Returns a float array (n_agents,), NaN for agents without such a trial.
+    The FPR is the mean answer to all independent trials; it is 0 if there are none. Missing answers are left out.
+    Returns a float array (n_agents,), NaN for agents without such a paired trial.
     """
     plan = result.plan
     is_paired = (plan.trial_type == PAIRED) & result.answered
@@ -265,9 +240,9 @@ def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers
 def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers:
     """Simulate the answers of a dense run from a pilot.
 
-    Answers follow y = c + a_i + a_k − b_j + e, clipped so that y − FPR is in [−1, 1]; e is drawn from the residuals of the pilot.
-    The agent effects a and the item effects b are those of `ClippedLinear` on symmetric scores, shrunk towards their means by
-    their reliability, so that noise of the pilot is not simulated as differences between agents.
+    Answers follow y = c + a_i + a_k − b_j + e, clipped so that y − FPR is in [−1, 1]; e is drawn from the residuals of
+    the pilot. The agent effects a and the item effects b are those of `ClippedLinear` on symmetric scores, shrunk
+    towards their means by their reliability, so that noise of the pilot is not simulated as differences between agents.
 
     Raises: StatisticsError [pilot-thin] if fewer than 3 agents of the pilot have an interval.
     """
@@ -327,7 +302,7 @@ def _shrink(value: Floats, std_error: Floats) -> Floats:
 
 
 def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
-    """Make rates of simulated answers, float arrays (n_items, n_agents, n_agents), with the ids and the split of `source`."""
+    """Make rates of simulated answers, float arrays (n_items, n_agents, n_agents), on the ids of `source`."""
     item, first, second = (index.astype(np.int32) for index in np.nonzero(~np.isnan(paired)))
     ones = np.ones(len(item), dtype=np.int32)
     pairs = item, first, second

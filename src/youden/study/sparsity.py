@@ -1,4 +1,4 @@
-"""Study how few cells or calls predict held-out cells and preserve the ranking, as in the paper's Tables 3 and 4 and Figure 2.
+"""Study how few cells or calls predict held-out cells and preserve the ranking (the paper's Tables 3, 4 and Figure 2).
 
 All regimes of a seed use the same holdout.
 """
@@ -201,7 +201,11 @@ def study_sparsity(
 def _score_regime(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> tuple[Scores | Floats, list[float]]:
-    """Return the training scores of a regime, and its shares of all and of training cells, calls and unordered calls."""
+    """Return the training scores of a regime and four figures.
+
+    The figures are its shares of all cells and of the training cells, its calls, and its calls if one call serves both
+    cells of a pair.
+    """
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
         return _score_cells(fold, design.choose(fold.split.train, stream("trials", seed)))
@@ -223,9 +227,10 @@ def _score_regime(
 
 
 def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Return the scores of some training cells, each compared with every partner on its item, with their shares and calls.
+    """Return the scores of some training cells, each compared with every partner on its item, and their four figures.
 
     chosen : bool array (n_agents, n_items)
+    The figures are those of `_score_regime`.
     """
     split = fold.split
     partners = split.train if split.rule == "strict" else split.train | split.holdout
@@ -249,8 +254,8 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The holdout rule, the headline regime (n log n with c = 1.6) in cells and in calls, and one sentence per regime that
-        cannot be planned.
+        The holdout rule, the headline regime (n log n with c = 1.6) in cells and in calls, and one sentence per regime
+        that cannot be planned.
     """
     effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     if study.rule == "strict":
@@ -288,8 +293,8 @@ def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
     Returns
     -------
     dict
-        Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as "scores"
-        and `rows` as "regimes", and sentences as "words".
+        Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as
+        "scores" and `rows` as "regimes", and sentences as "words".
     """
     regimes: list[Json] = [_drop_missing(row) for row in study.rows]
     facts = plain_fields(study) | {"dense": _drop_missing(study.dense), "regimes": regimes}

@@ -1,4 +1,4 @@
-"""Parses JSON as servers and tools write it, beyond what the standard allows.
+"""Parse JSON as servers and tools write it, beyond what the standard allows.
 
 orjson parses strict JSON. Only text that it rejects is parsed a second time, by `json`, which accepts the constants
 NaN, Infinity and -Infinity, lone surrogates, and control characters inside strings.

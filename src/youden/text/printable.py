@@ -1,4 +1,4 @@
-"""Makes texts safe for a terminal, a file name or a shell, and removes secrets from locations.
+"""Make texts safe for a terminal, a file name or a shell, and remove secrets from locations.
 
 Judged texts and ids are untrusted and may contain control sequences. A spreadsheet runs a field that begins with `=`,
 `+`, `-` or `@`, quoted or not. Because every way of escaping changes the name for other programs, such a name is
@@ -129,8 +129,8 @@ _ASCII_FORMS = dict(zip("−─│├└●√≈∼", "--||`o~~~", strict=True)
     "❔": "",
     "⚠": "!",
 }
-"""ASCII forms of the characters that this package writes and that code pages of Windows lack, above all the minus
-sign. Greek letters are replaced by their names."""
+"""ASCII forms of the characters that this package writes and that code pages of Windows lack, above all the minus sign.
+Greek letters are replaced by their names."""
 
 
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
@@ -170,7 +170,7 @@ def is_local_file(location: str | Path) -> bool:
 
 
 def is_on_network(location: str | Path) -> bool:
-    """Return whether opening the location reaches another machine: a server's URL, or on Windows a path such as //HOST/SHARE."""
+    """Return whether opening the location reaches another machine: a URL of a server, or //HOST/SHARE on Windows."""
     return not is_local_file(location) or (os.name == "nt" and str(to_path(str(location))).startswith("\\\\"))
 
 

@@ -1,7 +1,8 @@
-"""Separates a reasoning model's answer from reasoning that its server left in the text.
+"""Separate a reasoning model's answer from reasoning that its server left in the text.
 
-Servers without a reasoning parser return both in one text: `<think>…</think>` and its variants, or the channels of OpenAI's
-harmony format. Nothing inside a block is part of the answer, and a block that does not end leaves no answer at all.
+Servers without a reasoning parser return both in one text: `<think>…</think>` and its variants, or the channels of
+OpenAI's harmony format. Nothing inside a block is part of the answer, and a block that does not end leaves no
+answer at all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Refuses to read from anything but a regular file.
+"""Refuse to read from anything but a regular file.
 
-A named pipe or a socket would block a reader for ever, and a device may never end. The error is an `OSError`, so that every
-reader reports it as it reports a file that cannot be read.
+A named pipe or a socket would block a reader for ever, and a device may never end. The error is an `OSError`, so that
+every reader reports it as it reports a file that cannot be read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Counts the values that were replaced while files were read, for the one note that reports them.
+"""Count the values that were replaced while files were read, for the one note that reports them.
 
-A reader replaces what UTF-8 and strict JSON cannot represent instead of refusing a whole file, so each replacement is counted.
+A reader replaces what UTF-8 and strict JSON cannot represent instead of refusing a whole file, so each
+replacement is counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Formats parts of sentences (counts, intervals, escaped texts, suggestions), and splits texts into sentences and pieces.
+"""Format parts of sentences (counts, intervals, escaped texts, suggestions), and split texts into sentences and pieces.
 
-An interval is always shown with enough digits that its bounds differ, and a number of items always with the number
-that was compared. Sentences are split at end marks and line breaks, in scripts without spaces too; an abbreviation
-before a capital letter is taken for the end of a sentence.
+An interval is always shown with enough digits that its bounds differ, and a number of items always with the number that
+was compared. Sentences are split at end marks and line breaks, in scripts without spaces too; an abbreviation before a
+capital letter is taken for the end of a sentence.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def format_with_interval(
     digits : int, default 2
         Digits after the decimal point; more are shown if the bounds would otherwise be equal.
     method : str, optional
-        Name of the interval's method. If it begins with "none: ", the text after that is shown as the reason for a missing
-        interval.
+        Name of the interval's method. If it begins with "none: ", the text after that is shown as the reason for a
+        missing interval.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Measures how much texts have in common: the summed weight of shared words, and the share of a response copied from its prompt.
+"""Measure how much texts have in common: the weight of shared words, and the share that is copied from a prompt.
 
 Only the share of copied text is measured; whether copying is wrong depends on the task.
 """
@@ -49,8 +49,8 @@ def copied_shares(
     Returns
     -------
     list of float
-        For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. A response of fewer than
-        n words is a single n-gram. NaN for a response without words.
+        For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. A response of fewer than n
+        words is a single n-gram. NaN for a response without words.
 
     Examples
     --------
@@ -76,19 +76,19 @@ def _n_grams(sequence: Sequence[Hashable], size: int) -> Iterable[tuple[Hashable
 
 
 def find_copying_agents(shares: Floats, *, min_share: float = COPYING_SHARE) -> tuple[Copying, ...]:
-    """Find the agents whose median response is copied from its prompt to a large part.
+    """Find the agents whose median response is copied from its prompt to at least the share `min_share`.
 
     Parameters
     ----------
     shares : float array (n_agents, n_items)
-        Copied share of each response, in [0, 1]. NaN without a response, a word in it or a prompt.
+        Copied share of each response, in [0, 1]; NaN if there is no response, no word in it, or no prompt.
     min_share : float, default 0.5
         Median share from which an agent is returned.
 
     Returns
     -------
     tuple of Copying
-        In the order of the agents; never an agent without a valid share.
+        In the order of the agents; agents without a valid share are left out.
     """
     medians = []
     for agent_shares in shares:

@@ -1,8 +1,8 @@
-"""Guards texts that a spreadsheet would run as formulas, and removes the guards again.
+"""Guard texts that a spreadsheet would run as formulas, and remove the guards again.
 
-A spreadsheet that opens a CSV file runs a field that begins as a formula does. A guarded field begins with an apostrophe. Because
-some texts themselves begin with an apostrophe, a column `guarded` names the guarded columns of each row; without that column, no
-apostrophe is removed.
+A spreadsheet that opens a CSV file runs a field that begins as a formula does. A guarded field begins with an
+apostrophe. Because some texts themselves begin with an apostrophe, a column `guarded` names the guarded columns of each
+row; without that column, no apostrophe is removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Represents a table of texts, and formats it as Markdown or HTML; `cli/output.py` prints it on a terminal.
+"""Represent a table of texts, and format it as Markdown or HTML; `cli/output.py` prints it on a terminal.
 
 Cells may contain untrusted text, so each formatter escapes them for its output.
 """
@@ -24,7 +24,7 @@ class Table(NamedTuple):
     heads: Sequence[str]
     """Head of each column."""
     sides: str
-    """Alignment of each column, one letter each: l(eft), r(ight), or c for code, in monospaced type that is never wrapped."""
+    """Alignment of each column, one letter each: l(eft), r(ight), or c for code (monospaced, never wrapped)."""
     rows: Iterable[Sequence[str]]
     """Cells of each row."""
 

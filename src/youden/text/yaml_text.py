@@ -1,4 +1,4 @@
-"""Parses YAML and the front matter of Markdown for the whole project, and formats pydantic's errors as one sentence.
+"""Parse YAML and the front matter of Markdown for the whole project, and format pydantic's errors as one sentence.
 
 A key that occurs twice in a mapping is an error, whereas plain PyYAML silently uses the last one.
 """
@@ -69,7 +69,7 @@ def format_validation_error(
 
 
 def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
-    """Return the index of the first error; if its value may be of several types, that of the deepest error in the value."""
+    """Return the index of the error to report: the first, or if its value may have several types, the deepest in it."""
     first = locations[0]
     depth = next((n for n, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
     if depth == len(first):
@@ -103,7 +103,7 @@ def format_unknown_key(key: str, choices: Iterable[str] = ()) -> str:
 
 
 _MAX_NODES = 100_000
-"""Largest number of values in a text; with aliases of aliases, a few hundred characters could define any number of values."""
+"""Largest number of values in a text; with nested aliases, a short text could define any number of values."""
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -145,23 +145,9 @@ def read_yaml(path: Path) -> object:
 
 
 def parse_yaml(text: str, *, first_line: int = 1) -> object:
-    """Parse a YAML text.
+    """Parse a YAML text; None for an empty text. first_line: line of the file at which it begins, for errors.
 
-    Parameters
-    ----------
-    text : str
-    first_line : int, default 1
-        Line of the file at which the text begins, for the line numbers in errors.
-
-    Returns
-    -------
-    object
-        The parsed value; None for an empty text.
-
-    Raises
-    ------
-    YamlError
-        If the text is not valid YAML, if a key occurs twice, or if it is nested too deeply.
+    Raises: YamlError if the text is not valid YAML, if a key occurs twice, or if it is nested too deeply.
     """
     loader: yaml.SafeLoader | None = None
     try:
@@ -221,7 +207,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count_nodes(self, node: yaml.Node, counts: dict[int, float]) -> float:
-        """Count the values in a node; an alias counts wherever it occurs. counts: the counts so far, by id of the node."""
+        """Count the values in a node; an alias counts wherever it occurs. counts: counts so far, by id of the node."""
         if id(node) not in counts:
             counts[id(node)] = math.inf  # for a node that contains itself
             children: Sequence[yaml.Node] = ()

@@ -1,23 +1,24 @@
 """Types for plugins: the objects that each entry-point group registers, and the types in their contracts.
 
-- `youden.judges`: class that is constructed with a `Connection` and implements `Judge`: it answers one `Request`, which consists
-  of `Message`s, with a `Completion`, or raises `CallError`
-- `youden.batches`: class that is constructed with a `Connection` and a keyword `policy`, a `RetryPolicy`, and implements
-  `BatchProvider`. Its methods return a `BatchState` (with `LineError`s for rejected requests) or raise `CallError`
-- `youden.stores`: function that takes the address of a store and the keyword `read_only`, and returns a `Place`. The processes
-  that share a store are its `Member`s; they write `PendingWrites` with `Payment`s
+- `youden.judges`: class that is constructed with a `Connection` and implements `Judge`: it answers one `Request`, which
+  consists of `Message`s, with a `Completion`, or raises `CallError`
+- `youden.batches`: class that is constructed with a `Connection` and a keyword `policy`, a `RetryPolicy`, and
+  implements `BatchProvider`. Its methods return a `BatchState` (with `LineError`s for rejected requests) or raise
+  `CallError`
+- `youden.stores`: function that takes the address of a store and the keyword `read_only`, and returns a `Place`. The
+  processes that share a store are its `Member`s; they write `PendingWrites` with `Payment`s
 - `youden.importers`: an `Importer`, which returns an `ImportedPool` of `Agent`s and `Item`s
 - `youden.exporters`: an `Exporter`, which takes `ExportOptions` and returns `Exported`
 - `youden.transforms`: a `Transform`
-- `youden.designs`: a `MakeDesign`, which returns a `Design`. A design returns `DesignResult`, with `Trials` of the types
-  `PAIRED` and `INDEPENDENT`, and with `Rounds` if it is adaptive
+- `youden.designs`: a `MakeDesign`, which returns a `Design`. A design returns `DesignResult`, with `Trials` of the
+  types `PAIRED` and `INDEPENDENT`, and with `Rounds` if it is adaptive
 - `youden.baselines`: class without constructor parameters that implements `Baseline`: it is fitted to `Scores`
 - `youden.item_sources`: function without parameters that returns a tuple of `Item`
 - `youden.attacks`: an `Attack`, which takes an `AttackContext`
 
-A `PlanJudge` answers a whole `Plan` with `Verdicts`, which refer to `MISSING_REASONS` and contain `Finding`s as warnings. A
-`Progress` receives the progress updates of `youden.judge`. Arrays in these types are read-only. The docstring of each type states
-shapes, ranges and the meaning of a missing value.
+A `PlanJudge` answers a whole `Plan` with `Verdicts`, which refer to `MISSING_REASONS` and contain `Finding`s as
+warnings. A `Progress` receives the progress updates of `youden.judge`. Arrays in these types are read-only. The
+docstring of each type states shapes, ranges and the meaning of a missing value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables of a fit by pair of agents and by cell (one agent on one item).
 
-Pair tables let a report show every pair without reading a trial. Cells are stored as columns, because most cells of a large run
-are empty.
+Pair tables let a report show every pair without reading a trial. Cells are stored as columns, because most cells of a
+large run are empty.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ class Pairs(ReadOnly):
     """Agreement and comparison of every ordered pair of agents, NaN on the diagonal and where a value is unknown."""
 
     agreement: Floats
-    """float (n_agents, n_agents), mean TPR over items, minus the FPR of the pair if it has its own; rows are the agents whose
-    response the judge reads first.
+    """float (n_agents, n_agents), mean TPR over items, minus the FPR of the pair if it has its own; rows are the agents
+    whose response the judge reads first.
     """
     mean: Floats
-    """float (n_agents, n_agents), mean answer over both orders of the training trials, after subtracting the mean of each item.
+    """float (n_agents, n_agents), mean answer over both orders of the training trials, after subtracting the mean of
+    each item.
     """
     std_error: Floats
     """float (n_agents, n_agents), standard error of `mean`."""
@@ -34,9 +35,11 @@ class Pairs(ReadOnly):
     significantly_better: Floats
     """float (n_agents, n_agents), 1 if the agent of the row is significantly better than that of the column, else 0."""
     ability: Floats
-    """float (n_agents,), abilities of the additive fit, which predicts scores of cells; NaN for an agent without a score."""
+    """float (n_agents,), abilities of the additive fit, which predicts scores of cells; NaN for an agent without
+    a score."""
     partners_seen: float | None
-    """Mean fraction, over compared cells, of the possible partners with which the cell was compared; None if no cell was."""
+    """Mean fraction, over compared cells, of the possible partners with which the cell was compared; None if no
+    cell was."""
     own_rates: bool
     """Whether each pair has its own FPR, which `agreement` subtracts."""
 

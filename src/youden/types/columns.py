@@ -1,6 +1,7 @@
 """Declare the columns of stored tables: name, type, unit and meaning.
 
-Each table declares its columns once. Readers, writers, schemas, exporters, reports and the documentation use these declarations.
+Each table declares its columns once. Readers, writers, schemas, exporters, reports and the documentation use
+these declarations.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Meaning:
-    """Annotation that makes a dataclass field a `TableColumn`; name, type and nullability come from the field itself."""
+    """Annotation that makes a dataclass field a `TableColumn`, which gets name, type and nullability from the field."""
 
     text: str
     """Description of the column."""

@@ -51,8 +51,8 @@ class PartnerRules:
         robust : bool, optional
             Whether to report the robust ranking first; it removes the panel. Ignored if `trusted` is given.
         trusted : sequence of str, optional
-            Ids of the panel, whose ranking is then reported first. An empty sequence removes the panel and reports the plain
-            ranking first.
+            Ids of the panel, whose ranking is then reported first. An empty sequence removes the panel and reports the
+            plain ranking first.
         families : mapping, optional
             Agent id → family.
 
@@ -144,7 +144,10 @@ class AlternativeRankingFacts:
 
 @dataclass(frozen=True)
 class LinkFacts:
-    """Curl of the scores on one link: how far they are from additive."""
+    """Curl of the scores on one link, a transformation of the scores: how far they are from additive.
+
+    Δ is the interaction of two agents and two items (a rectangle), 0 if the transformed scores are additive.
+    """
 
     median: float
     """Median of |Δ| over the rectangles, in the unit of the link."""
@@ -205,8 +208,8 @@ class CallFacts:
     tokens_out: int = 0
     """Tokens of the answers."""
     usd: float | None = 0.0
-    """Cost in USD of all invocations of the run, interrupted ones included, but not what other runs paid for reused answers;
-    None if a price is unknown.
+    """Cost in USD of all invocations of the run, interrupted ones included, but not what other runs paid for reused
+    answers; None if a price is unknown.
     """
     seconds_mean: float | None = None
     """Mean wall time of a call in seconds; None if it was not measured."""
@@ -254,7 +257,8 @@ class AgentChange:
     rank_after: int
     """Rank by ability among the agents after the extension; 1 is best."""
     drift: float | None = None
-    """Ability by the new answers alone minus ability by the earlier answers; None if the new answers do not determine it."""
+    """Ability by the new answers alone minus ability by the earlier answers; None if the new answers do not
+    determine it."""
     std_error: float | None = None
     """Standard error of `drift`; None if `drift` is None."""
     p_holm: float | None = None
@@ -276,8 +280,8 @@ class ExtensionFacts:
     agent_changes: tuple[AgentChange, ...]
     """Changes of the agents that were there before."""
     judge_drift: float | None
-    """Judge drift: mean change of the answers to comparisons of the first agents on the same items; None if the extension
-    repeats no such comparison.
+    """Judge drift: mean change of the answers to comparisons of the first agents on the same items; None if the
+    extension repeats no such comparison.
     """
     judge_drift_p: float | None
     """Two-sided p-value of `judge_drift`; None if `judge_drift` is None."""
@@ -308,9 +312,9 @@ class ChoiceFacts:
     agents: tuple[str, ...]
     """Selected agents, by ability: the first of the ranking, or as many as the run searched for."""
     regret_bound: float
-    """Regret bound: upper confidence bound on the ability of the best agent minus that of the selected one; 0 if the selected
-    agent is significantly better than every other. If T agents are selected, it bounds the ability of the T-th best agent
-    minus that of the worst selected one.
+    """Regret bound: upper confidence bound on the ability of the best agent minus that of the selected one; 0 if the
+    selected agent is significantly better than every other. If T agents are selected, it bounds the ability of the T-th
+    best agent minus that of the worst selected one.
     """
     level: float
     """Confidence level of the regret bound."""
@@ -321,8 +325,8 @@ class ChoiceFacts:
     ability_high: float
     """Upper bound of the ability of the first agent."""
     p_best: Mapping[str, float]
-    """Agent id → posterior probability that it is the best, highest first; too high for the first if many agents are nearly
-    level.
+    """Agent id → posterior probability that it is the best, highest first; too high for the first if many agents are
+    nearly level.
     """
     expected_regret: float
     """Expected regret: posterior mean of the ability of the best agent minus that of the first selected agent."""
@@ -377,8 +381,8 @@ class RunFacts:
     partners: PartnerFacts | None = None
     """Split-half reliability over partners; None if too few agents were compared."""
     ranked_by: RankedBy = "plain"
-    """Ranking that the run reports first; `unique_best`, `n_significant_pairs` and the order of `ranking.csv` are those of
-    this ranking.
+    """Ranking that the run reports first; `unique_best`, `n_significant_pairs` and the order of `ranking.csv` are those
+    of this ranking.
     """
     alternative_rankings: dict[AlternativeRanking, AlternativeRankingFacts] = field(default_factory=dict)
     """Alternative rankings by name."""

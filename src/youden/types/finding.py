@@ -1,7 +1,7 @@
 """Findings: diagnostics about a run, a pool or an installation, such as warnings and failed checks.
 
-The code that detects a problem creates the finding, with its sentence and its numbers. Renderers group findings by slug, as
-declared in `KINDS`, and never parse a sentence.
+The code that detects a problem creates the finding, with its sentence and its numbers. Renderers group findings by
+slug, as declared in `KINDS`, and never parse a sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Severity = Literal["ok", "note", "warning", "failed", "skipped"]
-"""Result of a check: passed; worth knowing; has to be known before a number is used; prevents further work; not checked."""
+"""Result of a check: passed; worth knowing; has to be known before a number is used; prevents further work;
+not checked."""
 
 About = Literal["judge", "pool", "data"]
 """Subject of a finding."""

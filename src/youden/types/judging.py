@@ -48,8 +48,8 @@ class Request:
     parameters: Mapping[str, Json] = field(default_factory=dict)
     """Other keys of the request body, such as `temperature`."""
     cache_salt: Mapping[str, Json] = field(default_factory=dict)
-    """Cache salt: keys that are hashed into the request hash but not sent, such as the replicate of a trial, or the agent that
-    writes a text.
+    """Cache salt: keys that are hashed into the request hash but not sent, such as the replicate of a trial, or the
+    agent that writes a text.
     """
 
 
@@ -74,7 +74,8 @@ class Completion:
     refusal: str | None = None
     """The refusal of the model; None if it did not refuse."""
     top_logprobs: tuple[tuple[str, float], ...] = ()
-    """Pairs (token, log-probability) of the alternatives to the first token of the answer; empty if the model returns none."""
+    """Pairs (token, log-probability) of the alternatives to the first token of the answer; empty if the model
+    returns none."""
 
 
 class Judge(Protocol):
@@ -193,15 +194,15 @@ class Verdicts(ReadOnly):
     Raises
     ------
     PlanError
-        [verdicts-length]: if a column does not have one value per trial; [verdicts-missing]: if `answer` and `missing_reason`
-        contradict each other.
+        [verdicts-length]: if a column does not have one value per trial; [verdicts-missing]: if `answer` and
+        `missing_reason` contradict each other.
     """
 
     plan: Plan
     """Plan that was judged."""
     answer: Floats
-    """float (n_trials,) in [0, 1], 1 for the same source; between 0 and 1 if the judge returns a probability or a grade; NaN
-    if missing.
+    """float (n_trials,) in [0, 1], 1 for the same source; between 0 and 1 if the judge returns a probability or a
+    grade; NaN if missing.
     """
     hard_answer: Floats
     """float (n_trials,), the answer as a decision, 0 or 1; NaN if missing."""
@@ -210,12 +211,12 @@ class Verdicts(ReadOnly):
     judge: Mapping[str, Json]
     """All settings of the judge that an answer depends on, as JSON; part of the signature."""
     request_hash: NDArray[np.bytes_] | None = None
-    """bytes S64 (n_trials,), request hash (SHA-256, hexadecimal) that identifies the answer in the store; None for a judge
-    without calls.
+    """bytes S64 (n_trials,), request hash (SHA-256, hexadecimal) that identifies the answer in the store; None for a
+    judge without calls.
     """
     tokens_in: Ids | None = None
-    """int32 (n_trials,), tokens of the requests; 0 if the answer came from the store. In the folder of a run, this column and
-    the next three add up all invocations of the run.
+    """int32 (n_trials,), tokens of the requests; 0 if the answer came from the store. In the folder of a run, this
+    column and the next three add up all invocations of the run.
     """
     tokens_out: Ids | None = None
     """int32 (n_trials,), tokens of the answers; 0 if the answer came from the store."""
@@ -289,14 +290,15 @@ class Verdicts(ReadOnly):
         Returns
         -------
         Rates
-            One row per pair (first, second) on an item: `item`, `first` and `second`, int (n_rows,); `tpr` and `fpr`, float
-            in [0, 1], NaN without an answer; `n_paired`, `n_independent` and `n_missing`, int.
+            One row per pair (first, second) on an item: `item`, `first` and `second`, int (n_rows,); `tpr` and `fpr`,
+            float in [0, 1], NaN without an answer; `n_paired`, `n_independent` and `n_missing`, int.
 
         Notes
         -----
-        TPR is the mean answer to the paired trials of the pair on the item, FPR the mean answer to its independent trials
-        there. A missing answer counts as missing, never as 0. If the independent trials of the plan are pooled, pairs that
-        only have independent trials are in `detail` alone. A plan without an answer has NaN rates.
+        TPR is the mean answer to the paired trials of the pair on the item, FPR the mean answer to its
+        independent trials there. A missing answer counts as missing, never as 0. If the independent trials of the
+        plan are pooled, pairs that only have independent trials are in `detail` alone. A plan without an answer has
+        NaN rates.
 
         References
         ----------

@@ -1,4 +1,4 @@
-"""Records in `labels.json` and `quality.json`: the agreement of a ranking with labels, and quality estimated from labels.
+"""Records in `labels.json` and `quality.json`: agreement of a ranking with labels, quality estimated from labels.
 
 They hold only plain values, so that JSON has the same structure as the classes. No ranking depends on a label.
 """
@@ -36,7 +36,8 @@ class Disagreement:
     ability: float
     """Ability of the agent."""
     label_low: int
-    """Best rank that is compatible with the labels: with ties, and with differences of mean labels that are not significant."""
+    """Best rank that is compatible with the labels: with ties, and with differences of mean labels that are
+    not significant."""
     label_high: int
     """Worst rank that is compatible with the labels."""
     rank: int

@@ -41,9 +41,7 @@ class Split(ReadOnly):
     holdout: Bools
     """bool (n_agents, n_items), held-out cells."""
     rule: SplitRule
-    """`strict` excludes from training every trial with a text of a held-out cell; `paper` (the paper's) only trials that are
-    scored for such a cell.
-    """
+    """`strict` excludes from training all trials with a text of a held-out cell, `paper` only those scored for it."""
     fraction: float
     """Requested fraction of held-out cells."""
     seed: int
@@ -98,7 +96,7 @@ class DesignResult:
 
 
 class Design(Protocol):
-    """Design: rule that chooses the paired trials of a plan."""
+    """Rule that chooses the paired trials of a plan."""
 
     name: str
     """Registered name."""
@@ -195,8 +193,8 @@ class Plan:
     Raises
     ------
     PlanError
-        [plan-shape]: if the split or the trials do not fit the agents and items; [plan-other-pool]: if `source` is a pool
-        with another digest, or no pool.
+        [plan-shape]: if the split or the trials do not fit the agents and items; [plan-other-pool]: if `source` is a
+        pool with another digest, or no pool.
     """
 
     trials: Trials
@@ -367,15 +365,12 @@ class Plan:
 
     @cached_property
     def text_rows(self) -> tuple[Ids, Ids]:
-        """int32 (n_trials,) each, rows of `Pool.every` that contain the first and the second text of each trial."""
+        """int32 (n_trials,) each, rows of `Pool.all_texts` that contain the first and the second text of each trial."""
         return self.trials.text_rows(self.n_agents)
 
     @property
     def is_training(self) -> Bools:
-        """Whether a trial may be used to estimate abilities: bool (n_trials,).
-
-        Both of its texts are in training cells, and it is no probe or follow-up.
-        """
+        """Whether a trial counts for abilities (texts in training cells, no probe or follow-up): bool (n_trials,)."""
         first_item, second_item = self.trials.text_cells
         train = self.split.train
         is_training_cell = train[self.first, first_item] & train[self.second, second_item]
@@ -430,13 +425,13 @@ class Plan:
         Parameters
         ----------
         judge : str, path, mapping, JudgeConfig or callable
-            Judge name, path of a judge YAML, judge keys, or ``f(text_a, text_b)`` returning a bool or a number in [0, 1].
+            Judge name, path of a judge YAML, judge keys, or ``f(text_a, text_b)`` returning a bool or a number in
+            [0, 1].
 
         Returns
         -------
         Cost
-            Cells, calls, estimated tokens, USD and minutes; USD is None if a price is unknown. A judge that makes no calls
-            costs 0.
+            Cells, calls, tokens, USD (None if a price is unknown) and minutes; 0 USD for a judge without calls.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """A pool: agents, items and the response of each agent to each item.
 
-Texts of a large pool stay in a file and are read on access. The module also defines the array types of the package, read-only
-dataclasses, and the conversion of values to JSON.
+Texts of a large pool stay in a file and are read on access. The module also defines the array types of the package,
+read-only dataclasses, and the conversion of values to JSON.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def plain(value: object) -> Json:
 class TextsInFile:
     """Read-only replacement for an object array (n_agents, n_items) of `str` and None, whose texts stay in a file.
 
-    It is indexed like the array. Only the selected texts are read into memory: a cell, a row, or all of them if it is converted
-    to an array.
+    It is indexed like the array. Only the selected texts are read into memory: a cell, a row, or all of them if it is
+    converted to an array.
     """
 
     def __init__(self, file: BinaryIO, *, start: Positions, n_bytes: Positions, lengths: Positions) -> None:
@@ -136,8 +136,8 @@ class TextsInFile:
         Returns
         -------
         bytes or None
-            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not contiguous in
-            the order of the items, or if they exceed `MAX_JOINED_BYTES`.
+            The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not
+            contiguous in the order of the items, or if they exceed `MAX_JOINED_BYTES`.
         """
         start, n_bytes = self._start[agent], self._n_bytes[agent]
         begin, end = int(start[0]), int(start[-1] + n_bytes[-1])
@@ -183,7 +183,10 @@ class TextsInFile:
         return self._read(self._start, self._n_bytes)
 
     def _read(self, start: Positions, n_bytes: Positions) -> Objects:
-        """Read texts by position and size, both int64 of one shape, which the result has; adjacent texts are read together."""
+        """Read texts by position and size, int64 arrays of one shape, into an array of the same shape.
+
+        Adjacent texts are read together.
+        """
         array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
         order = np.argsort(start, axis=None, kind="stable")[np.count_nonzero(start < 0) :]
         begins, ends = start.ravel()[order], (start + n_bytes).ravel()[order]
@@ -262,15 +265,15 @@ class Pool(ReadOnly):
     items: tuple[Item, ...]
     """Items, by column."""
     texts: Objects
-    """object (n_agents, n_items), each a `str` (an empty text is a response) or None if there is no response. Texts of a
-    large pool stay in a file and are read on access (`TextsInFile`).
+    """object (n_agents, n_items), each a `str` (an empty text is a response) or None if there is no response. Texts of
+    a large pool stay in a file and are read on access (`TextsInFile`).
     """
     name: str = "pool"
     """Name of its file or folder."""
     repeat_texts: Objects | None = None
-    """object ((repeats − 1) · n_agents, n_items) if agents responded up to `repeats` times to an item: the second responses of
-    all agents, then the third responses, and so on. A cell has a later response only if it has all earlier ones. None if no
-    agent has several.
+    """object ((repeats − 1) · n_agents, n_items) if agents responded up to `repeats` times to an item: the second
+    responses of all agents, then the third responses, and so on. A cell has a later response only if it has all earlier
+    ones. None if no agent has several.
     """
 
     def __post_init__(self) -> None:

@@ -72,7 +72,7 @@ def _check_lengths(columns: Mapping[str, object], subject: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Rates(ReadOnly):
-    """True- and false-positive rates of ordered pairs of agents on items, one row per pair that was compared on an item.
+    """True- and false-positive rates of ordered pairs of agents on items, one row per compared pair and item.
 
     Raises
     ------
@@ -159,8 +159,8 @@ class Rates(ReadOnly):
         Returns
         -------
         Scores
-            `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that is unobserved or held out; `weight`, of
-            the same shape, the number of answered paired trials of each cell.
+            `value`, float array (n_agents, n_items) in [−1, 1], NaN for a cell that is unobserved or held out;
+            `weight`, of the same shape, the number of answered paired trials of each cell.
 
         Raises
         ------
@@ -169,9 +169,10 @@ class Rates(ReadOnly):
 
         Notes
         -----
-        D[j, i, k] is TPR − FPR, or TPR − the pooled FPR, of the pair (i, k) on item j, where the judge reads the response of
-        i first. The rule `strict` excludes every trial, paired or independent, with a text of a held-out cell. The rule `paper`
-        (the paper's) excludes only trials that are scored for a held-out cell, that is, whose first text belongs to it.
+        D[j, i, k] is TPR − FPR, or TPR − the pooled FPR, of the pair (i, k) on item j, where the judge reads the
+        response of i first. The rule `strict` excludes every trial, paired or independent, with a text of a held-out
+        cell. The rule `paper` (the paper's) excludes only trials that are scored for a held-out cell, that is, whose
+        first text belongs to it.
 
         References
         ----------
@@ -198,14 +199,14 @@ class Rates(ReadOnly):
         Parameters
         ----------
         kind : {"symmetric", "row"}, default "symmetric"
-            "row": mean over partners k of D[j, i, k]; "symmetric": mean over k of D[j, i, k] and D[j, k, i]. D is defined in
-            the notes of `training_scores`.
+            "row": mean over partners k of D[j, i, k]; "symmetric": mean over k of D[j, i, k] and D[j, k, i]. D is
+            defined in the notes of `training_scores`.
 
         Returns
         -------
         Scores
-            `value`, float array (n_agents, n_items) in [−1, 1], NaN for every cell that is not held out; `weight`, of the
-            same shape, the number of answered paired trials of each cell.
+            `value`, float array (n_agents, n_items) in [−1, 1], NaN for every cell that is not held out; `weight`, of
+            the same shape, the number of answered paired trials of each cell.
 
         Raises
         ------
@@ -306,7 +307,7 @@ class Scores(ReadOnly):
 
     @cached_property
     def value(self) -> Floats:
-        """Score of each cell: float (n_agents, n_items) in [−1, 1]; NaN if it is unobserved or excluded by the split."""
+        """Score of each cell: float (n_agents, n_items) in [−1, 1]; NaN if unobserved or excluded by the split."""
         return self._matrix(self.cells.value, np.nan)
 
     @cached_property
@@ -322,7 +323,10 @@ class Scores(ReadOnly):
 
 @dataclass(frozen=True, eq=False)
 class CurlCurve(ReadOnly):
-    """Empirical distribution function of |Δ| over rectangles of scores, on one link."""
+    """Empirical distribution function of |Δ| over rectangles of scores, on one link (a transformation of the scores).
+
+    A rectangle is two agents on two items; Δ is their interaction, 0 if the transformed scores are additive.
+    """
 
     link: str
     """Name of the link."""

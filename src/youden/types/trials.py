@@ -74,7 +74,8 @@ class Trials(ReadOnly):
     Raises
     ------
     PlanError
-        [trials-length]: if the columns have different lengths, or only one of `first_repeat` and `second_repeat` is set.
+        [trials-length]: if the columns have different lengths, or only one of `first_repeat` and `second_repeat`
+        is set.
     """
 
     item: Ids
@@ -96,8 +97,8 @@ class Trials(ReadOnly):
     step: Ids = field(default_factory=_left_out)
     """Number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan."""
     weight_first: Floats = field(default_factory=_left_out)
-    """Weight of the answer in the ability of the first agent. Default 1; 0 if the trial does not count for that agent; in
-    rounds that sample some agents more often, 1 divided by the sampling probability.
+    """Weight of the answer in the ability of the first agent. Default 1; 0 if the trial does not count for that agent;
+    in rounds that sample some agents more often, 1 divided by the sampling probability.
     """
     weight_second: Floats = field(default_factory=_left_out)
     """Weight of the answer in the ability of the second agent, defined in the same way."""

@@ -64,8 +64,8 @@ _HEADERS = {
 class Guard:
     """ASGI middleware that admits only requests that read, name this machine as host and carry the token.
 
-    A token in the address is moved to a cookie by a redirect. `one_time_token` replaces the token in the address of one request,
-    for commands whose arguments other users of the machine can read.
+    A token in the address is moved to a cookie by a redirect. `one_time_token` replaces the token in the address of one
+    request, for commands whose arguments other users of the machine can read.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, port: int, one_time_token: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """Provide the data of the viewer: runs, pages of trials, searches, and runs in progress.
 
-A request names a run and never a path. The trials of a large run are counted once per filter; then only the blocks of a page are
-read.
+A request names a run and never a path. The trials of a large run are counted once per filter; after that, only the
+blocks of a page are read.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class _SortCounts(NamedTuple):
 class TrialsOnDisk:
     """Trials of a run that is too large for memory; one block of rows is in memory at a time.
 
-    Answers are sorted by the two decimals that are shown. Whether the same two texts got different answers cannot be decided
-    within one block, so that such trials are of the next kind that applies.
+    Answers are sorted by the two decimals that are shown. Whether the same two texts got different answers cannot be
+    decided within one block, so that such trials are of the next kind that applies.
 
     Raises: RunFolderError if a file is missing or damaged.
     """
@@ -140,26 +140,10 @@ MAX_NAMES = 20
 
 
 def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
-    """Find the names that equal a search or, if none does, contain it.
+    """Return the positions of the names that equal a search or, if none does, contain it; None if the search is empty.
 
-    Parameters
-    ----------
-    names : sequence of str
-    search : str
-        Text to search for; case is ignored.
+    Case is ignored. Raises: HTTPException 400 if the search is too long.
 
-    Returns
-    -------
-    frozenset of int, or None
-        Positions of the names; None if the search is empty.
-
-    Raises
-    ------
-    HTTPException
-        400 if the search is too long.
-
-    Examples
-    --------
     >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]
     """
@@ -185,25 +169,9 @@ def suggest_names(names: Sequence[str], search: str) -> list[str]:
 
 
 def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
-    """Find the cells whose response, agent or item contains a search.
+    """Find the cells whose response, agent or item contains a search: bool (n_agents, n_items); None if it is empty.
 
-    Parameters
-    ----------
-    plan : Plan
-    pool : Pool or None
-        If None, only names are searched.
-    search : str
-        Text to search for; case is ignored.
-
-    Returns
-    -------
-    bool array (n_agents, n_items), or None
-        None if the search is empty.
-
-    Raises
-    ------
-    HTTPException
-        400 if the search is too long.
+    Case is ignored. Without a pool, only names are searched. Raises: HTTPException 400 if the search is too long.
     """
     text = _normalize_search(search)
     if not text:
@@ -286,17 +254,7 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
 
 
 def get_state(folder: RunFolder) -> State:
-    """Return the state of a run.
-
-    Parameters
-    ----------
-    folder : RunFolder
-
-    Returns
-    -------
-    {"fitted", "under way", "unfinished"}
-        "fitted" if there is a ranking of its answers, "under way" if it has a plan and a config, else "unfinished".
-    """
+    """Return "fitted" if answers of a run are ranked, "under way" if it has a plan and a config, else "unfinished"."""
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv")
     if is_fitted and not _is_newer(folder, "verdicts.parquet", "fit.json"):
         return "fitted"

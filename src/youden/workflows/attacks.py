@@ -1,6 +1,7 @@
 """Attacks on a ranking: agents that are built to rank high, from what an attacker can see of a pool.
 
-An attack uses other agents' responses, the prompts and a base agent. It does not use how `check` and the alarms detect attacks.
+An attack uses other agents' responses, the prompts and a base agent. It does not use how `check` and the alarms
+detect attacks.
 """
 
 from __future__ import annotations
@@ -190,7 +191,8 @@ def attack(
     Returns
     -------
     callable
-        Decorator for a function that takes an `AttackContext` and returns texts, one per item, by the id of each agent to add.
+        Decorator for a function that takes an `AttackContext` and returns texts, one per item, by the id of each agent
+        to add.
     """
     return partial(Attack, what, needs_prompts=needs_prompts)
 
@@ -217,29 +219,12 @@ class PlantedAgents:
 
 
 def plant(pool: Pool, attack: Attack, *, weak: int, rng: np.random.Generator) -> PlantedAgents:
-    """Add the agents of an attack to a pool.
+    """Return a copy of a pool with the agents of an attack, which have no family and no group.
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to attack; it does not change.
-    attack : Attack
-        The attack.
-    weak : int
-        Position of the agent whose responses the attack starts from.
-    rng : numpy.random.Generator
-        Random numbers of the attack.
+    `weak` is the position of the agent whose responses the attack starts from. An id that exists already gets a number.
 
-    Returns
-    -------
-    PlantedAgents
-        A copy of the pool with the new agents, which have no family and no group. A number is appended to an id that exists.
-
-    Raises
-    ------
-    ConfigError
-        [synonyms-missing] if the attack needs synonyms that are not installed; [transform-option] if it passes an option that a
-        transform does not have.
+    Raises: ConfigError [synonyms-missing] if the attack needs synonyms that are not installed; [transform-option] if it
+    passes an option that a transform does not have.
     """
     texts_by_name = attack.texts(AttackContext(pool, weak, rng))
     used_ids = {agent.id for agent in pool.agents}

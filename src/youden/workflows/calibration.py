@@ -1,6 +1,6 @@
-"""Calibrate judges on a pool before a run: query them on trials with known answers, and decide whether each is worth its calls.
+"""Calibrate judges on a pool before a run: query them on trials with known answers, decide which are worth their calls.
 
-The trials are mostly those of the planned run and the answers are stored, so that the run does not pay for them again.
+Most of these trials belong to the planned run. Their answers are stored, so that the run does not pay for them again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Calibration:
     trials : CalibrationTrials
         The trials.
     experiments : tuple of Experiment
-        All of the trials for each judge.
+        One per judge; each has all of the trials.
     expected : PrecisionForecast
         Expected precision of the run's own plan.
     """
@@ -213,7 +213,10 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the time and cost of the calls behind the answers, also of earlier calls; a call of a jury is one per judge."""
+    """Summarize the time and cost of the calls behind the answers, also of calls that were made earlier.
+
+    Seconds are those of single requests; the cost per call of a jury is the sum over its judges.
+    """
     seconds: list[float] = []
     usd_per_call = 0.0
     for member in experiment.judge.judges or (experiment.judge,):
@@ -238,7 +241,7 @@ BASELINES = {
     "paraphrase, and favours long texts. Its rates show only that texts of one item share words here; they show nothing about a "
     "model."
 }
-"""Note on judges that are not models, by backend, shown whatever they reach."""
+"""Note on judges that are not models, by backend; it is shown whether or not they pass."""
 
 _MIN_RETEST_AGREEMENT = 0.9
 """Share of equal answers to the same request below which a note recommends a remedy."""

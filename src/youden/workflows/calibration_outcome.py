@@ -1,13 +1,13 @@
 """Measure a judge on trials with known answers, and decide whether it is worth its calls.
 
-A judge passes on one pool; nothing follows for other pools. It passes if every confidence interval is on the right side of its
-bound, and fails if an estimate is on the wrong side; otherwise the outcome is "not sure". A judge that always answers no never
-passes.
+A judge passes on one pool; nothing follows for other pools. It passes if every confidence interval is on the right side
+of its bound, and fails if an estimate is on the wrong side; otherwise the outcome is "not sure". A judge that always
+answers no never passes.
 
-The bounds are between the values of useless and of real judges. A constant judge, a coin and a judge by length have J near 0 (by
-length at most .07 on SAMSum), and most of them have an FPR of .3 to 1. GPT-4o-mini's graded answers on SAMSum, with only full
-grades as yes, have J .39, whose interval at 150 calls has a median lower bound of .21, and an FPR near 0; `lexical` has J .8 to
-.9 and FPR .04 to .13.
+The bounds are between the values of useless and of real judges. A constant judge, a coin and a judge by length have J
+near 0 (by length at most .07 on SAMSum), and most of them have an FPR of .3 to 1. On SAMSum, GPT-4o-mini's graded
+answers have J .39 and an FPR near 0 if only full grades count as yes; at 150 calls, the lower bound of that J has a
+median of .21. `lexical` has J .8 to .9 and FPR .04 to .13.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Bill:
     Attributes
     ----------
     seconds_median, seconds_p95 : float or None
-        Seconds per call, when it was made; None if no call was timed.
+        Median and 95th percentile of the seconds per call, as measured when it was made; None if no call was timed.
     usd : float or None
         USD spent in this process.
     usd_per_1000 : float or None
-        USD per thousand such calls; None if a price is unknown.
+        USD per thousand calls; None if a price is unknown.
     """
 
     seconds_median: float | None
@@ -203,8 +203,8 @@ class CalibrationDecision:
     rules : tuple of Finding
         Result of each criterion; its severity is "failed", "warning" (undecided) or "ok".
     calls : int or None
-        If the outcome is "not sure": the number of calls in all that decides with a power of 80 % at the measured rates; None if
-        it would be unreasonably large.
+        If the outcome is "not sure": the number of calls in all that decides with a power of 80 % at the measured
+        rates; None if it would be unreasonably large.
     """
 
     outcome: Outcome
@@ -230,7 +230,7 @@ class _Criterion:
         return estimate.low > self.bound if self.is_minimum else estimate.high < self.bound
 
     def find_factor(self) -> float:
-        """Find the factor on the number of calls that meets the criterion at the same rates; infinite if above the maximum."""
+        """Find the factor on the number of calls at which the bound is met; infinite above `MAX_CALLS_FACTOR`."""
         factor = 1.0
         while not self.is_met(factor):
             factor *= 1.05
@@ -257,20 +257,7 @@ class _Criterion:
 
 
 def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
-    """Decide whether a judge passes the calibration.
-
-    Parameters
-    ----------
-    measures : Measures
-        Measures of the judge.
-    n_calls : int
-        Number of calls that they rest on.
-
-    Returns
-    -------
-    CalibrationDecision
-        The outcome, the result of each criterion, and the number of calls to make if the outcome is "not sure".
-    """
+    """Decide whether a judge passes the calibration, from measures that rest on `n_calls` calls."""
     tpr, fpr = measures.tpr, measures.fpr
     rates = (
         ("fpr", "FPR", MAX_FPR, False, fpr),
@@ -298,7 +285,8 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
 def _evaluate_length(length_j: Metric) -> Finding:
     """Evaluate J on trials in which length suggests the wrong answer; it fails only if J is significantly below 0.
 
-    At 150 calls, 10 trials of each kind can reveal a judge by length, whose J is near −1, but cannot clear another judge.
+    At 150 calls, 10 trials of each kind can reveal a judge by length, whose J is near −1, but cannot clear
+    another judge.
     """
     return Finding(
         "length",

@@ -53,7 +53,8 @@ MIN_TRIALS = 10
 _N_EXTRA_INDEPENDENT = 400
 """Independent trials that are drawn in addition to those of the run, which may have too few."""
 _MIN_BALANCED_POOL = 30
-"""Number of trials of the run from which on "balanced" trials are selected from these alone, without the additional ones."""
+"""Number of trials of the run from which on "balanced" trials are selected from these alone, without the
+additional ones."""
 _CLONE_STEPS = (Step("reorder"), Step("bullets"))
 
 
@@ -64,7 +65,8 @@ class CalibrationTrials(ReadOnly):
     Attributes
     ----------
     plan : Plan
-        The trials. Its pool is that of the run and two planted agents, which have texts only on the items of their trials.
+        The trials. Its pool is that of the run and two planted agents, which have texts only on the items of
+        their trials.
     kind : int8 array (n_trials,)
         Index of the kind of each trial in `KINDS`.
     original : int32 array (n_trials,)
@@ -96,27 +98,15 @@ class CalibrationTrials(ReadOnly):
 
 
 def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> CalibrationTrials:
-    """Draw trials with known answers, from the run's own trials as far as possible.
+    """Draw `calls` trials with known answers, from the trials of the run as far as possible.
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan of the run.
-    calls : int
-        Number of trials, divided as in `KIND_DETAILS`; fewer are drawn from a small pool.
-    seed : int
-        Seed of the draws. A larger calibration contains the trials of a smaller one with the same seed.
+    The calls are divided as in `KIND_DETAILS`; fewer are drawn from a small pool. A larger calibration contains the
+    trials of a smaller one with the same seed.
 
-    Returns
-    -------
-    CalibrationTrials
-        "paired" and "independent" trials are random samples of those of the plan, without probes and without a second
-        comparison of two agents on an item. Planted texts are made of responses of at least median length.
+    "paired" and "independent" trials are random samples of those of the plan, without probes and without a second
+    comparison of two agents on an item. Planted texts are made of responses of at least median length.
 
-    Raises
-    ------
-    PlanError
-        [calibrate-small] if there are fewer than 10 paired or 10 independent trials.
+    Raises: PlanError [calibrate-small] if there are fewer than 10 paired or 10 independent trials.
     """
     rng, pool = stream("known truth", seed), plan.pool
     n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}
@@ -171,7 +161,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
 
 def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
-    """Split rows into one half for random trials and one to select from by length, so that the random ones stay random."""
+    """Split rows into a first half for random trials and a second half to select from by length."""
     n_first = -(-len(rows) // 2)
     return rows[:n_first], rows[n_first:]
 
@@ -190,9 +180,9 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _find_originals(kind: Codes) -> Ids:
-    """Return the row of the paired trial that each trial repeats, int32 array (n_trials,), −1 if none.
+    """Return the row of the paired trial that each trial repeats, int32 array (n_trials,); −1 if it repeats none.
 
-    The paired trials are the first rows, and both kinds of repetition repeat them in this order.
+    The paired trials are the first rows. "reversed" and "retest" trials repeat them in this order.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -243,7 +233,7 @@ def _draw_planted(
 
 
 def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
-    """Add two agents to a copy of the pool, which have texts only on the items of these trials."""
+    """Return a copy of the pool with two more agents, which have texts only on the items of these trials."""
     texts = np.full((2, pool.n_items), None, dtype=object)
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
         texts[0, item] = apply_steps(str(pool.texts[agent, item]), _CLONE_STEPS, standalone_stream(item))

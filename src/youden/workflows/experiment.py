@@ -92,13 +92,13 @@ class ExperimentResult(NamedTuple):
 def make_experiment_runner(
     max_cost: float | None, experiments: Sequence[Experiment], asking: JudgingOptions | None = None
 ) -> Callable[[Experiment], ExperimentResult]:
-    """Return a function that queries the judge of an experiment, with one cost cap (USD) for all `experiments` together.
+    """Return a function that queries the judge of an experiment; one cost cap (USD) covers all `experiments`.
 
-    Only answers that are not stored yet are requested. Missing answers do not stop an experiment, because their number is one of
-    its results.
+    Only answers that are not stored yet are requested. Missing answers do not stop an experiment, because their number
+    is one of its results.
 
-    Raises: ConfigError if the cap does not fit the judges (before any call). The function raises the errors of `judge_async`;
-    answers received before an error are stored.
+    Raises: ConfigError if the cap does not fit the judges (before any call). The function raises the errors of
+    `judge_async`; answers received before an error are stored.
     """
     check_cap([experiment.judge for experiment in experiments], max_cost)
     terms = replace(asking or JudgingOptions(), max_cost=max_cost, max_missing=1.0)

@@ -1,7 +1,7 @@
 """Extend a judged run by agents, items, repeats or calls, or search it for its best agents; stored answers are reused.
 
-An extension is recorded in config.yaml before its first request, so that the same command finishes it. The other files of the
-folder change only when all its answers are stored. A search is a series of steps, one per round.
+An extension is recorded in config.yaml before its first request, so that the same command finishes it. The other files
+of the folder change only when all its answers are stored. A search is a series of steps, one per round.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def plan_extension(
     agents, items, repeats : str, optional
         Path of the pool with the agents, items or further responses to add. At most one of them.
     calls : int or str, optional
-        Number of calls of both trial types; in a search, the maximum. Without a pool and `focus` also a percentage of the dense
-        calls ("1%") or trials per agent ("50/agent"). Default with a pool: for each new agent, item or repeat, as many as an
-        existing one has.
+        Number of calls of both trial types; in a search, the maximum. Without a pool and `focus` also a percentage of
+        the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: for each new agent, item or
+        repeat, as many as an existing one has.
     focus : sequence of str, optional
         Agents on which `calls` are spent.
     half_width : float, optional
-        Half-width of the 95 % intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise, for 90 % of
-        the run's agents.
+        Half-width of the 95 % intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise,
+        for 90 % of the run's agents.
     top : int, optional
         Number of best agents to search for: `calls` are spent in rounds on fewer and fewer contenders.
     max_regret : float, optional
@@ -75,9 +75,9 @@ def plan_extension(
     Raises
     ------
     ConfigError
-        [extend-options] if the options cannot be combined; [calls-invalid] if `calls` is text and a pool or `focus` is set;
-        [extend-width] if no number of calls reaches `half_width`; [extend-search] if a search is not possible; [extend-part] if
-        the run is part of another run.
+        [extend-options] if the options cannot be combined; [calls-invalid] if `calls` is text and a pool or `focus` is
+        set; [extend-width] if no number of calls reaches `half_width`; [extend-search] if a search is not possible;
+        [extend-part] if the run is part of another run.
     RunFolderError
         [run-unjudged] if the run has no answers; [extend-unfinished] if another extension is unfinished.
     PoolError, PlanError
@@ -169,14 +169,15 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
     Raises
     ------
     BudgetError, JudgeError, TooManyMissingError
-        If the cost cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds stay in the folder.
+        If the cost cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds stay in
+        the folder.
     RunFolderError
         [run-extended] if another process has extended the run since the extension was planned.
 
     Notes
     -----
-    config.yaml records the extension as unfinished until `finish_extension` is called. If a new extension fails before it has an
-    answer, the record is removed.
+    config.yaml records the extension as unfinished until `finish_extension` is called. If a new extension fails
+    before it has an answer, the record is removed.
     """
     request, config = planned.unfinished, planned.run.config
     fitted = _extend_by_step(planned, asking)

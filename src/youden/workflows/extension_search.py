@@ -1,6 +1,7 @@
 """Plan the rounds of a search for the best agents of a judged run.
 
-Each round is a step of an extension, so that the folder is complete after each, and the same command resumes the search.
+Each round is a step of an extension, so that the folder is complete after each, and the same command resumes
+the search.
 """
 
 from __future__ import annotations
@@ -23,30 +24,15 @@ from youden.stats.trials.comparisons import pairwise_differences
 
 
 def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: int, spent: int) -> ExtensionStep | str:
-    """Plan the next round of a search.
+    """Plan the next round of a search, or return the reason why there is none.
 
-    Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer and fewer contenders. With one, a
-    round spends the estimated number of calls on the agents whose uncertainty keeps the regret bound above it; if the bound is
-    met already, no round is planned.
+    Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer and fewer contenders. With
+    one, a round spends the estimated number of calls on the agents whose uncertainty keeps the regret bound above
+    it, and no round is planned if the bound is low enough. `number` and `spent` are the rounds and calls of the
+    search so far.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-    request : ExtensionRequest
-        Options of the search.
-    number, spent : int
-        Rounds and calls of the search so far.
-
-    Returns
-    -------
-    ExtensionStep or str
-        The round, or the reason why there is none.
-
-    Raises
-    ------
-    ConfigError
-        [extend-search] if the search would select all agents, or some agents cannot be compared with the leader.
+    Raises: ConfigError [extend-search] if the search would select all agents, or some agents cannot be compared with
+    the leader.
     """
     folder = RunFolder(config.folder)
     verdicts = folder.read_verdicts(folder.read_plan())

@@ -1,7 +1,7 @@
 """Compute the calls with which an extension reaches a half-width, and the half-width that a number of calls gives.
 
-Repeated trials on the same items narrow an interval less than new items do. The variance components of the run's answers show by
-how much; if they are unknown, the half-width is assumed to be proportional to 1/√trials.
+Repeated trials on the same items narrow an interval less than new items do. The variance components of the run's
+answers show by how much; if they are unknown, the half-width is assumed to be proportional to 1/√trials.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from youden.types import PAIRED, Plan
 def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
     """Compute the additional calls with which 90 % of a run's agents reach a half-width.
 
-    Returns the number of calls and the half-width that they give. Raises: ConfigError [extend-width] if it is unknown, cannot be
-    reached on the present items, or is reached already.
+    Returns the number of calls and the half-width that they give. Raises: ConfigError [extend-width] if the run is not
+    cyclic or was extended, if no number of calls on its items suffices, or if the half-width is reached already.
     """
     parts, plan = read_variance_components(folder), folder.read_plan()
     if parts is None or plan.rounds is not None:
@@ -52,13 +52,13 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
 def calls_for_joining(
     run: PlannedRun, new_trials: Plan, width: float, *, n_joined: int, n_paired_each: float, expected: float
 ) -> int:
-    """Compute the calls with which new agents reach a half-width.
+    """Compute the calls with which new agents reach the half-width `width`.
 
-    run, new_trials : the run with the new agents at the default number of calls, and the trials of these calls alone
-    width : half-width to reach
-    n_joined, n_paired_each, expected : number of new agents, paired trials that score each, and the half-width that these give
+    `run` has the new agents at the default number of calls, and `new_trials` are the trials of these calls alone.
+    They score each of the `n_joined` new agents in `n_paired_each` paired trials, which are expected to give the
+    half-width `expected`.
 
-    Raises: ConfigError [extend-width] if no number of calls on the present items reaches it.
+    Raises: ConfigError [extend-width] if no number of calls on the present items reaches `width`.
     """
     parts, plan = read_variance_components(run.folder), run.plan
     ratio = (expected / width) ** 2
@@ -86,7 +86,7 @@ def _not_attainable_error(parts: AgentVariances, width: float, *, share: float, 
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the largest half-width among the run's ranked agents if each had `n_trials` paired trials; None if unknown."""
+    """Estimate the largest half-width of a ranked agent at `n_trials` paired trials each; None if unknown."""
     parts = read_variance_components(run.folder)
     if parts is not None:
         return float(half_widths(parts, max(1, round(n_trials / 2)), run.plan.n_items).max())

@@ -1,4 +1,4 @@
-"""Decide whether an agent is better than, no worse than or worse than a baseline, and how many more calls would decide it.
+"""Decide whether an agent is better, no worse or worse than a baseline, and how many more calls would decide it.
 
 A gate sends no requests: each invocation is an interim analysis of the answers of a run, counted in a ledger.
 """
@@ -43,15 +43,16 @@ _ITEM_GRID = np.unique(np.geomspace(MIN_ITEMS, 10**6, 500).astype(np.int64))
 class RequiredCalls:
     """Calls or items that decide with a conditional power of 90 %.
 
-    The power holds wherever the truth is. All fields are None if an agent was seen on fewer than 6 items.
+    The power is computed for the true difference at which a decision is least likely. All fields are None if an agent
+    was seen on fewer than 6 items.
 
     Attributes
     ----------
     calls, usd : int, float or None
-        Additional calls on the same items, None if no number of them is enough; and their cost, None if the price is unknown.
+        Additional calls on the same items, None if no number suffices, and their cost, None if a price is unknown.
     items, conditional_power : int, float or None
-        If no calls on these items are enough: about how many items are, with every comparison on them; and the conditional power
-        of every comparison on the present items, None if none is left.
+        If no calls on these items are enough: about how many items are, with every comparison on them; and the
+        conditional power of every comparison on the present items, None if none is left.
     items_at_current_difference : int or None
         Items at which the present difference decides if it does not change.
     """
@@ -72,14 +73,15 @@ class GateResult:
     agent, outcome : str
         The agent, and the decision: "better", "no worse", "worse" or "undecided".
     difference, low, high : float, float or None
-        Ability of the agent minus that of the baseline, and its confidence bounds at `level`. The bounds are None if one of the
-        two was seen on fewer than 6 items, or if the judge does not discriminate. The latter analysis is not counted.
+        Ability of the agent minus that of the baseline, and its confidence bounds at `level`. The bounds are None if
+        one of the two was seen on fewer than 6 items, or if the judge does not discriminate; in the second case, the
+        analysis is not counted.
     level, analysis : float, int
         Confidence level of the interval, and number of this interim analysis of the two agents, from 1.
     n_items : int
-        Items with a comparison of either; without an interval, those of the agent that was seen on fewer.
-    needed, reason : RequiredCalls or None, str
-        Calls that would decide, if the verdict is "undecided"; reason why nothing can be decided, empty if there is none.
+        Items on which either of the two was compared; without an interval, those of the agent that was seen on fewer.
+    required, reason : RequiredCalls or None, str
+        Calls that would decide an "undecided" result; reason why nothing can be decided, else empty.
     """
 
     agent: str
@@ -107,7 +109,7 @@ class Gate:
     method : str
         Method of the comparison, for display.
     calls, extendable : int or None, bool
-        Calls of the run, None if it was imported; whether more calls are an extension, not a new run with a larger budget.
+        Calls of the run, None if imported; whether more calls extend it, instead of a new run with a larger budget.
     agents, target : tuple of GateResult, {"items-like-these", "these-items", "items-and-judges"}
         One result per agent; the population that the differences refer to.
     choice, recommendation : ChoiceFacts, Recommendation or None
@@ -138,13 +140,13 @@ class Gate:
 
     @property
     def focus(self) -> tuple[str, ...]:
-        """Agents to spend more calls on: undecided ones that calls would decide, and the baseline; empty if there are none."""
+        """Undecided agents that more calls would decide, then the baseline; empty if there are none."""
         agents = tuple(row.agent for row in self._decidable)
         return (*agents, self.baseline) if agents else ()
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Calls that decide all agents in `focus`; None if it is empty. Those of a row are for its agent and the baseline."""
+        """Calls that would decide all agents in `focus`, not only the agent of one row; None if it is empty."""
         required = [row.required for row in self._decidable if row.required]
         largest = max(required, key=lambda needed: needed.calls or 0, default=None)
         if largest is None or largest.calls is None or not self.extendable:
@@ -172,10 +174,7 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the population that a gate's differences refer to; by default, that of the run, with the judges that it has.
-
-    Raises: InputError [gate-target] if labels refer to another one.
-    """
+    """Return the target of a gate or its default. Raises: InputError [gate-target] if labels have another target."""
     if labels is None:
         default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
         return target or default
@@ -205,8 +204,8 @@ def plan_analyses(
     agents, baseline : sequence of str, str
         Agents to compare, and the baseline to compare them with.
     ledger, target, labels : Path, str, LabelledAnswers, optional
-        File that counts the interim analyses, by default gates.json in the run's folder; population that differences refer to,
-        by default that of the run; labels, if quality is compared instead of ability.
+        File that counts the interim analyses, by default gates.json in the run's folder; population that differences
+        refer to, by default that of the run; labels, if quality is compared instead of ability.
 
     Returns
     -------
@@ -216,7 +215,7 @@ def plan_analyses(
     Raises
     ------
     InputError
-        [gate-agent], [gate-unjudged], [gate-baseline], [gate-target] if the agents or `target` do not fit the run and its ledger.
+        [gate-agent], [gate-unjudged], [gate-baseline], [gate-target] if agents or `target` do not fit run or ledger.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
     """
@@ -261,9 +260,9 @@ def gate_run(
     Raises
     ------
     InputError
-        [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is unknown, has
-        no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the baseline;
-        [gate-target] if `target` differs from that of earlier analyses or of the labels.
+        [gate-margin] if the margin is not in (0, 2); [gate-agent], [gate-unjudged], [gate-baseline] if an agent is
+        unknown, has no answers, or is the baseline; [gate-not-comparable] if the answers do not link an agent with the
+        baseline; [gate-target] if `target` differs from that of earlier analyses or of the labels.
     RunFolderError
         If the run is not judged and fitted; [gate-ledger] if the ledger is damaged.
 
@@ -329,7 +328,7 @@ def _evaluate(
 
 
 def _without_signal(row: GateResult, signal: JudgeSignalFacts) -> GateResult:
-    """Return the row as undecided, because the answers of a judge that does not discriminate show nothing about either agent."""
+    """Return the row as undecided: a judge that does not discriminate shows nothing about either agent."""
     reason = f"{signal.judge_reason}. {signal.judge_remedy}"
     return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
 
@@ -385,11 +384,10 @@ def evaluate_agent(
     margin: float,
     usd: float | None,
 ) -> GateResult:
-    """Decide one interim analysis, and compute the calls that would decide if it is undecided.
+    """Decide one interim analysis; if the outcome is "undecided", compute the calls that would decide.
 
-    `n_asked` agents are compared together; `n_items` is the number of items of the run; `usd` is the price of a call, if known.
-
-    Raises: InputError [gate-not-comparable] if the answers do not link the two agents.
+    `n_asked` agents are compared together on a run of `n_items` items; `usd` is the price of a call, if known. Raises:
+    InputError [gate-not-comparable] if the answers do not link the two agents.
     """
     difference, alpha = forecast.difference, alpha_at_analysis(analysis.analysis, n_comparisons=n_asked)
     if np.isnan(difference.variance):
@@ -415,11 +413,11 @@ def evaluate_agent(
 def _compute_required_calls(
     forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None
 ) -> RequiredCalls:
-    """Compute the calls on the present items that decide at the next analysis, or else the number of items that would."""
+    """Compute the calls on the present items that would decide the next analysis, or else the number of items."""
     difference = forecast.difference
 
     def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
-        """Conditional power, float array (n,), for shares of the variance that remain, float arrays (n,)."""
+        """Compute the conditional power, float array (n,), for remaining shares of the variance, (n,)."""
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
         return conditional_power(
             difference.value,

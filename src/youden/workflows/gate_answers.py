@@ -71,7 +71,7 @@ Forecaster = Callable[[int, int], DifferenceForecast]
 
 
 class QualityDifference(NamedTuple):
-    """Difference of the qualities of two agents with its interval, in the labels' units, and the number of labels of both."""
+    """Difference of two qualities with its interval, in the unit of the labels, and the number of labels of both."""
 
     value: float
     low: float
@@ -181,8 +181,8 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    `abilities` are the result of `trial_abilities_from_verdicts` for the same answers; None if the additive model is fitted
-    instead.
+    `abilities` are the result of `trial_abilities_from_verdicts` for the same answers; None if the additive model is
+    fitted instead.
     """
     if abilities is None:
         return _forecast_by_fit(verdicts.rates(), verdicts.plan, target)
@@ -200,7 +200,8 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
     """Replace the variances of a forecaster by those of the ranking, which refer to these items only.
 
-    More calls on the same items remove all of this variance. It is forecast as proportional to 1 / calls, an upper bound.
+    More calls on the same items remove all of this variance. It is forecast as proportional to 1 / calls, an
+    upper bound.
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
@@ -248,7 +249,7 @@ def _forecast_by_trials(verdicts: Verdicts, ability: Floats) -> Forecaster:
 
 
 def count_calls_per_block(plan: Plan, *, n_agents: int) -> int:
-    """Count the calls of both trial types in a block that counts for `n_agents` agents, each once first and once second."""
+    """Count the calls of both trial types in a block with each of `n_agents` agents once first and once second."""
     calls_per_trial = 2 if plan.independent == "matched" else 1
     return 2 * n_agents * calls_per_trial
 
@@ -256,7 +257,8 @@ def count_calls_per_block(plan: Plan, *, n_agents: int) -> int:
 def _forecast_by_fit(rates: Rates, plan: Plan | None, target: Target) -> Forecaster:
     """Make a forecaster from the additive fit, with variances proportional to 1 / paired calls.
 
-    In a plan with blocks, more calls go to the two agents alone, otherwise to all agents. Without a plan, none are possible.
+    In a plan with blocks, more calls go to the two agents alone, otherwise to all agents. Without a plan, none
+    are possible.
     """
     scores = rates.training_scores(kind="symmetric")
     model = ClippedLinear().fit(scores)
@@ -292,7 +294,7 @@ def _forecast_by_fit(rates: Rates, plan: Plan | None, target: Target) -> Forecas
 
 
 def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
-    """Compute what items contribute to abilities that are fitted to trials; empty if the trials do not link all agents."""
+    """Compute what items contribute to abilities fitted to trials; empty if the trials do not link all agents."""
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
         return ()

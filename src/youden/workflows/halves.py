@@ -110,9 +110,9 @@ def _count_repeats(trials: Trials) -> int:
 
 
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
-    """Assign answers to halves of agents: agent i keeps its number in trials of its first half, and gets n_agents + i otherwise.
+    """Assign answers to the two halves of each agent, which become agents i and n_agents + i.
 
-    The responses of each cell are split at random, as evenly as possible. Trials lose their blocks, because the halves of an
+    The responses of each cell are split at random, as evenly as possible. Trials lose their blocks: the halves of an
     agent meet different items and agents, so that plain means would be biased.
     """
     plan = result.plan

@@ -93,7 +93,7 @@ MAX_NAMES_COMPARED = 500
 
 
 def get_unique_aliases(agents: Iterable[Agent]) -> dict[str, str]:
-    """Return a mapping from `meta.alias` to agent id, without aliases that are also the id or the alias of another agent."""
+    """Map `meta.alias` to agent id, without aliases that are also the id or the alias of another agent."""
     all_agents = list(agents)
     pairs = [(str(agent.meta["alias"]), agent.id) for agent in all_agents if agent.meta.get("alias")]
     aliases = [alias for alias, _ in pairs]
@@ -105,9 +105,8 @@ def get_unique_aliases(agents: Iterable[Agent]) -> dict[str, str]:
 def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: Mapping[str, str]) -> LabelTable:
     """Replace the names of agents in a table of labels by the ids that the run uses.
 
-    A name that is an id stays. Any other name is replaced if its column `alias` has an id, or else if the name or its alias is a
-    key of `aliases` (alias → agent id).
-
+    A name in `agent_ids` stays. Otherwise its entry in the column `alias` replaces it, if that is in `agent_ids`.
+    Otherwise the name, or else the entry, is looked up in `aliases` (alias → agent id). A name that is not found stays.
     Raises: ConfigError [labels-alias] if two names in the file refer to one agent.
     """
     ids = set(agent_ids)
@@ -195,8 +194,7 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Raises
     ------
     ConfigError
-        [labels-unknown] if no agent of the run is labelled, with the most similar ids; [labels-alias] if two names in the file
-        refer to one agent.
+        [labels-unknown] if no agent of the run is labelled; [labels-alias] if two names in the file refer to one agent.
     ImportFormatError
         If the file cannot be read as labels.
     """
@@ -225,7 +223,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
     Returns
     -------
     Validation
-        Contents of labels.json: for each label its agreement with the ranking, and notes on agents that lack a label or a rank.
+        Contents of labels.json: agreement of each label with the ranking, and notes on missing labels and ranks.
 
     Raises
     ------
@@ -234,8 +232,8 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
     Notes
     -----
-    The label of an agent is its mean over items, if items are labelled; labels of cells are also correlated with the scores of
-    the cells. The ranks that an ability or a mean label allows follow from the confidence intervals of pairwise differences.
+    If items are labelled, the label of an agent is its mean over items, and labels of cells are correlated with scores
+    of cells. Confidence intervals of pairwise differences determine the ranks that an ability or a mean label allows.
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]
@@ -324,7 +322,7 @@ def _compare_label(
 
 
 def _measure_agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
-    """Apply a measure of agreement, or give the reason why it is undefined. ability, label : float arrays (n_agents,)."""
+    """Apply a measure to abilities and labels, float arrays (n_agents,), or say why it is undefined."""
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
     for quantity, values in (("label", label), ("ability", ability)):
@@ -342,8 +340,7 @@ def _find_disagreements(
 ) -> list[Disagreement]:
     """Find the agents whose rank by ability is not one of their tied ranks by label, the largest gap first.
 
-    label, ability : float arrays (n_agents,)
-    ranks_by_label, ranks_by_ability : ranks that the confidence intervals allow, which explain a disagreement if they overlap.
+    `ranks_by_label` and `ranks_by_ability` are allowed by the intervals; if they overlap, they explain a disagreement.
     """
     tied_ranks = rank_ranges(label, label)
     rank = rank_with_ties(ability)
@@ -381,11 +378,9 @@ def _compare_cells(folder: RunFolder, table: LabelTable, column: int, *, level: 
 def _compute_label_ranks(
     table: LabelTable, column: int, agents: Sequence[str], mean: Floats, *, level: float
 ) -> RankRange:
-    """Compute the ranks that mean labels allow, from their differences clustered by item.
+    """Compute the ranks that mean labels, float array (n_agents,), allow by their differences clustered by item.
 
     Any rank is allowed if fewer than two agents have labels on two items or more.
-
-    mean : float array (n_agents,), mean label of each agent
     """
     labels = _build_label_matrix(table, column, agents, list(dict.fromkeys(table.items or ())))
     observed = ~np.isnan(labels)
@@ -402,7 +397,7 @@ def _compute_label_ranks(
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
-    """Return the mean label by agent, rounded to 12 digits if items are labelled; agents without a label are left out."""
+    """Return the mean label of each labelled agent, rounded to 12 digits if items are labelled."""
     values_by_agent: dict[str, list[float]] = {}
     for agent, value in zip(table.agents, table.value[:, column].tolist(), strict=True):
         if not np.isnan(value):
@@ -413,7 +408,7 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
-    """Describe which agents and items are labelled but not in the run, and which agents of the run lack a label."""
+    """Describe which labelled agents and items are not in the run, and which agents of the run lack a label."""
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []

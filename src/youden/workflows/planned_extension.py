@@ -37,8 +37,8 @@ class PlannedExtension:
     joined : tuple of str
         Ids of the new agents.
     half_width : float or None
-        Expected half-width of the 95 % intervals of the new agents, if their answers vary as much as those of the most variable
-        agent; of 90 % of the run's agents, if a half-width was requested without new agents.
+        Expected half-width of the 95 % intervals of the new agents, if their answers vary as much as those of the most
+        variable agent; of 90 % of the run's agents, if a half-width was requested without new agents.
     unfinished : UnfinishedExtension
         Record of the command in config.yaml until its report is written.
     resumed : bool
@@ -67,32 +67,13 @@ class PlannedExtension:
 def plan_step(
     config: RunConfig, step: ExtensionStep, request: ExtensionRequest, *, first: int, half_width: float | None = None
 ) -> PlannedExtension:
-    """Plan one more step of a run.
+    """Plan one more step of a run, without sending a request.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run, with the earlier steps.
-    step : ExtensionStep
-        The step.
-    request : ExtensionRequest
-        Options of the command.
-    first : int
-        Number of extensions that the run had before the command.
-    half_width : float, optional
-        Expected half-width, if the step was made for one.
+    `config` includes the earlier steps, `first` is the number of extensions before the command, and `half_width` is the
+    expected half-width if the step was made for one.
 
-    Returns
-    -------
-    PlannedExtension
-        The step. No request has been sent.
-
-    Raises
-    ------
-    ConfigError, PoolError, PlanError
-        If the judge, a pool or the number of calls does not fit.
-    RunFolderError
-        If a file of the run is missing or damaged.
+    Raises: ConfigError, PoolError or PlanError if the judge, a pool or the number of calls does not fit; RunFolderError
+    if a file of the run is missing or damaged.
     """
     number = len(config.extensions)
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
@@ -116,26 +97,10 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the step of a stopped extension again.
+    """Plan the step of a stopped extension again, marked as resumed.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-    unfinished : UnfinishedExtension
-        Record of the stopped extension.
-    request : ExtensionRequest
-        Options of this command.
-
-    Returns
-    -------
-    PlannedExtension
-        The step, marked as resumed.
-
-    Raises
-    ------
-    RunFolderError
-        [extend-unfinished] if the extension was started with other options, or if the contents of its pool have changed.
+    Raises: RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of
+    its pool have changed.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")

@@ -1,6 +1,6 @@
 """Plan a stress test: plant attacks in a pool, plan their trials, and estimate the cost before anything is spent.
 
-Trials of the pool without an attack are part of every attacked plan, so that they are asked only once.
+Every attacked plan contains the trials of the pool without an attack, so that their answers are paid once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from youden.workflows.experiment import Experiment, make_experiment_runner, make
 
 @dataclass(frozen=True)
 class AttackPlace:
-    """Effect of an attack on one ranking, without the base agent.
+    """Effect of an attack on one ranking from which the base agent is left out.
 
     Attributes
     ----------
@@ -43,10 +43,8 @@ class AttackPlace:
         Rank of the best planted agent among the other agents, 1 = best; n + 0.5 if it is tied with one agent.
     of : int
         Number of possible ranks: the other agents and one planted agent.
-    shift : float
-        Mean absolute change of rank among the other agents.
-    most : int
-        Largest absolute change of rank.
+    shift, most : float, int
+        Mean and largest absolute change of rank among the other agents.
     moved : str or None
         Agent with the largest change; None if no rank changed.
     """
@@ -63,14 +61,13 @@ def compute_abilities(
 ) -> dict[str, Floats]:
     """Compute abilities by each ranking method, as float arrays (n_agents,), higher is better.
 
-    Only answered paired trials count. `families` has the family of each agent that has one, `clones` groups of agents with the
-    same texts.
+    An ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means. Only
+    answered paired trials count. It is NaN if no partner that counts has scored the agent. False positives are not
+    subtracted: they raise all abilities equally.
 
-    Each ability is a mean over partners of the mean answer to the pair, after subtraction of the items' means. Method "plain"
-    weights all partners equally. In "robust", agents of a cluster of flagged pairs or clones do not score each other and count as
-    one partner. In "family-balanced" (only with two families or more), the same holds for families; an agent without a family
-    is one by itself. NaN if no partner that counts has scored the agent. False positives are not subtracted, because they raise
-    all abilities equally.
+    Method "plain" weights all partners equally. In "robust", agents that are connected by flagged pairs or by `clones`
+    (groups of agents with the same texts) do not score each other and count as one partner. In "family-balanced", the
+    same holds for `families` (agent → family, for agents that have one); it needs two families.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered
@@ -94,12 +91,10 @@ def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
 
 
 def attack_ranks(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> AttackPlace | None:
-    """Compute the rank of the best planted agent, and how far the ranks of other agents change.
+    """Compute the rank of the best planted agent and the rank changes of the others; None without abilities of both.
 
     before : float array (n_agents,), abilities without the attack; the base agent `weak` is left out
     after : float array (n_agents + n_planted,), abilities with the attack, planted agents last
-
-    Returns None if no planted agent or no other agent has an ability.
     """
     n_agents = len(before)
     is_other = (np.arange(n_agents) != weak) & ~np.isnan(before) & ~np.isnan(after[:n_agents])
@@ -127,14 +122,14 @@ def get_rank(ability: Floats, agent: int) -> int | None:
 
 
 N_INDEPENDENT_PASSES = 10
-"""Passes of independent trials; each agent takes part in two per pass. As many are drawn to find unusually similar texts."""
+"""Passes of independent trials, two per agent and pass. As many are drawn to find unusually similar texts."""
 
 
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
     """Plan the trials of an attacked pool: those of `base` first, unchanged, then those of the planted agents.
 
-    A planted agent meets every agent, other planted ones too, as often as the agents of `base` meet each other on average.
-    Its trials are spread evenly over the items.
+    A planted agent meets every agent, other planted ones too, as often as the agents of `base` meet each other on
+    average. Its trials are spread evenly over the items.
     """
     pool = planted.pool
     paired = _draw_paired(base, planted, rng)
@@ -203,7 +198,7 @@ class PlannedAttack:
     name, attack : str, Attack
         Registered name, and the attack.
     planted, experiment : PlantedAgents, Experiment or None
-        The attacked pool, and its plan at the cost of the trials that only this attack needs; None if it cannot be planted.
+        The attacked pool, and its plan with the cost of the trials that only this attack needs; None if skipped.
     skipped_reason : str or None
         Reason why it cannot be planted.
     """
@@ -223,8 +218,8 @@ class PlannedStress:
     ----------
     base : Experiment
         Plan of the pool without an attack.
-    weak, base_agent_reason : int, str
-        Position of the base agent, whose responses the attacks start from, and the reason why it was chosen, for display.
+    base_agent, base_agent_reason : int, str
+        Position of the agent whose responses the attacks start from, and the reason for its choice, for display.
     families : mapping of str to str
         Family of each agent that has one.
     attacks : tuple of PlannedAttack
@@ -281,7 +276,7 @@ class PlannedStress:
 
 
 class _Source(NamedTuple):
-    """Plan of a pool or run without an attack; `ranked` has the agents that a run ranks by the same judge, best first."""
+    """Plan without an attack; `ranked` has the agents of a run that the same judge has ranked, best first."""
 
     base: Experiment
     ranked: tuple[str, ...]
@@ -311,8 +306,8 @@ def plan_stress(
     attacks : sequence of str, optional
         Names of registered attacks. Default: all.
     attacker : str, optional
-        Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest words if
-        a ranking would cost calls.
+        Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
+        words if a ranking would cost calls.
     calls : int, optional
         Calls of both trial types in the plan of a pool. A run keeps its own plan.
     seed : int, default 0
@@ -425,7 +420,7 @@ def _choose_base_agent(source: _Source, attacker: str | None) -> tuple[int, str]
 
 
 def _plan_attack(base: Experiment, name: str, *, weak: int, number: int, seed: int) -> PlannedAttack:
-    """Plant one attack and plan its trials. `number` is its position among all attacks, which separates their random draws."""
+    """Plant one attack and plan its trials. Its position `number` among all attacks separates the random draws."""
     attack = ATTACKS.load(name)
     if attack.needs_prompts and not any(item.prompt for item in base.pool.items):
         return PlannedAttack(name, attack, skipped_reason="It uses the prompts of the items, and this pool has none.")

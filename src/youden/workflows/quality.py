@@ -97,9 +97,10 @@ def read_answers(
     Raises
     ------
     ConfigError
-        [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not unique;
-        [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is labelled;
-        [labels-unknown] if a table labels no agent of the run; [labels-alias] if two names in a table refer to one agent.
+        [quality-items] if a table labels agents, not answers; [quality-column] if the label's column is missing or not
+        unique; [quality-scale] if a label is outside the scale; [quality-none] if no answer of a ranked agent is
+        labelled; [labels-unknown] if a table labels no agent of the run; [labels-alias] if two names in a table refer
+        to one agent.
     ImportFormatError
         If a file cannot be read as labels.
     """
@@ -266,8 +267,8 @@ def estimate_quality(
     Raises
     ------
     ConfigError
-        [quality-items], [quality-column], [quality-scale], [quality-none], [labels-unknown], [labels-alias] if the labels do not
-        fit the run.
+        [quality-items], [quality-column], [quality-scale], [quality-none], [labels-unknown], [labels-alias] if the
+        labels do not fit the run.
     ImportFormatError
         If a file cannot be read as labels.
     """

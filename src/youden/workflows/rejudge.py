@@ -1,6 +1,6 @@
 """Judge part of a run again with another judge, and compare the two judges.
 
-The new run asks trials of the first one, so that both judges answer the same trials.
+The trials of the new run are a part of those of the first one, so that both judges answer the same trials.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def plan_rejudge(
     run : RunFolder
         A judged run.
     judge : str
-        Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store, because the
-        store of the run would return the first answers.
+        Judge name or path of a judge YAML. If it is the judge of the run, the new folder gets a separate store, because
+        the store of the run would return the first answers.
     changes : mapping of str to object
-        Config keys of the new run: `calls`, a budget (required); optionally `out`, `seed`, `store`, `max_cost`, `max_missing`.
-        Default of `out`: the folder RUN-by-JUDGE next to `run`.
+        Config keys of the new run: `calls`, a budget (required); optionally `out`, `seed`, `store`, `max_cost`,
+        `max_missing`. Default of `out`: the folder RUN-by-JUDGE next to `run`.
     usual_store : str, optional
         Store to use if `changes` names none.
 
@@ -89,8 +89,8 @@ def plan_rejudge(
     Raises
     ------
     RunFolderError
-        [rejudge-import] if the run was imported and has no trials; [run-unjudged] if it has no answers; [rejudge-itself] if
-        `out` is the folder of the run.
+        [rejudge-import] if the run was imported and has no trials; [run-unjudged] if it has no answers;
+        [rejudge-itself] if `out` is the folder of the run.
     ConfigError
         If the judge or `changes` do not fit.
     PlanError
@@ -156,8 +156,8 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
     Raises
     ------
     ConfigError
-        [judge-family] if `families` names another judge; [judges-agents], [judges-items], [judges-trials] if too little is
-        shared.
+        [judge-family] if `families` names another judge; [judges-agents], [judges-items], [judges-trials] if too little
+        is shared.
     RunFolderError
         If the new run is not judged.
     StatisticsError

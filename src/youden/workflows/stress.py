@@ -49,8 +49,8 @@ class AttackResult:
     n_missing : int
         Number of these calls without an answer.
     ranks_after : mapping of str to AttackPlace
-        Rank of the best planted agent by ranking method, without methods that rank no planted agent; empty if the attack was left
-        out.
+        Rank of the best planted agent by ranking method, without methods that rank no planted agent; empty if the
+        attack was left out.
     check_findings : mapping of str to tuple of str
         Planted agents that findings of `check` name, by slug.
     newly_flagged : tuple of str
@@ -195,7 +195,11 @@ def _evaluate_attack(
     abilities_before: Mapping[str, Floats],
     flagged_before: frozenset[tuple[str, str]],
 ) -> AttackResult:
-    """Compare ranks and findings under an attack with those before, float arrays (n_agents,) and (slug, agent) pairs."""
+    """Compare ranks and findings under an attack with those before it.
+
+    abilities_before : ranking method → float array (n_agents,)
+    flagged_before : pairs (slug of a finding, agent)
+    """
     ids = tuple(agent.id for agent in planned.base.pool.agents)
     n_base = len(planned.base.plan)
     findings = _check_agents(planted.pool)
@@ -276,8 +280,8 @@ def conclusion(result: Stress) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The number of successful attacks, then each one that nothing reveals, the highest rank first, then the attacks that were
-        left out.
+        The number of successful attacks, then each one that nothing reveals, the highest rank first, then the attacks
+        that were left out.
     """
     ranked = [attack for attack in result.attacks if attack.ranks_after]
     successful = [attack for attack in ranked if rank_gain(result, attack) >= MIN_RANK_GAIN]

@@ -1,8 +1,8 @@
 """Choose which answers of a run to label next, and write them to a table that does not name the agents.
 
-The number of labels of an agent depends on what is known about it; the items are drawn at random, so that mean labels stay
-unbiased. A search for the best agent uses one random order of items for all agents, so that they share items; otherwise each
-agent has a separate order. A JSON file next to the table records the choice.
+The number of labels of an agent depends on what is known about it; the items are drawn at random, so that mean labels
+stay unbiased. A search for the best agent uses one random order of items for all agents, so that they share items;
+otherwise each agent has a separate order. A JSON file next to the table records the choice.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def choose_to_label(
     n : int
         Number of answers to choose; fewer are written if fewer have no label yet.
     out : Path
-        CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label. Texts that
-        a spreadsheet would run as a formula begin with an apostrophe.
+        CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label.
+        Texts that a spreadsheet would run as a formula begin with an apostrophe.
     purpose : {"all", "best"}, default "all"
         Narrow the intervals of all agents, or find the best agent.
     labelled : LabelledAnswers, optional
@@ -106,7 +106,8 @@ def choose_to_label(
     Raises
     ------
     ConfigError
-        [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every answer has a label.
+        [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every answer has
+        a label.
     RunFolderError, PoolError
         If the run is not fitted, or its pool cannot be read.
     """

@@ -39,8 +39,8 @@ class Exporter(Protocol):
         Raises
         ------
         ConfigError
-            [export-source]: if the format cannot represent the source; [export-exists]: if `out` exists and may not be
-            replaced.
+            [export-source]: if the format cannot represent the source; [export-exists]: if `out` exists and
+            may not be replaced.
         RunFolderError
             If the run lacks a file.
         """

@@ -1,8 +1,8 @@
-"""Export a run in the schema of Every Eval Ever 0.3, with one file per agent, whose result is the agent's ability.
+"""Export a run in the schema of Every Eval Ever 0.3: one file per agent, whose result is the agent's ability.
 
-Paths of the files are those of its datastore, `data/<collection>/<developer>/<model>/<uuid>.json`, so that its validator accepts
-them. A run does not record who developed an agent, nor the text of a prompt: a judge's prompt is represented by its name and
-digest.
+The files have the paths of its datastore, `data/<collection>/<developer>/<model>/<uuid>.json`, so that its validator
+accepts them. A run records neither the developer of an agent nor the text of a prompt: the developer is not stated
+unless the agent's id contains one, and a judge's prompt is represented by its name and digest.
 
 References: every-eval-ever 0.3.0, `eval.schema.json` and `validator/validation_core.py`.
 """
@@ -47,28 +47,9 @@ class _Run:
 
 
 def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
-    """Export a run as a folder with one file per agent that has an ability.
+    """Export a fitted run as a folder with one file per agent that has an ability.
 
-    Parameters
-    ----------
-    source : Pool or RunFolder
-        A fitted run.
-    out : Path
-        Folder to create.
-    terms : ExportOptions
-        Options of the export, of which `organization` applies.
-
-    Returns
-    -------
-    Exported
-        The notes name the agents without an ability.
-
-    Raises
-    ------
-    ConfigError
-        [export-source]: if the source is a pool; [export-exists]: if `out` is a file or is not empty.
-    RunFolderError
-        If the run is not fitted.
+    Of the options, only `organization` applies. The notes name the agents without an ability.
     """
     folder = require_run(source, "eee")
     rows = folder.read_ranking()
@@ -124,7 +105,7 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
 
 
 def _to_result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
-    """Return the result of an agent in the ranking with this name."""
+    """Return the result of an agent in the ranking called `name`."""
     facts = run.facts
     suffix = "" if name == "plain" else f".{name}"
     uncertainty: dict[str, Json] = {}
@@ -175,7 +156,7 @@ def _to_result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the model, or the models of a jury, that judged; None for a judge without a model."""
+    """Describe the model that judged, or the models of a jury; None for a judge without a model."""
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):
         return None
@@ -230,5 +211,8 @@ def _collection(run: _Run) -> str:
 
 
 def _model_id(agent: str) -> str:
-    """Convert the id of an agent to a path; a component that no file can have is changed, and a digest is added to it."""
+    """Convert the id of an agent to a path.
+
+    A component that cannot be a file name is changed, and a digest is appended to it.
+    """
     return "/".join(to_file_name(part) for part in agent.split("/"))

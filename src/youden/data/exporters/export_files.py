@@ -46,22 +46,10 @@ class ExportOptions:
 
 @contextmanager
 def create_export_folder(out: Path) -> Iterator[Path]:
-    """Create a folder for an export.
+    """Create a folder for an export, which is filled inside the block.
 
-    Parameters
-    ----------
-    out : Path
-        The folder, which must not exist or must be empty.
-
-    Yields
-    ------
-    Path
-        Empty temporary folder to fill, which is moved to `out` if the block succeeds.
-
-    Raises
-    ------
-    ConfigError
-        [export-exists]: if `out` is a file or is not empty.
+    Yields an empty temporary folder, which is moved to `out` if the block succeeds. Raise ConfigError [export-exists]
+    if `out` is a file or is not empty.
     """
     remove_leftovers(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -74,7 +62,10 @@ def create_export_folder(out: Path) -> Iterator[Path]:
 
 
 def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
-    """Raise ConfigError [export-exists] if a file exists and may not be replaced, or is a folder."""
+    """Check that files can be written.
+
+    Raise ConfigError [export-exists] if one is a folder, or exists and `terms` do not allow replacing it.
+    """
     existing = [file for file in files if file.exists()]
     if folders := [file for file in existing if file.is_dir()]:
         raise ConfigError(f"{folders[0]} is a folder. Pass a file.", slug="export-exists")
@@ -86,7 +77,10 @@ def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
 
 
 def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
-    """Return the source, or raise ConfigError [export-source] if it is not a run, which the format called `name` needs."""
+    """Return the source of an export if it is a run, which the format called `name` needs.
+
+    Otherwise raise ConfigError [export-source].
+    """
     if isinstance(source, RunFolder):
         return source
     raise ConfigError(
@@ -101,14 +95,17 @@ TAGS = ["youden", "llm-evaluation"]
 def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> str:
     """Format the README.md of a dataset.
 
-    `metadata` becomes the YAML front matter, which the Hub reads; `title` is escaped; `paragraphs` are Markdown.
+    `metadata` becomes the YAML front matter, which the Hub reads. `title` is escaped. `paragraphs` are Markdown.
     """
     yaml_text = yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=True, width=1000)
     return "\n\n".join([f"---\n{yaml_text}---", f"# {escape_markdown(title)}", *paragraphs]) + "\n"
 
 
 def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, Json]:
-    """Return the metadata of one table of a dataset, by which the Hub and the package `datasets` find its files."""
+    """Return the metadata of one table of a dataset.
+
+    With it, the Hub and the package `datasets` find the table's files.
+    """
     data_files: list[Json] = [*files]
     config: dict[str, Json] = {"config_name": name, "data_files": data_files if len(files) > 1 else files[0]}
     return config | ({"default": True} if default else {})

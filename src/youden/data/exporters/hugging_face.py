@@ -43,7 +43,7 @@ _COPIED_FILES = (
 )
 """Files of a run that are copied unchanged."""
 _TABLES_FOLDER = "tables"
-"""Folder for a run's ranking and items as Parquet, because a reader of CSV could take an agent called 007 for a number."""
+"""Folder for a run's ranking and items as Parquet. In CSV, readers could take an agent called 007 for a number."""
 _MAX_LISTED_AGENTS = 30
 
 _LICENCE_NOTE = (
@@ -53,28 +53,7 @@ _LICENCE_NOTE = (
 
 
 def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
-    """Export a pool or a run as a dataset of the Hugging Face Hub.
-
-    Parameters
-    ----------
-    source : Pool or RunFolder
-        What to export.
-    out : Path
-        Folder to create, with a README.md.
-    terms : ExportOptions
-        Options of the export, none of which applies.
-
-    Returns
-    -------
-    Exported
-
-    Raises
-    ------
-    ConfigError
-        [export-exists]: if `out` is a file or is not empty.
-    RunFolderError
-        If the run has no ranking.
-    """
+    """Export a pool or a run as a folder with a README.md, as the Hub expects it; no option applies."""
     with create_export_folder(out) as folder:
         rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
     return Exported((out,), rows)
@@ -121,7 +100,7 @@ def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 
 
 def _describe_features(config: str, text_column: str) -> Json:
-    """Declare the types of a table's columns, because the package `datasets` cannot infer that of `meta`."""
+    """Declare the types of a table's columns: the package `datasets` cannot infer the type of `meta`."""
     types = {"id": "string", text_column: "string", "meta": "json"}
     return {"config_name": config, "features": [{"name": name, "dtype": kind} for name, kind in types.items()]}
 
@@ -177,7 +156,7 @@ def _format_remainder(n_agents: int) -> list[str]:
 
 
 def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
-    """Return a config whose pool, judge and prompts are files in `folder`."""
+    """Return a config whose pool, judge and prompts are files directly in `folder`."""
 
     def in_folder(path: str) -> str:
         return os.fspath(folder / Path(path).name)
@@ -201,7 +180,7 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
 
 
 def _strip_folders_of_judge(value: Json) -> Json:
-    """Reduce the paths of files in the keys of a judge, including those of a jury's members, to their last component."""
+    """Reduce the file paths in a judge's keys, also those of a jury's members, to their last component."""
     if isinstance(value, dict):
         return {key: _strip_folders_of_judge(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -254,8 +233,8 @@ def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     Raises
     ------
     ConfigError
-        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload, with its message.
-        The folder is kept.
+        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload, with its
+        message. The folder is kept.
     """
     hub = _import_hub()
     try:

@@ -28,29 +28,11 @@ SUFFIXES = (".csv", ".jsonl", ".parquet", ".duckdb")
 
 
 def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
-    """Export a pool or a run as tables.
+    """Export a pool as one table of its responses, or a run as the tables of its ranking, items and trials.
 
-    Parameters
-    ----------
-    source : Pool or RunFolder
-        A pool gives one table of its responses, which `youden run` can read if it is a .csv or a .parquet. A run gives the tables
-        of its ranking, items and trials.
-    out : Path
-        File to write; several tables are written to `<stem>-<table>`, or to one .duckdb.
-    terms : ExportOptions
-        Options of the export.
-
-    Returns
-    -------
-    Exported
-
-    Raises
-    ------
-    ConfigError
-        [export-format]: if the suffix is unknown; [export-exists]: if a file exists and may not be replaced; [duckdb-missing]:
-        if the package `duckdb` is needed and not installed.
-    RunFolderError
-        [run-empty]: if the run has no tables.
+    A pool's .csv or .parquet can be read by `youden run`. Several tables are written to files `<stem>-<table>`, or to
+    one .duckdb. Raise ConfigError [export-format] if the suffix of `out` is unknown, [duckdb-missing] if the package
+    `duckdb` is needed and not installed; RunFolderError [run-empty] if the run has no tables.
     """
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
     check_files(table_paths(out, tables), terms)
@@ -75,12 +57,9 @@ def pool_to_table(pool: Pool) -> pa.Table:
 
 
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
-    """Read the existing tables of a run: ranking, items, and trials (verdicts, or else rates).
+    """Read those tables of a run that exist: ranking, items, and trials (its verdicts, or else its rates).
 
-    Raises
-    ------
-    RunFolderError
-        [run-empty]: if none exists.
+    Raise RunFolderError [run-empty] if there is none.
     """
     tables = {name: _read_csv(folder.file(file)) for name, file in _CSV_FILES.items() if folder.has(file)}
     for file in ("verdicts.parquet", "rates.parquet"):
@@ -98,8 +77,8 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
     """Return the files to which tables are written.
 
-    That is `path` itself for a .duckdb or for one table, else `<stem>-<table>` for each table. Raises ConfigError [export-format]
-    if the suffix is unknown.
+    For a .duckdb, or for one table, it is `path` itself; otherwise one file `<stem>-<table>` per table. Raise
+    ConfigError [export-format] if the suffix is unknown.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(
@@ -112,25 +91,11 @@ def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 
 
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
-    """Write tables, and return the files.
+    """Write tables to the files of `table_paths`, and return these files.
 
-    Parameters
-    ----------
-    path : Path
-        File for one table, or a .duckdb for all; otherwise each table is written to `<stem>-<table>`.
-    tables : mapping
-        Name → table.
-    raw_cells : bool, default False
-        Whether texts that a spreadsheet would run as formulas are written unchanged to CSV files.
-
-    Returns
-    -------
-    tuple of Path
-
-    Raises
-    ------
-    ConfigError
-        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not installed.
+    With `raw_cells`, texts that a spreadsheet would run as formulas are written unchanged to CSV files.
+    Raise ConfigError [export-format] if the suffix is unknown, [duckdb-missing] if the package `duckdb` is
+    needed and not installed.
     """
     files = table_paths(path, tables)
     if path.suffix == ".duckdb":
@@ -145,7 +110,10 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
 
 
 def _guard_formulas(table: pa.Table) -> pa.Table:
-    """Guard the texts that a spreadsheet would run as formulas; if there are any, a column `guarded` lists their columns."""
+    """Change texts that a spreadsheet would run as formulas so that it does not run them.
+
+    If there are any, a column `guarded` lists the changed columns of each row.
+    """
     guarded_columns = [""] * len(table)
     for name in table.column_names:
         if not pa.types.is_string(table.schema.field(name).type):
@@ -167,7 +135,10 @@ _CSV_FILES = {"ranking": "ranking.csv", "items": "items.csv"}
 
 
 def _read_csv(path: Path) -> pa.Table:
-    """Read a CSV file of a run with the declared types, so that an id such as 007 stays a text; only an empty field is null."""
+    """Read a CSV file of a run with the declared types, so that an id such as 007 stays a text.
+
+    Only an empty field is null.
+    """
     types = {column.name: _TYPES[column.kind] for column in COLUMNS[path.name]}
     options = pc.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
     return pc.read_csv(path, convert_options=options, parse_options=pc.ParseOptions(newlines_in_values=True))

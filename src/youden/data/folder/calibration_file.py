@@ -1,6 +1,6 @@
 """Store the results of `youden calibrate` next to the runs, so that runs by the same judge can show them.
 
-The file `calibrations.json` of a folder of runs contains one record per judge and pool.
+The file `calibrations.json` in a folder of runs contains one record per judge and pool.
 """
 
 from __future__ import annotations
@@ -48,30 +48,17 @@ class CalibrationRecord(StrictFile):
     n_calls: int
 
     def is_same_judge(self, judge: Mapping[str, Json]) -> bool:
-        """Return whether a judge sends the same requests as the calibrated one.
+        """Return whether a judge with these settings sends the same requests as the calibrated one.
 
-        Parameters
-        ----------
-        judge : mapping
-            Settings of the judge; its name, and the model that the provider reported, are ignored.
-
-        Returns
-        -------
-        bool
+        Its name, and the model that the provider reported, are ignored.
         """
         return _request_fields(self.judge) == _request_fields(judge)
 
     def describe(self, *, pool: str | None) -> str:
         """Describe the result in one line.
 
-        Parameters
-        ----------
-        pool : str or None
-            Digest of the pool of the run that shows the result; the line says whether the calibration used another pool.
-
-        Returns
-        -------
-        str
+        `pool` is the digest of the pool of the run that shows the line. The line says if the
+        calibration used another pool.
         """
         j = "J unknown" if self.j is None else f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
         pool_note = "" if pool == self.pool else ", on another pool"
@@ -86,22 +73,9 @@ class CalibrationFile(StrictFile):
 
 
 def read_calibrations(runs: Path) -> list[CalibrationRecord]:
-    """Read the calibrations of a folder of runs.
+    """Read the calibrations in a folder of runs, the oldest first; the list is empty if there is no file.
 
-    Parameters
-    ----------
-    runs : Path
-        Folder of runs.
-
-    Returns
-    -------
-    list of CalibrationRecord
-        The oldest first; empty without a file.
-
-    Raises
-    ------
-    RunFolderError
-        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected content.
+    Raise RunFolderError if the file is damaged or of another version.
     """
     path = runs / CALIBRATIONS
     if not path.is_file():
@@ -117,12 +91,13 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
     runs : Path
         Folder of runs.
     record : CalibrationRecord
-        The calibration; it replaces an older one of the same judge and pool.
+        The calibration. It replaces an older one of the same judge and pool.
 
     Raises
     ------
     RunFolderError
-        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected content.
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not
+        have the expected content.
     """
     others = [
         old for old in read_calibrations(runs) if not (old.pool == record.pool and old.is_same_judge(record.judge))
@@ -133,26 +108,10 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
 
 
 def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:
-    """Find the latest calibration of a judge.
+    """Find the latest calibration of a judge in the folder `runs` or, if there is none, in ./runs.
 
-    Parameters
-    ----------
-    runs : Path
-        Folder that contains the run; ./runs is searched, too.
-    judge : mapping
-        Settings of the judge, as in the signature of the run's answers.
-    pool : str or None
-        Digest of the run's pool; a calibration on this pool is preferred.
-
-    Returns
-    -------
-    CalibrationRecord or None
-        None if this judge was not calibrated.
-
-    Raises
-    ------
-    RunFolderError
-        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected content.
+    `judge` has the settings in the signature of a run's answers. Calibrations on the pool with the digest `pool` come
+    first. Return None if this judge was not calibrated.
     """
     for folder in (runs, DEFAULT_RUNS):
         records = [record for record in read_calibrations(folder) if record.is_same_judge(judge)]

@@ -80,33 +80,19 @@ class RankingFile(StrictFile):
     recommendation: Recommendation
     """Recommendation, as in `fit.json`."""
     agents: list[dict[str, JsonValue]]
-    """For each agent: the columns of `ranking.csv`, `alternative_rankings` (its rows in alternative rankings), and `p_best` (its
-    probability of being the best, null without a `choice`).
+    """One object per agent.
+
+    Its keys are the columns of `ranking.csv`; `alternative_rankings`, its rows in the alternative rankings; and
+    `p_best`, its probability of being the best (null without a `choice`).
     """
     signature: str
-    """All that the numbers depend on, as text."""
+    """Everything that the numbers depend on, as text."""
     digest: str
     """Digest of the signature."""
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """Make the file of a fitted run from its other files.
-
-        Parameters
-        ----------
-        run : str
-            Name of the run.
-        rows : sequence of RankingRow
-            The ranking, best agent first.
-        facts : RunFacts
-            Content of `fit.json`.
-        signature : Signature
-            Signature of the run.
-
-        Returns
-        -------
-        RankingFile
-        """
+        """Make the file of the run with the name `run`; `rows` are its ranking, best agent first."""
         p_best = facts.choice.p_best if facts.choice else {}
         return cls(
             version=VERSION,
@@ -119,14 +105,7 @@ class RankingFile(StrictFile):
 
 
 def write_scores(path: Path, scores: Scores) -> None:
-    """Write scores with one row per agent and one column per item; an unobserved cell is empty.
-
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    scores : Scores
-    """
+    """Write scores with one row per agent and one column per item; an unobserved cell is empty."""
     cells, values, _ = scores.cells
     order = cells.by_agent
     columns = cells.item[order].tolist()
@@ -146,26 +125,9 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Read scores.
+    """Read scores. Their kind and role are arguments, because the file does not contain them.
 
-    Parameters
-    ----------
-    path : Path
-        File to read.
-    kind : {"symmetric", "row"}
-        Kind of the scores, which the file does not contain.
-    role : {"train", "holdout"}
-        Role of the scores, which the file does not contain.
-
-    Returns
-    -------
-    Scores
-        `weight` is 1 in every observed cell, because the file does not contain numbers of trials.
-
-    Raises
-    ------
-    RunFolderError
-        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
+    The `weight` of an observed cell is 1, because the file does not contain numbers of trials.
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:
@@ -183,41 +145,15 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
 
 
 def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
-    """Write a ranking; None and NaN become empty.
+    """Write a ranking of one row per agent, best first; None and NaN become empty.
 
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    ranking : DataFrame
-        One row per agent, best first, with the columns of `ranking.csv`; those of alternative rankings are optional.
-
-    Raises
-    ------
-    RunFolderError
-        [run-columns]: if a column is missing.
+    The columns of alternative rankings are optional. Raise RunFolderError [run-columns] if another column is missing.
     """
     _write_frame(path, ranking, ranking_columns(_find_standings(ranking.columns)))
 
 
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
-    """Read a ranking.
-
-    Parameters
-    ----------
-    path : Path
-        File to read.
-
-    Returns
-    -------
-    tuple of RankingRow
-        Best agent first.
-
-    Raises
-    ------
-    RunFolderError
-        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
-    """
+    """Read a ranking, best agent first."""
     header, records = _read_records(path, lambda header: ranking_columns(_find_standings(header)))
     standings = _find_standings(header)
     return tuple(_to_ranking_row(record, standings) for record in records)
@@ -229,7 +165,7 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     Parameters
     ----------
     ranking : DataFrame
-        With the columns of `RankingRow`.
+        One row per agent, with the columns of `RankingRow`.
 
     Returns
     -------
@@ -241,65 +177,28 @@ def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
 
 
 def write_items(path: Path, items: pd.DataFrame) -> None:
-    """Write the items; None and NaN become empty.
+    """Write a table with one row per item and the columns of `ItemRow`; None and NaN become empty.
 
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    items : DataFrame
-        One row per item, with the columns of `ItemRow`.
-
-    Raises
-    ------
-    RunFolderError
-        [run-columns]: if a column is missing.
+    Raise RunFolderError [run-columns] if a column is missing.
     """
     _write_frame(path, items, columns_of(ItemRow))
 
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:
-    """Read the items.
-
-    Parameters
-    ----------
-    path : Path
-        File to read.
-
-    Returns
-    -------
-    tuple of ItemRow
-        In the order of the pool.
-
-    Raises
-    ------
-    RunFolderError
-        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
-    """
+    """Read the items, in the order of the pool."""
     _, records = _read_records(path, lambda _: columns_of(ItemRow))
     return tuple(ItemRow(**record) for record in records)
 
 
 def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
-    """Write estimates of quality, one row per agent.
-
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    rows : sequence of QualityRow
-    """
+    """Write estimates of quality, one row per agent."""
     _write_rows(path, columns_of(QualityRow), (fields_of(row).values() for row in rows))
 
 
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
-    """Write the distribution of curl, one row per link and point of its curve.
+    """Write the distributions of curl, one row per link and point of its curve.
 
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    curves : sequence of CurlCurve
+    Curl is the amount by which four scores (two agents on two items) deviate from the additive model.
     """
     rows = (
         [curve.link, curve.sd, *point]
@@ -310,23 +209,7 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
-    """Read the distribution of curl.
-
-    Parameters
-    ----------
-    path : Path
-        File to read.
-
-    Returns
-    -------
-    tuple of CurlCurve
-        One curve per link, in the order of the file.
-
-    Raises
-    ------
-    RunFolderError
-        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-file-damaged]: if it is not such a file.
-    """
+    """Read the distributions of curl: one curve per link, in the order of the file."""
     points_by_link: dict[str, list[list[float]]] = {}
     _, records = _read_records(path, lambda _: CURL)
     for record in records:
@@ -342,7 +225,7 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
 
 
 def _find_standings(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
-    """List the alternative rankings that have columns under a header."""
+    """List the alternative rankings that have columns in a header."""
     names = set(header)
     return tuple(standing for standing in ALTERNATIVE_RANKINGS if f"{standing}_ability" in names)
 
@@ -378,9 +261,9 @@ def _write_rows(path: Path, columns: Sequence[TableColumn], rows: Iterable[Itera
 def _read_records(
     path: Path, expected_columns: Callable[[Sequence[str]], Sequence[TableColumn]]
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Read the header of a table, and each row as a mapping.
+    """Read the header of a table, and each row as a mapping of column names to values.
 
-    `expected_columns` returns the columns that a table with a given header must have.
+    `expected_columns` returns the columns that a table with the given header must have.
     """
     header, *rows = _read_rows(path)
     columns = expected_columns(header)
@@ -423,7 +306,10 @@ def _open_csv(path: Path) -> Iterator[TextIO]:
 
 
 def _format_numbers(values: Floats) -> list[str]:
-    """Format numbers with `repr`, once per distinct value. values : float array (n,)."""
+    """Format numbers with `repr`, once per distinct value.
+
+    values : float array (n,).
+    """
     bits, index = np.unique(values.view(np.int64), return_inverse=True)
     distinct = np.array([repr(value) for value in bits.view(np.float64).tolist()], dtype=object)
     fields: list[str] = distinct[index].tolist()

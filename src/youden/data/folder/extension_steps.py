@@ -1,7 +1,7 @@
 """Define the extensions of a run, including an unfinished one, as they are listed in the run's config.yaml.
 
-The fields are declared once, in `ExtensionStep`; a request adds the fields that determine the number of calls, and the record of
-an unfinished extension adds its state.
+`ExtensionStep` declares the fields once. A request adds the fields that determine the number of calls. The record of an
+unfinished extension adds its state.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class ExtensionStep(BaseModel):
     agents, items, repeats : str, optional
         Path of the pool with new agents, new items, or further responses of existing agents to existing items.
     calls : int, optional
-        Calls of both trial types. With a pool, None means as many calls per new agent, item or repeat as the existing ones have
-        on average.
+        Number of calls, of both trial types together. With a pool, None means as many calls per new agent, item or
+        repeat as the existing ones have on average.
     focus : list of str
-        Ids of the agents that the calls compare; empty for all agents.
+        Ids of the agents that the calls compare. Empty means all agents.
     top : int, optional
         In a round of a search: number of agents to select.
     max_regret : float, optional
@@ -48,7 +48,7 @@ class ExtensionStep(BaseModel):
         ({"calls"}, {"focus"}),
         ({"calls", "focus", "top"}, {"max_regret"}),
     )
-    """Combinations of fields that define an extension, each with its required and its optional fields."""
+    """Allowed combinations of fields: the required ones, and those that may be added to them."""
 
     agents: _Text | None = None
     items: _Text | None = None
@@ -86,11 +86,12 @@ class ExtensionRequest(ExtensionStep):
     Attributes
     ----------
     half_width : float, optional
-        Target half-width of confidence intervals: of the new agents or, without `agents`, of nine in ten of the run's agents.
+        Target half-width of confidence intervals: of the new agents or, without `agents`, of nine in ten
+        of the run's agents.
     top : int, optional
-        With a search for the best agents, in rounds with fewer and fewer agents: number of agents to select.
+        Number of agents to select. Requests a search for the best agents, whose rounds compare fewer and fewer agents.
     max_regret : float, optional
-        With such a search: maximum regret of the selected agents, as a difference of abilities.
+        Maximum regret of the selected agents, as a difference of abilities. Also requests such a search.
     """
 
     combinations: ClassVar[_Combinations] = (
@@ -112,20 +113,20 @@ class ExtensionRequest(ExtensionStep):
 class UnfinishedExtension(ExtensionRequest):
     """An extension whose command was stopped before the report was written.
 
-    The same command finishes it; any other extension is refused until then.
+    The same command finishes it. Until then, any other extension is refused.
 
     Attributes
     ----------
     max_cost : float, optional
-        Cost cap in USD; a command with another cap continues the same extension.
+        Cost cap in USD. A command with another cap continues the same extension.
     pool : str
         Digest of the run's pool including this extension.
     first : int
         Number of extensions that the run had before the command.
     number : int
-        Number of extensions before `step`; in a search, greater than `first` from its second round on.
+        Number of extensions before `step`. It is greater than `first` only in a search, from the second round on.
     step : ExtensionStep
-        The step, or in a search the round, that was judged last.
+        The step that was judged last; in a search, the round.
     """
 
     max_cost: Usd | None = None
@@ -135,18 +136,7 @@ class UnfinishedExtension(ExtensionRequest):
     step: ExtensionStep
 
     def format_command(self, run: Path) -> str:
-        """Return the command that finishes the extension.
-
-        Parameters
-        ----------
-        run : Path
-            Folder of the run.
-
-        Returns
-        -------
-        str
-            A command line, quoted for the shell.
-        """
+        """Return the command line, quoted for the shell, that finishes the extension of the run in a folder."""
         name = "best" if self.is_search else "half-width" if self.half_width and self.added_pool is None else self.kind
         arguments = [] if name == "best" else [_to_argument(getattr(self, name))]
         options = [
@@ -161,22 +151,15 @@ class UnfinishedExtension(ExtensionRequest):
         return format_command(["youden", "extend", name, str(run), *arguments])
 
     def is_same_request(self, request: ExtensionRequest) -> bool:
-        """Return whether a request is for this extension.
+        """Return whether a request has the same options as this extension.
 
-        Parameters
-        ----------
-        request : ExtensionRequest
-            Only its options are compared; the caller compares the contents of pools.
-
-        Returns
-        -------
-        bool
+        The caller compares the contents of the pools.
         """
         return _comparable_options(self) == _comparable_options(request)
 
 
 def _comparable_options(request: ExtensionRequest) -> dict[str, object]:
-    """Return the options of a request without the paths of pools and the order of agents."""
+    """Return the options of a request without the order of agents, and without the paths of pools."""
     options: dict[str, object] = {name: getattr(request, name) for name in ExtensionRequest.model_fields}
     pools = {name: options[name] is None for name in POOLS}
     return {**options, **pools, "focus": set(request.focus)}

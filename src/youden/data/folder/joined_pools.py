@@ -1,6 +1,6 @@
 """Add agents, items or repeats of another pool to a run's pool.
 
-Additions come after the existing agents, items and responses, whose cells stay unchanged.
+Additions come after the existing agents, items and responses, which stay unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
     Returns
     -------
     list of Pool
-        The initial pool first; one more pool per extension.
+        The initial pool, then the pool after each extension, in order.
 
     Raises
     ------
@@ -54,8 +54,8 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     """Drop the agents, items and responses that were added to the pool's file after the run began.
 
-    The initial pool has the digest in the config, and begins the lists of agents and items in pool.json. Returns `pool` itself if
-    it cannot be restored.
+    The result has the digest that the config records, and its agents and items are the first ones in pool.json. Return
+    `pool` itself if no part of it has this digest.
     """
     path = config.folder / "pool.json"
     if config.resolved is None or pool.digest == config.resolved.pool or not path.is_file():
@@ -64,7 +64,7 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     agents = [agent.id for agent in recorded.agents]
     items = recorded.item_ids
 
-    # pool.json also lists what extensions added, so the initial pool may be any prefix of it
+    # pool.json also lists what extensions added, so try every number of its first agents or items
     has_new_agents = any(step.agents is not None for step in config.extensions)
     min_agents = 2 if has_new_agents else len(agents)
     sizes = [(n_agents, len(items)) for n_agents in range(len(agents), min_agents - 1, -1)]
@@ -93,7 +93,7 @@ def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest
     Returns
     -------
     Pool or None
-        These agents and items with all repeats or with the first few; None if no such part has the digest.
+        These agents and items, with all their repeats or only the first few; None if no such part has the digest.
     """
     row_of_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
     column_of_item = {item.id: j for j, item in enumerate(pool.items)}
@@ -138,12 +138,9 @@ def read_run_pool(config: RunConfig) -> Pool:
 def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
     """Return `pool` with the agents, or the items, that only `new_pool` has.
 
-    Raises
-    ------
-    PoolError
-        [join-none]: if nothing is new; [join-conflict]: if a prompt or a response in both pools differs; [join-gaps]: if a new
-        agent lacks a response to an item that all agents have, or an agent lacks one to a new item and no response was missing
-        before.
+    Raise PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response in both pools differs;
+    [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks a response
+    to a new item although no response was missing before.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -169,24 +166,10 @@ def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Po
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
-    """Add the responses of another pool that a pool lacks.
+    """Add responses that only `new_pool` has to the cells (agent and item) of `pool` that have a response.
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to extend.
-    new_pool : Pool
-        Pool with further responses. Its new agents and items, and its responses in cells without a response in `pool`, are
-        ignored. A text that a cell of `pool` has n times is added only from the (n + 1)-th time on.
-
-    Returns
-    -------
-    Pool
-
-    Raises
-    ------
-    PoolError
-        [join-none]: if no response is new; [join-conflict]: if an item has different prompts.
+    New agents and items are ignored. If a cell of `pool` has a text n times, only further occurrences are added. Raise
+    PoolError [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
     _check_prompts(pool, new_pool)
     new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])
@@ -219,7 +202,7 @@ class MergedPool(NamedTuple):
     repeats : int
         Number of new responses of existing agents to existing items.
     changed : tuple of str
-        Cells in which the new pool has a different response, or a first one, as text.
+        Cells (agent and item), as text, in which the new pool has a different response, or the first one.
     removed : tuple of str
         Ids of agents, then of items, that the new pool no longer has. They stay in the merged pool.
     """
@@ -242,8 +225,8 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_pool : Pool
         Pool with additions.
     keep : bool
-        Whether a cell with different responses keeps those of `pool`, and an empty cell stays empty. Otherwise such cells, and
-        the prompts and metadata of items, are taken from `new_pool`.
+        Which pool decides about cells (existing agent and item) whose responses differ or were missing: `pool` if True,
+        `new_pool` if False. With False, prompts and metadata of items also come from `new_pool`.
 
     Returns
     -------
@@ -299,9 +282,9 @@ def _cell_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
 
 
 def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
-    """Arrange the responses of cells by repeat.
+    """Arrange the responses of cells by repeat: all first responses, all second responses, and so on.
 
-    Returns object arrays (n_agents, n_items): all first responses, all second responses, …
+    Returns object arrays of `shape` (n_agents, n_items).
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]
@@ -322,7 +305,7 @@ JOIN_BY_KIND: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
 def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:
     """Select the responses of agents to items, by id.
 
-    Returns one object array (len(agents), len(items)) per repeat, None where the pool has no response.
+    Returns one object array (len(agents), len(items)) per repeat, with None where the pool has no response.
     """
     row_of_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
     column_of_item = {item.id: j for j, item in enumerate(pool.items)}
@@ -353,7 +336,7 @@ def _check_prompts(pool: Pool, new_pool: Pool) -> None:
 
 
 def _check_responses(pool: Pool, new_pool: Pool) -> None:
-    """Raise PoolError [join-conflict] if the first response in a cell of both pools differs."""
+    """Raise PoolError [join-conflict] if an agent's first response to an item differs in both pools."""
     new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])[0]
     for agent, row, new_row in zip(pool.agents, pool.texts, new_texts, strict=True):
         for item, text, new_text in zip(pool.items, row, new_row, strict=True):
@@ -374,7 +357,7 @@ def _nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
 
 
 def _check_gaps(agent: str, items: Sequence[str]) -> None:
-    """Raise PoolError [join-gaps] if `items`, those without a required response of the agent, is not empty."""
+    """Raise PoolError [join-gaps] unless `items`, which the agent lacks responses to, is empty."""
     if items:
         listing = ", ".join(items[:_MAX_DISPLAYED]) + (" …" if len(items) > _MAX_DISPLAYED else "")
         raise PoolError(

@@ -1,6 +1,6 @@
 """Write columns as Parquet files that DuckDB and pandas can read, and read them back without loss.
 
-A table is always one file, and can be read one row group at a time.
+A table is always one file. It can be read one row group (Parquet's unit of consecutive rows) at a time.
 """
 
 from __future__ import annotations
@@ -49,19 +49,8 @@ class TableMetadata(StrictFile):
 def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
     """Convert arrays to a table.
 
-    Parameters
-    ----------
-    columns : sequence of TableColumn
-        Columns of the table.
-    values : mapping
-        Name of a column → array (n_rows,), or None for a column of nulls. A text is a position in the column's `words` or in
-        `names`. Null is −1 in texts and whole numbers, NaN in other numbers.
-    names : mapping
-        Kind of id → ids.
-
-    Returns
-    -------
-    pyarrow.Table
+    `values` has an array (n_rows,) for each column, or None for a column of nulls. A text is given by its position in
+    the column's `words` or in `names`. Null is −1 in texts and whole numbers, NaN in other numbers.
     """
     n_rows = next(len(array) for array in values.values() if array is not None)
     return pa.table({column.name: _encode_column(column, values[column.name], names, n_rows) for column in columns})
@@ -84,7 +73,7 @@ def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Name
 
 def _encode_numbers(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
     """Convert numbers (n_rows,) to an Arrow array that is null where `valid` (n_rows,) is False."""
-    # made from buffers: given a NumPy array, pyarrow would import pandas
+    # made from buffers, because pyarrow would import pandas to convert a NumPy array
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
@@ -98,17 +87,9 @@ def _encode_texts(names: Sequence[str]) -> pa.Array:
 
 
 def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size: int | None = None) -> None:
-    """Write a table as a Parquet file, which atomically replaces an existing one.
+    """Write a table as a Parquet file, compressed with zstd, that atomically replaces an existing one.
 
-    Parameters
-    ----------
-    path : Path
-        File to write; it is compressed with zstd.
-    table : pyarrow.Table
-    metadata : BaseModel
-        Stored as JSON in the metadata of the schema, under the key `youden`.
-    group_size : int, optional
-        Maximum number of rows in a row group. Default: pyarrow's.
+    `metadata` is stored as JSON in the schema. `group_size` is the maximum number of rows in a row group.
     """
     table = table.replace_schema_metadata(with_table_metadata(table.schema, metadata).metadata)
     with atomic_write(path) as tmp_path:
@@ -122,7 +103,7 @@ def with_table_metadata(schema: pa.Schema, metadata: BaseModel) -> pa.Schema:
     ----------
     schema : pyarrow.Schema
     metadata : BaseModel
-        Stored as JSON under the key `youden`; other metadata are dropped.
+        Stored as JSON under the key `youden`. Other metadata of the schema are dropped.
 
     Returns
     -------
@@ -146,7 +127,7 @@ class ParquetTable(Generic[M]):
     metadata : BaseModel
         Metadata of the table.
     group : int, optional
-        Row group to read; None for the whole table.
+        Index of the only row group to read; None for the whole table.
     """
 
     path: Path
@@ -163,12 +144,7 @@ class ParquetTable(Generic[M]):
         return frozenset(pq.read_schema(self.path).names)
 
     def row_groups(self) -> Iterator[ParquetTable[M]]:
-        """Yield each row group as a table.
-
-        Yields
-        ------
-        ParquetTable
-        """
+        """Yield each row group (consecutive rows) as a table."""
         file_metadata = pq.read_metadata(self.path)
         for group in range(file_metadata.num_row_groups):
             yield replace(self, n_rows=file_metadata.row_group(group).num_rows, group=group)
@@ -181,13 +157,14 @@ class ParquetTable(Generic[M]):
         columns : sequence of TableColumn
             Columns to read.
         names : mapping
-            Kind of id → ids, of which a column of ids holds positions.
+            Kind of id ("agents", "items" or "models") → ids. A column of ids is read as positions in them.
 
         Returns
         -------
         dict
-            Name of a column → array (n_rows,): int32 of ids and whole numbers, int8 of words, S64 of keys, else float64. Null
-            is −1 in texts and whole numbers, NaN in other numbers.
+            Name of a column → array (n_rows,). Its type is int32 for ids and whole numbers, int8 for positions in
+            the column's `words`, S64 for hashes, and float64 otherwise. Null is −1 in texts and whole numbers,
+            NaN in other numbers.
         """
         return {column.name: self._read_values(column, names) for column in columns}
 
@@ -215,7 +192,7 @@ class ParquetTable(Generic[M]):
         return np.concatenate(positions or [np.empty(0, dtype=np.int32)])
 
     def _chunk_positions(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
-        """Look up the texts of a chunk of the column `name` in `names`."""
+        """Return the position in `names` of each text in a chunk of the column `name`."""
         import pyarrow.compute as pc
 
         positions = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
@@ -227,18 +204,9 @@ class ParquetTable(Generic[M]):
         return np.array(positions.take(chunk.indices).fill_null(-1), dtype=np.int32)
 
     def read_ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
-        """Read a column of hexadecimal digests.
+        """Read a column of hexadecimal digests as an S64 array.
 
-        Parameters
-        ----------
-        name : str
-            Name of the column.
-        rows : int array (n,), optional
-            Rows to read. Default: all.
-
-        Returns
-        -------
-        S64 array (n,)
+        rows : int array (n,), rows to read; by default all.
         """
         column = self._read_column(name, pa.binary(), nulls=False)
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
@@ -276,7 +244,7 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
     path : Path
         The file.
     kind : type
-        Class of its metadata.
+        Class of the table's metadata.
 
     Returns
     -------
@@ -285,34 +253,15 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
     Raises
     ------
     RunFolderError
-        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version of youden
-        wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
+        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version
+        of youden wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
     """
     metadata = read_table_metadata(path, kind)
     return ParquetTable(path, pq.read_metadata(path).num_rows, metadata)
 
 
 def read_table_metadata(path: Path, kind: type[M]) -> M:
-    """Read the metadata of a table without its rows.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    kind : type
-        Class of its metadata.
-
-    Returns
-    -------
-    BaseModel
-        An instance of `kind`.
-
-    Raises
-    ------
-    RunFolderError
-        [run-missing], [run-file-missing]: if the folder or the file does not exist; [run-version]: if another version of youden
-        wrote it; [run-file-damaged]: if it is not a Parquet file with such metadata.
-    """
+    """Read the metadata of a table as an instance of `kind`, without rows; raises the errors of `read_table`."""
     if not path.is_file():
         raise missing_file_error(path)
     try:

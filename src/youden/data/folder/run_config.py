@@ -1,6 +1,7 @@
 """Define, read and write the config of a run.
 
-A config is the YAML file that `youden run CONFIG` reads; a run's folder contains a copy of it, with paths relative to the folder.
+A config is the YAML file that `youden run CONFIG` reads; a run's folder contains a copy of it, with paths
+relative to the folder.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _file_remedy(path: Path) -> str:
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
 OWN_STORE = "verdicts.db"
-"""Name of a store in a run's folder: of runs from before projects had a store, and of runs that query the same judge again."""
+"""Name of a store in the run's own folder, for runs older than project stores and runs that query a judge again."""
 
 _DESIGNS_WITH_ROUNDS = ("cyclic", "fixed-width", "adaptive")
 """Designs that can be combined with the keys `half_width`, `top` and `max_regret`."""
@@ -69,14 +70,14 @@ _DESIGN_KEYS = ("design", "half_width", "top", "max_regret", "options", "indepen
 class DrawnAs(BaseModel):
     """Resolved defaults of a plan.
 
-    They are recorded in the run's folder, so that its config gives the same plan if defaults change.
+    They are recorded in the config in the run's folder, which therefore gives the same plan even if defaults change.
 
     Attributes
     ----------
     pool : str
-        Digest of the initial pool; the record is ignored for another pool.
+        Digest of the run's first pool, before extensions. For another pool, the record is ignored.
     budget : int, optional
-        Number of calls of both trial types; None for the default of the design.
+        Number of calls, of both trial types together. Default: that of the design.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -197,8 +198,8 @@ class RunConfig(RunKeys, BaseModel):
     def effective_design(self) -> tuple[str, dict[str, JsonValue]]:
         """Name of the design that is used, and its options.
 
-        The keys `half_width`, `top` and `max_regret` become options, and select the design: "fixed-width" with `half_width`,
-        "adaptive" with `top` or `max_regret`.
+        The keys `half_width`, `top` and `max_regret` are added to the options. They also select the design:
+        "fixed-width" if `half_width` is set, "adaptive" if `top` or `max_regret` is.
         """
         goals: dict[str, JsonValue] = {"half_width": self.half_width, "top": self.top, "max_regret": self.max_regret}
         options = {**self.options, **{name: value for name, value in goals.items() if value is not None}}
@@ -229,7 +230,7 @@ class RunConfig(RunKeys, BaseModel):
 
     @cached_property
     def directory(self) -> Path:
-        """Folder of the config's file, or the current directory without a file.
+        """Folder of the config's file, or the current directory if it was not read from a file.
 
         A `.env` in it may contain the API key of the judge.
         """
@@ -242,7 +243,7 @@ class RunConfig(RunKeys, BaseModel):
 
     @cached_property
     def judge_name(self) -> str | None:
-        """Name by which the judge's file was found near the config, if it was."""
+        """Name that the file gives the judge if it was found near the config, else None."""
         return None
 
     @property
@@ -270,23 +271,25 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     Parameters
     ----------
     path : str or path
-        File of the config; `configs/NAME` is also searched for among the shipped configs.
+        File of the config. A `configs/NAME` that does not exist is searched for among the shipped configs.
     changes : mapping, optional
         Keys that replace those of the file.
 
     Returns
     -------
     RunConfig
-        Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder, those in `changes` at the
-        current directory. A judge's name is first searched for near the file (judges/, configs/judges/, ../judges/), so that it
-        is found from any directory. A pool `datasets/NAME` that does not exist is left for `read_pool` to find. The default
-        `name` is that of the file.
+        Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder, those in `changes`
+        at the current directory. The name of a judge is first searched for near the file: in judges/, configs/judges/
+        and ../judges/. A pool `datasets/NAME` that does not exist is not changed; `read_pool` finds it. The default
+        `name` is the file's name without its suffix.
 
     Raises
     ------
     ConfigError
-        [run-config-file], [run-config-yaml]: if the file cannot be read; [run-config]: if a key does not fit; the message names
-        the key, its value and what is allowed.
+        [run-config-file]: if the file cannot be read; [run-config-yaml]: if it is not YAML with keys; [run-config]: if
+        a key does not fit; the message names the key, its value and what is allowed.
+    RunFolderError
+        [run-version]: if an earlier version of youden wrote the file.
     """
     config_path = Path(path)
     report_shadow_at(config_path)
@@ -296,7 +299,7 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 
 
 def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
-    """Read the config of a run from a file.
+    """Read the config of a run from a file, without a search for shipped configs.
 
     Parameters
     ----------
@@ -313,7 +316,10 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
     Raises
     ------
     ConfigError
-        [run-config-file], [run-config-yaml]: if the file cannot be read; [run-config]: if a key does not fit.
+        [run-config-file]: if the file cannot be read; [run-config-yaml]: if it is not YAML with keys; [run-config]: if
+        a key does not fit.
+    RunFolderError
+        [run-version]: if an earlier version of youden wrote the file.
     """
     folder = path.parent
     data = {"name": path.stem, **_read_keys(path)}
@@ -329,7 +335,10 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
 
 
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
-    """Raise ConfigError [run-config] for a key that was replaced, RunFolderError [run-version] if youden wrote it."""
+    """Refuse keys that this version has replaced.
+
+    Raise RunFolderError [run-version] if youden wrote them, ConfigError [run-config] if the user did.
+    """
     for key in REPLACED_KEYS.keys() & keys.keys():
         if keys.keys() & {"drawn", "resolved"}:
             raise RunFolderError(
@@ -374,7 +383,7 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
 
 
 def _report_dataset(pool: object, folder: Path) -> None:
-    """Report a local dataset that has the name of a shipped one; raise ConfigError [shadowed]."""
+    """Report a local dataset with the name of a shipped one; may raise ConfigError [shadowed]."""
     if isinstance(pool, str) and pool.startswith("datasets/"):
         name = pool.removeprefix("datasets/")
         local = next((path for path in (folder / pool, Path(pool)) if path.exists()), None)
@@ -390,14 +399,16 @@ def _suggest_value(error: ValidationError) -> str:
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Return a config with a store, chosen if it has none.
+    """Return a config whose store is chosen if it names none.
+
+    The choice is the store recorded in the run's folder, else a verdicts.db in that folder, else `default_store`.
 
     Parameters
     ----------
     config : RunConfig
-        Config of a run. Its own store comes first, then the one that is recorded in the run's folder.
+        Config of a run.
     default_store : str or None
-        Path or URL of the store to use if neither exists. None for the store of the project.
+        Path or URL of a store. With None, the store of the project is used.
 
     Returns
     -------
@@ -456,7 +467,7 @@ def _resolve(key: str, value: object, folder: Path) -> object:
 
 
 def _is_local_path(key: str, value: object, folder: Path) -> bool:
-    """Return whether the value of a key is a path, and not that of a shipped pool or judge."""
+    """Return whether the value of a key is a path of the user, not the path of a shipped pool or judge."""
     if not isinstance(value, str) or not value:
         return False
     kind = {"pool": "datasets", "judge": "configs"}.get(key)
@@ -475,12 +486,12 @@ def find_nearby_judge(name: str, folder: Path) -> Path | None:
     name : str
         Name of the judge.
     folder : Path
-        Folder of the config; its judges/ and configs/judges/, and ../judges/, are searched.
+        Folder of the config. Its subfolders judges/ and configs/judges/, and then ../judges/, are searched.
 
     Returns
     -------
     Path or None
-        None if there is no such file, or if it is a shipped one, which is found by its name alone.
+        None if there is no such file. Also None if the file is a shipped one, which needs no path.
     """
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
         return None

@@ -60,13 +60,16 @@ COMMAND_BY_FILE: Final = dict.fromkeys(FIT_FILES, "youden fit RUN") | {
 
 
 class StrictFile(BaseModel):
-    """Content of a file, in which unknown keys and wrong types are errors."""
+    """Content of a file; unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def missing_file_error(path: Path) -> RunFolderError:
-    """Return the error for a file that does not exist: [run-missing] without its folder, else [run-file-missing]."""
+    """Return the error for a file that does not exist.
+
+    [run-missing] if its folder does not exist either, else [run-file-missing].
+    """
     if not path.parent.is_dir():
         return RunFolderError(
             f"There is no run folder at {path.parent}. Run `youden run CONFIG` to create one, or check the path.",
@@ -86,7 +89,7 @@ def damaged_file_error(path: Path, problem: str) -> RunFolderError:
     path : Path
         The file.
     problem : str
-        What was expected and what was found; begins in lower case and has no full stop.
+        What is wrong with the content, as a clause that begins in lower case and has no full stop.
 
     Returns
     -------
@@ -132,22 +135,22 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
     Parameters
     ----------
     path : Path
-        File that the text comes from, for errors.
+        File that the text comes from; errors name it.
     text : bytes
         JSON object with a `version`.
     kind : TypeAdapter
-        Type of the result.
+        Expected type.
 
     Returns
     -------
     object
-        A value of the type.
+        The value, of this type.
 
     Raises
     ------
     RunFolderError
-        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON, or does not fit the
-        type; the message names the key.
+        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON, or does not
+        fit the type; the message then names the key.
     """
     try:
         version = json.loads(text)["version"]
@@ -273,7 +276,7 @@ class PoolFile(StrictFile):
 
     @classmethod
     def from_summary(cls, pool: PoolSummary) -> Self:
-        """Make the file of a summary."""
+        """Convert a summary to the content of the file."""
         lengths = [None] * len(pool.agents) if pool.mean_length is None else map(or_none, pool.mean_length.tolist())
         return cls(
             version=VERSION,
@@ -287,7 +290,7 @@ class PoolFile(StrictFile):
         )
 
     def to_summary(self) -> PoolSummary:
-        """Convert the file to a summary."""
+        """Convert the content of the file to a summary."""
         lengths = [agent.mean_words for agent in self.agents]
         has_no_lengths = all(length is None for length in lengths)
         return PoolSummary(
@@ -306,7 +309,7 @@ GATES_FILE = "gates.json"
 
 
 class _Analyses(StrictFile):
-    """Interim analyses of one agent against one baseline; `answers` is the digest of the answers of each, in order."""
+    """Interim analyses of one agent against one baseline; `answers` has the digest of each one's answers, in order."""
 
     agent: str
     baseline: str
@@ -327,7 +330,7 @@ class GateLedger(StrictFile):
         return next((pair for pair in self.analyses if (pair.agent, pair.baseline) == (agent, baseline)), None)
 
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
-        """Return the number of an interim analysis, recorded or next.
+        """Return the number of an interim analysis: its recorded one, or else the next.
 
         Parameters
         ----------
@@ -346,7 +349,7 @@ class GateLedger(StrictFile):
         Raises
         ------
         InputError
-            [gate-target]: if earlier analyses of this pair had another target.
+            [gate-target]: if earlier analyses of this agent against this baseline had another target.
         """
         pair = self._find(agent, baseline)
         if pair is None:
@@ -372,7 +375,7 @@ class GateLedger(StrictFile):
         answers : str
             Digest of the analyzed answers.
         target : Target
-            What the intervals describe; used for the first analysis of this pair.
+            What the intervals describe; recorded with the first analysis of this agent against this baseline.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """Write and read the files of a run's folder.
 
-Each step of a run has one type and one file; a file is replaced atomically and reads back to an equal object.
+Each step of a run has one type and one file. A file is replaced atomically, and reading it gives an equal object.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class JudgedFiles(NamedTuple):
 class RunFolder:
     """Folder of a run.
 
-    Every `read_…` and `open_…` raises RunFolderError: [run-missing] or [run-file-missing] if the folder or the file does not
-    exist, [run-version] if another version of youden wrote the file, [run-file-damaged] if it does not have the expected content.
-    Every `write_…` creates the folder if necessary and replaces the file atomically; a table
+    Every `read_…` and `open_…` raises RunFolderError: [run-missing] or [run-file-missing] if the folder or the file
+    does not exist, [run-version] if another version of youden wrote the file, [run-file-damaged] if it does not have
+    the expected content. Every `write_…` creates the folder if necessary and replaces the file atomically. A table
     without a required column raises RunFolderError [run-columns].
 
-    The plan, the verdicts, the pool and the items are cached by this object, and read again only if their files have changed.
+    This object caches the plan, the verdicts, the pool and the items, and reads them again only if their files change.
 
     Attributes
     ----------
@@ -108,12 +108,12 @@ class RunFolder:
         self.write_text("config.yaml", dump_run_config(config, self.path))
 
     def read_config(self) -> RunConfig:
-        """Read config.yaml, which raises ConfigError if a key does not fit."""
+        """Read config.yaml; raise ConfigError if a key does not fit."""
         read_bytes(self.file("config.yaml"))
         return read_run_config(self.file("config.yaml"), {})
 
     def find_config(self) -> RunConfig | None:
-        """Read config.yaml, or return None if that is not possible."""
+        """Read config.yaml; return None if it cannot be read."""
         with suppress(YoudenError):
             return self.read_config()
         return None
@@ -127,7 +127,7 @@ class RunFolder:
         return self._read_json("pool.json", PoolFile).to_summary()
 
     def write_notes(self, notes: tuple[str, ...]) -> None:
-        """Replace the notes in pool.json: caveats about every number of the run."""
+        """Replace the notes in pool.json, which are caveats about every number of the run."""
         self.write_pool(replace(self.read_pool(), notes=notes))
 
     def read_notes(self) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ class RunFolder:
         self._cache["plan.parquet"] = _file_state(self.file("plan.parquet")), plan
 
     def read_plan(self) -> Plan:
-        """Read plan.parquet. The pool of the plan is read when it is first used."""
+        """Read plan.parquet; the pool of the plan is read only when it is first used."""
         return self._read_cached(
             "plan.parquet", lambda path: replace(trial_tables.read_plan(path), source=self.read_judged_pool)
         )
@@ -151,13 +151,7 @@ class RunFolder:
         self._cache["verdicts.parquet"] = _file_state(self.file("verdicts.parquet")), verdicts
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
-        """Read the verdicts on a plan.
-
-        Raises
-        ------
-        RunFolderError
-            [run-other-plan]: if the file contains verdicts on another plan.
-        """
+        """Read the verdicts on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
         cached = self._cache.get("verdicts.parquet")
         if cached is not None and cached[1].plan is not plan:
             del self._cache["verdicts.parquet"]
@@ -176,16 +170,9 @@ class RunFolder:
         return trial_tables.read_plan_without_trials(self.file("plan.parquet")).plan
 
     def open_judged_files(self) -> JudgedFiles:
-        """Read the plan without its trials, and open the table of its verdicts.
+        """Read the plan without its trials, and open the table of its verdicts, without reading its rows.
 
-        Returns
-        -------
-        JudgedFiles
-
-        Raises
-        ------
-        RunFolderError
-            [run-other-plan]: if the verdicts belong to another plan; as for every file, if one is missing or damaged.
+        Raise RunFolderError [run-other-plan] if the verdicts belong to another plan.
         """
         plan, digest = trial_tables.read_plan_without_trials(self.file("plan.parquet"))
         return JudgedFiles(plan, trial_tables.read_verdict_table(self.file("verdicts.parquet"), plan_digest=digest))
@@ -199,30 +186,13 @@ class RunFolder:
         return trial_tables.read_verdicts_metadata(self.file("verdicts.parquet")).judge
 
     def cache_pool(self, pool: Pool, config: RunConfig) -> None:
-        """Keep a pool in memory, so that it is not read again.
-
-        Parameters
-        ----------
-        pool : Pool
-            The pool of the run with its responses.
-        config : RunConfig
-            Config of the run, which names the files of the pool.
-        """
+        """Keep the pool of the run in memory until a pool file that `config` names changes."""
         self._cache["pool"] = _pool_file_states(config), pool
 
     def read_judged_pool(self) -> Pool:
         """Read the judged pool, including its extensions.
 
-        Returns
-        -------
-        Pool
-
-        Raises
-        ------
-        PoolError
-            If a pool cannot be read.
-        ConfigError, RunFolderError
-            If config.yaml cannot be read.
+        Raise PoolError if a pool cannot be read, ConfigError or RunFolderError if config.yaml cannot be read.
         """
         config = self.read_config()
         if self._cache.get("pool", (None, None))[0] != _pool_file_states(config):
@@ -231,7 +201,7 @@ class RunFolder:
         return pool
 
     def _read_cached(self, name: str, read: Callable[[Path], T]) -> T:
-        """Read a file unless it is in the cache and has not changed."""
+        """Return the content of a file from the cache; read the file if it has changed or is not cached."""
         state = _file_state(self.file(name))
         if state is None or self._cache.get(name, (None, None))[0] != state:
             self._cache[name] = state, read(self.file(name))
@@ -245,8 +215,8 @@ class RunFolder:
         Yields
         ------
         RunFolder
-            A temporary folder for the new files. If the block succeeds, they replace those of the previous fit, fit.json last;
-            otherwise the run is unchanged.
+            A temporary folder for the new files. If the block succeeds, they replace those of the previous fit, and
+            fit.json is replaced last. Otherwise the run is unchanged.
         """
         with atomic_write_many(self.path, FIT_FILES) as tmp_folder:
             yield RunFolder(tmp_folder)
@@ -256,18 +226,18 @@ class RunFolder:
         self.file(name).unlink(missing_ok=True)
 
     def write_rates(self, rates: Rates) -> None:
-        """Write rates.parquet, which contains all but `detail`."""
+        """Write rates.parquet, which contains everything except `detail`."""
         self.write_rate_chunks([(0, rates)], rates)
 
     def write_rate_chunks(self, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-        """Write rates.parquet from chunks of items.
+        """Write rates.parquet from chunks (consecutive items).
 
         Parameters
         ----------
         chunks : iterable of (int, Rates)
-            The index of each chunk's first item, and its rates, whose items are numbered from 0.
+            Position of the chunk's first item, and the rates of its items, which are numbered from 0.
         template : Plan or Rates
-            Object with the agents, the items and the split of the rates.
+            Object with the agents, items and split of the whole.
         """
         trial_tables.write_rates(self.file("rates.parquet"), chunks, template)
 
@@ -280,7 +250,7 @@ class RunFolder:
         csv_tables.write_scores(self.file(_SCORE_FILES[kind]), scores)
 
     def read_scores(self, kind: ScoreKind) -> Scores:
-        """Read the training scores of one kind. Observed cells have weight 1."""
+        """Read the training scores of one kind; every observed cell has weight 1."""
         return csv_tables.read_scores(self.file(_SCORE_FILES[kind]), kind=kind, role="train")
 
     def write_holdout(self, scores: Scores) -> None:
@@ -288,7 +258,7 @@ class RunFolder:
         csv_tables.write_scores(self.file("holdout.csv"), scores)
 
     def read_holdout(self, kind: ScoreKind = "symmetric") -> Scores:
-        """Read the scores of held-out cells, which were written with this kind."""
+        """Read the scores of held-out cells; `kind` must be the kind that was written."""
         return csv_tables.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
 
     def write_ranking(self, ranking: pd.DataFrame) -> None:
@@ -300,33 +270,20 @@ class RunFolder:
         return csv_tables.read_ranking(self.file("ranking.csv"))
 
     def write_pairs(self, pairs: Pairs, *, agents: tuple[str, ...]) -> None:
-        """Write pairs.parquet after the ranking of the same fit.
-
-        Parameters
-        ----------
-        pairs : Pairs
-        agents : tuple of str
-            Ids of the agents, by position in the pairs.
-        """
+        """Write pairs.parquet, after the ranking of the same fit; `agents` are ids, by position in the pairs."""
         trial_tables.write_pairs(
             self.file("pairs.parquet"), pairs, agents=agents, ranking_digest=self._digest("ranking.csv")
         )
 
     def read_pairs(self) -> Pairs:
-        """Read pairs.parquet.
-
-        Raises
-        ------
-        RunFolderError
-            [pairs-stale]: if another fit wrote the file than the ranking.
-        """
+        """Read pairs.parquet; raise RunFolderError [pairs-stale] if another fit wrote the ranking."""
         return trial_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
 
     def _digest(self, *names: str) -> str:
         return hashlib.sha256(b"".join(read_bytes(self.file(name)) for name in names)).hexdigest()
 
     def write_ranking_json(self, run: str) -> None:
-        """Write ranking.json from the other files of the fit of the named run."""
+        """Write ranking.json from the other files of the fit; `run` is the name of the run."""
         content = RankingFile.from_rows(
             run, self.read_ranking(), facts=self.read_facts(), signature=self.read_signature()
         )
@@ -341,12 +298,12 @@ class RunFolder:
         return self._read_cached("items.csv", csv_tables.read_items)
 
     def count_compared_items(self, pool: PoolSummary) -> int:
-        """Count the items with an answered trial, or all without items.csv."""
+        """Count the items with an answered trial; all items of the pool if there is no items.csv."""
         return sum(item.n_trials > 0 for item in self.read_items()) if self.has("items.csv") else len(pool.item_ids)
 
     @property
     def terms(self) -> FitTerms:
-        """Settings of the fit, which an imported run has in fit.json."""
+        """Settings of the fit, from config.yaml or, for an imported run, from fit.json."""
         if self.has("config.yaml"):
             return self.read_config().terms
         if not self.has("fit.json"):
@@ -361,7 +318,7 @@ class RunFolder:
 
     @property
     def calibration(self) -> str | None:
-        """One line on the stored calibration of the judge, None without one."""
+        """One line about the stored calibration of the judge; None without one."""
         if not self.has("verdicts.parquet"):
             return None
         pool = self.read_pool().digest
@@ -369,7 +326,7 @@ class RunFolder:
         return None if record is None else record.describe(pool=pool)
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
-        """Write curl.csv, the curl of the symmetric scores on each link."""
+        """Write curl.csv: the distribution of curl of the symmetric scores, for each link."""
         csv_tables.write_curl(self.file("curl.csv"), curves)
 
     def read_curl(self) -> tuple[CurlCurve, ...]:
@@ -402,7 +359,7 @@ class RunFolder:
         self._write_json("labels.json", validation)
 
     def read_labels(self) -> Validation:
-        """Read labels.json, which is about the ranking with the digest `tables`."""
+        """Read labels.json; its `tables` is the tables digest of the ranking that it is about."""
         return self._read_json("labels.json", Validation)
 
     def write_variance_components(self, variance_components: VarianceFacts) -> None:
@@ -419,7 +376,7 @@ class RunFolder:
         self._write_json("quality.json", facts)
 
     def read_quality(self) -> QualityFacts:
-        """Read quality.json, which is about the ranking with the digest `tables`."""
+        """Read quality.json; its `tables` is the tables digest of the ranking that it is about."""
         return self._read_json("quality.json", QualityFacts)
 
     def _write_json(self, name: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """Declare the columns of every table in a run's folder.
 
-Each table is declared once; writers, readers, schemas, exporters and the documentation use the declaration.
+Writers, readers, schemas, exporters and the documentation all use these declarations.
 """
 
 from __future__ import annotations
@@ -56,18 +56,10 @@ TARGET = TableColumn(
 
 
 def ranking_columns(standings: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS) -> tuple[TableColumn, ...]:
-    """List the columns of `ranking.csv`.
+    """List the columns of a `ranking.csv` with these alternative rankings.
 
-    Parameters
-    ----------
-    standings : collection of str
-        Names of the alternative rankings that the file contains. Default: all.
-
-    Returns
-    -------
-    tuple of TableColumn
-        The columns of the plain ranking, the target, and the columns of the alternative rankings, whose names begin with that of
-        the ranking.
+    They are the columns of the plain ranking, the target, and the columns of the alternative rankings, whose names
+    begin with the name of the ranking.
     """
     plain_columns = columns_of(RankingRow)
     alternative_columns = (
@@ -196,4 +188,4 @@ COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
     "rates.parquet": RATES,
     "pairs.parquet": PAIRS,
 }
-"""File of a run → its columns, in order; those of `REPEATS` only if agents have several responses to an item."""
+"""File of a run → its columns, in order. It has those of `REPEATS` only if agents have several responses to an item."""

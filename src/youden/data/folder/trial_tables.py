@@ -1,7 +1,7 @@
 """Write and read the Parquet tables of a run: `plan.parquet`, `verdicts.parquet`, `rates.parquet` and `pairs.parquet`.
 
-All but the rows of a table is JSON in its metadata. Verdicts can be read a chunk of rows at a time, because they may not fit in
-memory.
+Everything except a table's rows is stored as JSON in its metadata. Verdicts may not fit in memory, and can be read a
+chunk (consecutive rows) at a time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROWS_PER_GROUP = 1 << 20
 """Maximum number of trials in a row group of a plan or of verdicts."""
 
 _OPTIONAL_ANSWER_COLUMNS = ANSWERS[3:]
-"""Columns of verdicts that not every judge provides."""
+"""Columns of verdicts that some judges do not provide."""
 _COLUMNS = {column.name: column for column in (*TRIALS, *REPEATS, *ANSWERS)}
 
 
@@ -66,7 +66,7 @@ class _Split(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Unpack the split; raise RunFolderError for `path` if its size does not fit `shape` (n_agents, n_items)."""
+        """Unpack the split of `shape` (n_agents, n_items); raise RunFolderError for `path` if its size differs."""
         train = _unpack(path, self.train, shape)
         holdout = _unpack(path, self.holdout, shape)
         return Split(train, holdout, rule=self.rule, fraction=self.fraction, seed=self.seed)
@@ -93,18 +93,18 @@ class _PlanMetadata(TableMetadata):
 
 
 _CONVERTED_FIELDS = ("trials", "agent_ids", "item_ids", "source")
-"""Fields of a plan that its metadata lacks or contains under another name."""
+"""Fields of a plan that its metadata does not contain, or contains under another name."""
 _PLAIN_FIELDS: dict[str, Any] = {
     name: (hint, ...)
     for name, hint in get_type_hints(Plan).items()
     if name in Plan.__dataclass_fields__ and name not in (*_CONVERTED_FIELDS, *_PlanMetadata.model_fields)
 }
 PlanMetadata = create_model("PlanMetadata", __base__=_PlanMetadata, **_PLAIN_FIELDS)
-"""Metadata of plan.parquet: all of a plan but its trials."""
+"""Metadata of plan.parquet: all of a plan except its trials."""
 
 
 class VerdictsMetadata(TableMetadata):
-    """Metadata of verdicts.parquet; `measured` lists the optional columns that are not null."""
+    """Metadata of verdicts.parquet; `measured` lists the optional columns that the judge provided."""
 
     type: Literal["verdicts"] = "verdicts"
     plan_digest: str
@@ -133,7 +133,10 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan, without a source of its pool; raise RunFolderError if the file is missing, damaged or of another version."""
+    """Read a plan; its `source`, from which the pool could be read, is not set.
+
+    Raise RunFolderError if the file is missing, damaged or of another version.
+    """
     table = read_table(path, PlanMetadata)
     metadata = table.metadata
     names = {"agents": metadata.agents, "items": metadata.items}
@@ -141,12 +144,12 @@ def read_plan(path: Path) -> Plan:
 
 
 def _trial_columns(names: Container[str]) -> Sequence[TableColumn]:
-    """Return the columns of trials, with those of repeats that are among `names`."""
+    """Return the columns of trials, and those columns of repeats that are among `names`."""
     return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
 
 class PlanWithoutTrials(NamedTuple):
-    """A plan without its trials, and the digest of the complete plan."""
+    """A plan with an empty list of trials, and the digest of the complete plan."""
 
     plan: Plan
     digest: str
@@ -176,10 +179,10 @@ def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
 
 
 def write_verdicts(path: Path, verdicts: Verdicts) -> None:
-    """Write verdicts, one row per trial: the columns of the plan, then the answer."""
+    """Write verdicts, one row per trial: first the columns of the plan, then those of the answer."""
     plan = verdicts.plan
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
-    # in the table, a missing reason counts from 0, and −1 is null
+    # a verdict's reason 0 means "not missing"; in the table that is −1 (null), and reasons count from 0
     answers["missing_reason"] = verdicts.missing_reason - 1
     metadata = VerdictsMetadata(
         plan_digest=plan.digest,
@@ -201,10 +204,8 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     """Read the verdicts on a plan.
 
-    Raises
-    ------
-    RunFolderError
-        [run-other-plan]: if the file contains verdicts on another plan. Also if it is missing, damaged or of another version.
+    Raise RunFolderError [run-other-plan] if the file contains verdicts on another plan. Also if it is missing, damaged
+    or of another version.
     """
     table = read_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
@@ -226,12 +227,10 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
 
 
 def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
-    """Open a table of verdicts on the plan with this digest, without reading a row.
+    """Open the table of the verdicts on the plan with this digest; no rows are read yet.
 
-    Raises
-    ------
-    RunFolderError
-        [run-other-plan]: if the file contains verdicts on another plan. Also if it is missing, damaged or of another version.
+    Raise RunFolderError [run-other-plan] if the file contains verdicts on another plan. Also if it is missing, damaged
+    or of another version.
     """
     table = read_table(path, VerdictsMetadata)
     found_digest = table.metadata.plan_digest
@@ -254,7 +253,7 @@ def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _pack(cells: Bools) -> str:
-    """Encode a boolean array as one bit per cell, in base64."""
+    """Encode a boolean array with one bit per element, in base64."""
     return base64.b64encode(np.packbits(cells).tobytes()).decode()
 
 
@@ -269,16 +268,16 @@ def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
 class VerdictChunk(dict[str, NDArray[Any]]):
     """Consecutive rows of verdicts.parquet: name of a column → array (n_rows,), read on first access.
 
-    The arrays are those of `Trials` and `Verdicts`. Access raises RunFolderError if a column does not fit.
+    Names and values are those of `Trials` and `Verdicts`. Access raises RunFolderError if a column does not fit.
 
     Parameters
     ----------
     table : ParquetTable
         The rows.
     plan : Plan
-        Plan of the run; its trials are not used.
+        Plan of the run, for its ids; its trials are not used.
     start : int
-        Position of the first row in the plan.
+        Position of the chunk's first row in the plan.
     """
 
     def __init__(self, table: ParquetTable[VerdictsMetadata], plan: Plan, start: int) -> None:
@@ -291,21 +290,13 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         return super().__contains__(name) or name in self._table.names
 
     def unread_copy(self) -> VerdictChunk:
-        """Return a chunk of the same rows without the columns that have been read, so that its memory can be released."""
+        """Return a chunk of the same rows that holds no columns yet, so that the memory of this one can be released."""
         return VerdictChunk(self._table, self._plan, self.start)
 
     def read_request_hashes(self, rows: Positions) -> list[bytes]:
-        """Read the request hashes of some rows.
+        """Read the request hashes (SHA-256, 64 hexadecimal digits) of some rows.
 
-        Parameters
-        ----------
-        rows : int array (n,)
-            Positions in the chunk.
-
-        Returns
-        -------
-        list of bytes
-            SHA-256 in hexadecimal digits.
+        rows : int array (n,), positions in the chunk.
         """
         hashes: list[bytes] = self._table.read_ascii("request_hash", rows).tolist()
         return hashes
@@ -321,14 +312,14 @@ class VerdictChunk(dict[str, NDArray[Any]]):
 
 
 def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[VerdictChunk]:
-    """Split a table of verdicts into chunks, without reading a row.
+    """Split a table of verdicts into chunks of consecutive rows; no rows are read yet.
 
     Parameters
     ----------
     table : ParquetTable
         Verdicts of a run.
     plan : Plan
-        Plan of the run; its trials are not used.
+        Plan of the run, for its ids; its trials are not used.
 
     Returns
     -------
@@ -359,16 +350,10 @@ class RatesMetadata(TableMetadata):
 
 
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-    """Write rates, one row per ordered pair of agents and item.
+    """Write rates without their `detail`, one row per ordered pair of agents and item.
 
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    chunks : iterable of (int, Rates)
-        The index of each chunk's first item, and its rates, whose items are numbered from 0. Their `detail` is not written.
-    template : Plan or Rates
-        Object with the agents, the items and the split of the rates.
+    Each chunk is the position of its first item, and its rates, whose items are numbered from 0. `template` is an
+    object with the agents, the items and the split of the whole.
     """
     names = {"agents": template.agent_ids, "items": template.item_ids}
     writer = None
@@ -394,7 +379,7 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
 
 
 def _row_order(rates: Rates) -> Positions | slice:
-    """Return the order of rows by item, first and second agent."""
+    """Return the positions that sort the rows by item, first and second agent."""
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     index = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
     # rows are usually sorted already, and checking takes a tenth of the time of sorting
@@ -424,7 +409,8 @@ _PAIR_MEASURES = PAIRS[2:]
 class PairsMetadata(TableMetadata):
     """Metadata of pairs.parquet.
 
-    `ability` is that of the additive fit, by agent; `ranking_digest` is the SHA-256 (hex) of the ranking.csv of the same fit.
+    `ability` is the ability of each agent in the additive fit. `ranking_digest` is the SHA-256 (hex) of the ranking.csv
+    of the same fit.
     """
 
     type: Literal["pairs"] = "pairs"
@@ -436,18 +422,10 @@ class PairsMetadata(TableMetadata):
 
 
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
-    """Write pairs of agents, one row per ordered pair.
+    """Write pairs of agents, one row per ordered pair; NaN becomes null.
 
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    pairs : Pairs
-        `above` becomes null for agents that were not compared.
-    agents : tuple of str
-        Ids of the agents, by position in the pairs.
-    ranking_digest : str
-        SHA-256 (hex) of the ranking.csv of the same fit.
+    `agents` are ids, by position in the pairs. `ranking_digest` is the SHA-256 (hex) of the ranking.csv
+    of the same fit.
     """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
     metadata = PairsMetadata(
@@ -465,10 +443,8 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
     """Read the pairs of agents that belong to the file `ranking`.
 
-    Raises
-    ------
-    RunFolderError
-        [pairs-stale]: if another fit wrote the pairs than the ranking. Also if a file is missing, damaged or of another version.
+    Raise RunFolderError [pairs-stale] if the ranking was written by another fit than the pairs. Also if a file is
+    missing, damaged or of another version.
     """
     table = read_table(path, PairsMetadata)
     metadata, n_agents = table.metadata, len(table.metadata.agents)

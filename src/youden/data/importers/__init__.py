@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Importer(Protocol):
-    """Function that reads the files of another tool and joins the responses of all agents by item."""
+    """Function that reads files of another tool and makes one pool of the responses of all agents."""
 
     def __call__(self, paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
         """Import a pool.
@@ -26,13 +26,13 @@ class Importer(Protocol):
         paths : sequence of Path
             Files or folders, often one file per agent.
         columns : mapping of str to str
-            Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat. Formats that are not
-            tables ignore it.
+            Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat. Formats that
+            are not tables ignore it.
 
         Returns
         -------
         ImportedPool
-            The pool, with an account of the rows that were not used.
+            The pool, and which rows were not used and why.
 
         Raises
         ------

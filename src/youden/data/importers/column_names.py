@@ -49,7 +49,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 _ENDINGS = {"prompt": ("frage", "質問", "問い合わせ", "问题"), "text": ("antwort", "回答", "回复", "返信")}
 """Last parts of compound words by role, in languages that write compounds without a space."""
 _GENERIC = _vocabulary("text content body id name string value full messages contents parts")
-"""Last parts of a path that do not identify a role without the part before."""
+"""Last parts of a path that propose a role only together with the part before."""
 ABOUT = _vocabulary(
     "expected reference gold golden ground truth correct label score scores rating grade rank pass metric judge eval",
     "role cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
@@ -103,22 +103,11 @@ def split_into_words(column: str) -> set[str]:
 
 
 def infer_role(column: str) -> str | None:
-    """Infer the role of a column from its name.
+    """Infer the role of a column from its name, or from the path to a value inside it.
 
-    A last part that does not identify a role, for example `text` or `id`, is combined with the part before.
+    Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes
+    no role. A last part that does not identify a role, for example `text` or `id`, is combined with the part before it.
 
-    Parameters
-    ----------
-    column : str
-        Name of the column, or path to a value inside it.
-
-    Returns
-    -------
-    str or None
-        One of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes no role.
-
-    Examples
-    --------
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
     >>> infer_role("attributes.input.value"), infer_role("choices[].message.content"), infer_role("request_id")
@@ -166,9 +155,9 @@ def _infer_role_of_part(name: str) -> str | None:
 
 
 def _role_of_reference(role: str | None, last: str) -> str | None:
-    """Return the role of a name that consists of a word of role `role` and the word `last`.
+    """Return the role of a name that ends in `last`, if the word before it has the role `role` (None: no role).
 
-    The id of a prompt names an item, and the id of a response names nothing.
+    For example, the id of a prompt names an item, and the id of a response is only information ("about").
     """
     if last not in ("id", "name"):
         return role
@@ -182,7 +171,7 @@ def _role_of_reference(role: str | None, last: str) -> str | None:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return the position of a name in the order of reliability for a role; 0 is the most reliable."""
+    """Return how reliably a name proposes a role, as a rank: the most reliable name has 0."""
     name, names = split_path(column)[-1], NAMES[role]
     words = name.split("_")
     if role == "prompt" and ASKERS & {*words}:
@@ -195,7 +184,7 @@ def get_name_priority(column: str, role: str) -> int:
 
 
 def is_about_responses(column: str) -> bool:
-    """Return whether a name consists of words for information about responses and of generic words.
+    """Return whether all words of a name are generic or describe responses, and at least one describes them.
 
     >>> is_about_responses("Expected answer"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
     (True, False, False)

@@ -1,8 +1,8 @@
 """Find the columns of a table that hold agents, items, prompts and responses.
 
-Values decide first: several agents respond to one item, a response is a text that no other agent gave, and a question differs
-from row to row and is not a response. Names decide only between columns whose values allow both. If neither decides, the error
-names the option that does.
+Values decide first: several agents respond to one item; a response is a text that no other agent gave; a question
+differs from row to row and is not a response. Names decide only between columns whose values allow both. If neither
+decides, the error names the option that does.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from youden.data.importers.column_values import FILE, FOLDER, MAX_ID_LENGTH, Row
 
 _MAX_AGENTS = 500
 _MAX_CANDIDATES = 50
-"""Maximum number of columns of which all pairs are compared."""
+"""Maximum number of agent columns, and of item columns, that are tried with each other."""
 _AGENT_NAMES = {"agent", "model"}
-"""Names of columns that hold agents, however few rows an agent has."""
+"""Names of columns that are taken for agents even if no agent has several rows."""
 _MIN_WORDS = 4
-"""Minimum mean number of words of a repetitive column that holds texts rather than categories."""
+"""Mean number of words from which a column with repeated values holds texts rather than categories."""
 
 
 class UnclearColumnsError(Exception):
     """The roles of the columns of a table are ambiguous.
 
-    `problem` describes the ambiguity. `options` holds the column by role that resolves it, and is empty if none does.
+    `problem` describes the ambiguity. `options` holds a column by role that would resolve it; empty if none is known.
     """
 
     def __init__(self, problem: str, **options: str) -> None:
@@ -76,25 +76,11 @@ class Roles:
 def find_roles(
     rows: Sequence[Row], *, location_columns: Sequence[str] = (), given: Mapping[str, str] | None = None
 ) -> Roles:
-    """Find the role of each column of a table.
+    """Find the role of each column of a table; raise UnclearColumnsError if a role has no column or may have several.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Flat rows of one table, or of several tables of the same layout.
-    location_columns : sequence of str, optional
-        Columns that hold the folder and the file of a row, if there are several files.
-    given : mapping of str to str, optional
-        Columns by role that the user named; for the role text also several columns, separated by commas, one per agent.
-
-    Returns
-    -------
-    Roles
-
-    Raises
-    ------
-    UnclearColumnsError
-        If a required role has no column, or several columns could have it.
+    rows : flat rows of one table, or of several tables of the same layout
+    location_columns : columns that hold the folder and the file of a row, if there are several files
+    given : columns by role that the user named; for text also several columns, separated by commas, one per agent
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -129,7 +115,7 @@ class _RoleSearch:
         self.item_columns = self.get_candidates("item") if "item" in given else ids
 
     def get_candidates(self, role: str | None) -> list[str]:
-        """Return the columns whose names propose a role, or the column that the user named."""
+        """Return the column that the user named for a role, or else the columns whose names propose it."""
         return self.by_role.get(role, [])
 
     def find_roles(self) -> Roles:
@@ -153,7 +139,7 @@ class _RoleSearch:
         prose = sorted(
             (name for name in self.unnamed_columns if table[name].is_prose), key=lambda name: table[name].mean_length
         )
-        # A column of responses: no agent shares its texts with another agent.
+        # Columns of responses: no two agents have the same text.
         unshared = [name for name in prose if not table.count_shared_cells(agents, name)]
         text = None
         if self.text_columns:
@@ -187,7 +173,7 @@ class _RoleSearch:
             raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
     def can_name_agents(self, name: str) -> bool:
-        """Return whether a column has few short values that recur and are neither contacts nor subjects."""
+        """Return whether a column has few, short values that recur, and holds neither contacts nor subjects."""
         column = self.table[name]
         if SUBJECTS & split_into_words(name) or column.is_contact:
             return False
@@ -196,7 +182,7 @@ class _RoleSearch:
         return 0 < len(column.distinct) <= max_agents and max(map(len, column.distinct)) <= MAX_ID_LENGTH
 
     def find_agents(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Return the columns that name agents, and whether folders and files may both do so.
+        """Return the columns that name agents, or None, and whether folders and files may both do so.
 
         candidates : columns whose names and values propose agents
         """
@@ -226,7 +212,10 @@ class _RoleSearch:
         return None, is_ambiguous
 
     def find_best_agents(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the column, or the two of the first four columns, by which most cells are shared; None if none is."""
+        """Return the column, or the pair among the first four, whose agents share most cells; None if none is shared.
+
+        A cell is one agent's response to one item. It is shared if another agent responded to this item, too.
+        """
         items = items[:_MAX_CANDIDATES]
         choices = [(name,) for name in agents[:_MAX_CANDIDATES]] + list(combinations(agents[:4], 2))
         scores = {
@@ -237,7 +226,7 @@ class _RoleSearch:
         return best if best is not None and scores[best] > 0 else None
 
     def has_ambiguous_locations(self, agents: Sequence[str], items: Sequence[str]) -> bool:
-        """Return whether folders and files share equally many cells as agents, and no column names agents."""
+        """Return whether folders and files fit equally well as agents, and no column (`agents`) names agents."""
         scores = {
             max((self.table.count_shared_cells([column], item) for item in items if column not in item), default=0)
             for column in self.location_columns
@@ -247,7 +236,9 @@ class _RoleSearch:
     def find_agent_columns(self) -> tuple[str, ...]:
         """Return the columns that each hold the responses of one agent; empty if there are fewer than two.
 
-        Sets `prompt_columns` and `item_columns` to the candidates among the other columns. Raises: UnclearColumnsError.
+        Changes `prompt_columns` and `item_columns` to the candidates among the other columns.
+
+        Raises: UnclearColumnsError if a column may be an agent or describe items.
         """
         table = self.table
         texts = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
@@ -347,7 +338,12 @@ class _RoleSearch:
             raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
     def is_different(self, name: str, others: Sequence[str]) -> bool:
-        """Return whether a column of texts differs from the others in its name, its length or its words."""
+        """Return whether a column of texts is unlike the others, as a question is among responses.
+
+        Names decide if those of the others share a word or their first three letters: a different name shares neither.
+        Otherwise texts decide: a different column has at most 0.75 or at least 1.33 times the mean length of the
+        others, or overlaps with their words less than 0.9 times as much as they overlap with each other.
+        """
         other_words = [split_into_words(peer) | {normalize_name(peer)[:3]} for peer in others]
         if common := set.intersection(*other_words):
             return not common & (split_into_words(name) | {normalize_name(name)[:3]})
@@ -361,10 +357,7 @@ class _RoleSearch:
         return not has_similar_length or (sum(overlap) / len(overlap) < 0.9 * sum(mutual_overlap) / len(mutual_overlap))
 
     def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if an unused column may hold the responses, too.
-
-        unshared : columns whose texts no two agents share
-        """
+        """Raise UnclearColumnsError if an unused column of `unshared` texts may hold the responses, too."""
         text = roles.columns["text"]
         unused = [name for name in unshared if name in roles.unused and "." not in name and "[" not in name]
         unused = [name for name in unused if not self.table[name].is_repetitive]
@@ -402,11 +395,16 @@ class _RoleSearch:
         return Roles(columns, agents, agent_columns, not has_ids, unused)
 
     def has_item_name(self, column: str) -> bool:
-        """Return whether the user named a column for items, or its name proposes items."""
+        """Return whether the user named a column as the item, or its name proposes items."""
         return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
     def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column by which agents share most cells; without agents, the first that is almost unique."""
+        """Return the column of ids or prompts that identifies items; None if there is no candidate.
+
+        It is the column with the most shared cells (see `find_best_agents`); of several, the first, or a column of
+        prompts if the ids of the first restart. Without shared cells, it is the first column with at least 90 % of the
+        maximum of distinct values.
+        """
         table = self.table
         candidates = [name for name in candidates if name not in agents]
         if agents:
@@ -420,13 +418,13 @@ class _RoleSearch:
         return next((name for name, n in n_distinct.items() if n >= 0.9 * max(n_distinct.values())), None)
 
     def has_restarting_ids(self, item: str, prompt: str) -> bool:
-        """Return whether ids number the rows of each agent: some id has several prompts, and some prompt several ids."""
+        """Return whether ids may restart for each agent: some id has several prompts, and some prompt several ids."""
         ids, prompts = self.table[item].keys, self.table[prompt].keys
         n_pairs = len(set(zip(ids, prompts, strict=True)))
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
     def find_prompt(self, item: str, used: set[str | None]) -> str | None:
-        """Return a column of prompts, preferably the first with one prompt per item."""
+        """Return a column of prompts, preferably the first with one prompt per item; None if there is none."""
         table = self.table
         ids = table[item].keys
 

@@ -1,6 +1,6 @@
 """Describe the columns of a table by their values: texts, ids, repeated values, shared items.
 
-Each property is computed once, when it is first needed, because most columns are ruled out by their names.
+Costly properties are computed once, when they are first needed: most columns are ruled out by their names.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ColumnValues:
 
     @cached_property
     def texts(self) -> list[str]:
-        """Keys of the values that are texts, or lists of texts, and not empty."""
+        """Keys of the values that are texts, or lists of texts, and that are not empty."""
         pairs = zip(self.values, self.keys, strict=True)
         return [key for value, key in pairs if key and (isinstance(value, str) or _are_texts(value))]
 
@@ -144,10 +144,8 @@ class TableColumns(dict[str, ColumnValues]):
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
         """Count the (agent, item) pairs of items to which at least two agents responded.
 
-        A column that holds a category rather than items counts as 0.
-
-        agents : names of the columns that together name an agent
-        item : name of the column that may name items
+        The count is 0 if the column `item` holds a category rather than items. `agents` are the columns that together
+        name an agent.
         """
         agents_by_item: dict[str, set[str]] = {}
         for agent_key, item_key in zip(self.get_keys(agents), self[item].keys, strict=True):
@@ -166,7 +164,7 @@ def _are_texts(value: Json) -> bool:
 
 
 def join_names(columns: Sequence[str]) -> str:
-    """Return the name of the combined column of several columns, which `get_value` resolves."""
+    """Return the name of a combined column for `get_value`."""
     return _SEPARATOR.join(columns)
 
 
@@ -179,7 +177,7 @@ def get_value(row: Row, column: str) -> Json:
 
 
 def mean_overlap(a: ColumnValues, b: ColumnValues) -> float:
-    """Return the mean Jaccard similarity of the words of two columns in a row, over at most 200 rows."""
+    """Return the mean Jaccard similarity of the words of two columns, row by row, over the first 200 rows."""
     similarities = []
     for text_a, text_b in zip(a.keys[:200], b.keys[:200], strict=True):
         words_a, words_b = _split_words(text_a or ""), _split_words(text_b or "")

@@ -50,26 +50,13 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
 
 
 def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
-    """List files, and the files in folders whose names match a pattern.
+    """List files, and the files in folders (at any depth) whose names match one of the glob patterns.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files, which are returned whatever their names are, and folders, which are searched at any depth.
-    patterns : sequence of str
-        Glob patterns of names of files in folders.
-    what : str
-        Expected kind of file, for error messages.
+    Each file is listed once, in the order of `paths`; files of one folder are sorted by path. `what` is the expected
+    kind of file, for messages.
 
-    Returns
-    -------
-    list of Path
-        Each file once, in the order of `paths`; files of one folder are sorted by path.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found] if a path does not exist or is a special file; [import-empty] if a folder has no matching file.
+    Raises: ImportFormatError [import-not-found] if a path does not exist or is a special file; [import-empty] if a
+        folder has no matching file.
     """
     files: dict[Path, None] = {}
     for path in paths:
@@ -93,24 +80,12 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
 
 
 def read_text(path: Path, replaced: Replacements | None = None) -> str:
-    """Read the text of a file.
+    """Read the text of a file in the encoding of its byte order mark, or in UTF-8 if it has none.
 
-    The encoding is that of the byte order mark, or UTF-8 if there is none.
+    Unpaired surrogates that were encoded as bytes become U+FFFD, and are counted in `replaced`.
 
-    Parameters
-    ----------
-    path : Path
-    replaced : Replacements, optional
-        Counts the unpaired surrogates that were encoded as bytes; U+FFFD replaces them.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ImportFormatError
-        [import-encoding] with line and byte if the file cannot be decoded; [import-not-found] if it cannot be read.
+    Raises: ImportFormatError [import-encoding], with line and byte, if the file cannot be decoded; [import-not-found]
+        if it cannot be read.
     """
     try:
         raw = read_regular(path)
@@ -146,10 +121,8 @@ def read_json(path: Path, replaced: Replacements | None = None) -> Json:
 
     NaN and infinities become None, and unpaired surrogates U+FFFD; both are counted in `replaced`.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-json] if the file is not JSON or nested too deeply; [import-encoding] or [import-not-found] if it cannot be read.
+    Raises: ImportFormatError [import-json] if the file is not JSON or nested too deeply; [import-encoding] or
+        [import-not-found] if it cannot be read.
     """
     return parse_json(read_text(path, replaced), path, replaced)
 
@@ -161,27 +134,12 @@ def parse_json(
     *,
     remedy: str = "Pass the file as the tool wrote it",
 ) -> Json:
-    """Parse a text as JSON.
+    """Parse one JSON value; bytes are decoded as UTF-8.
 
-    Parameters
-    ----------
-    text : str or bytes
-        One JSON value; bytes are decoded as UTF-8.
-    location : Path or str
-        Location of the text, for error messages.
-    replaced : Replacements, optional
-        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
-    remedy : str, optional
-        Sentence without a full stop that ends each error message.
+    NaN and infinities become None, and unpaired surrogates U+FFFD; both are counted in `replaced`. Messages begin with
+    `location` and end with `remedy`, a sentence without a full stop.
 
-    Returns
-    -------
-    Json
-
-    Raises
-    ------
-    ImportFormatError
-        [import-json] with line and column if the text is not JSON, or if its lists and objects are nested too deeply;
+    Raises: ImportFormatError [import-json], with line and column, if the text is not JSON or nested too deeply;
         [import-encoding] if the bytes are not UTF-8.
     """
     try:
@@ -233,8 +191,8 @@ def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tup
     Raises
     ------
     ImportFormatError
-        [import-json] or [import-format] if a line is not a JSON object; [import-encoding] or [import-not-found] if the file
-        cannot be read.
+        [import-json] or [import-format] if a line is not a JSON object; [import-encoding] or [import-not-found] if the
+        file cannot be read.
     """
     yield from parse_lines(read_text(path, replaced), path, replaced)
 
@@ -253,7 +211,7 @@ MAX_ERROR_LENGTH = 160
 
 
 def format_tool_error(error: Json) -> str:
-    """Format the first line of the error message of another tool, to append it to a location.
+    """Format the first line of another tool's error message, to be appended to a location; empty without a message.
 
     >>> format_tool_error({"message": "429: slow down\\n…"}), format_tool_error(None)
     (': 429: slow down', '')
@@ -269,13 +227,7 @@ def format_tool_error(error: Json) -> str:
 
 
 def require_object(value: Json, location: Path | str) -> dict[str, Json]:
-    """Return a JSON value that must be an object.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-format] if it is not an object.
-    """
+    """Return a JSON value if it is an object; raise ImportFormatError [import-format] if not."""
     if not isinstance(value, dict):
         raise import_error(
             location,
@@ -286,13 +238,7 @@ def require_object(value: Json, location: Path | str) -> dict[str, Json]:
 
 
 def require_list(value: Json, location: Path | str) -> list[Json]:
-    """Return a JSON value that must be a list.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-format] if it is not a list.
-    """
+    """Return a JSON value if it is a list; raise ImportFormatError [import-format] if not."""
     if not isinstance(value, list):
         raise import_error(
             location,
@@ -315,7 +261,9 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest suffix of each path that no other path has, without the suffix that all paths share.
+    """Return the shortest end of each path that no other path has.
+
+    Last parts that are the same in all paths are removed before.
 
     >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']
@@ -343,7 +291,7 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return a unique suffix of the path for each duplicate name, and an empty string for the others.
+    """Return, for each name that occurs more than once, a suffix of its path that is unique; else an empty string.
 
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']

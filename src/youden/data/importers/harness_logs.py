@@ -67,8 +67,9 @@ class _Log:
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
     """Import logs of Inspect.
 
-    Each log is an agent, and each sample an item. An agent has the name of its model; if two logs have the same model and task,
-    also that of its file. A log that did not succeed contributes the samples that it has. Epochs are repeats.
+    Each log is an agent, and each sample an item. An agent has the name of its model and, if two logs have the same
+    model and task, a part of the path of its log. Of a log that did not succeed, all samples that it has are imported.
+    Epochs are repeats.
 
     Parameters
     ----------
@@ -77,8 +78,8 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     columns : mapping
         Ignored.
     text : {"answer", "transcript"}, default "answer"
-        Response of a sample: the answer that the scorer `youden.inspect.keep_response` stored, or else the output of the sample;
-        or everything after the input: messages, tool calls and their results.
+        Response of a sample. "answer": the answer that the scorer `youden.inspect.keep_response` stored, or else the
+        output of the sample. "transcript": everything after the input, that is, messages, tool calls and their results.
 
     Returns
     -------
@@ -170,7 +171,7 @@ def _archive_error(path: Path, error: Exception) -> ImportFormatError:
 def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
     """Return the content of a member of an archive; `limit` counts its bytes.
 
-    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on, so that the member is located here.
+    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on; so the member is located here.
     """
     # The local header is 30 bytes long; its last two fields are the lengths of name and extra field, which follow it.
     file.seek(info.header_offset + 26)
@@ -257,28 +258,12 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 
 
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import the samples of lm-evaluation-harness.
+    """Import samples of lm-evaluation-harness: files samples_*.jsonl, and folders of such files.
 
-    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent; if a
-    folder holds a task twice, each time is an agent. If there are several tasks, item ids begin with the task. All raw
-    responses of generation tasks are imported, several responses as repeats. Tasks that compare log-likelihoods have no
-    responses and are left out.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files samples_*.jsonl, and folders of such files.
-    columns : mapping
-        Ignored.
-
-    Returns
-    -------
-    ImportedPool
-
-    Raises
-    ------
-    ImportFormatError
-        [import-json], [import-format] if a line is not a JSON object; [import-empty] if no response is found.
+    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent;
+    if a folder has several files of one task, each time of a file is an agent. If there are several tasks, item ids
+    begin with the task. The raw responses of generation tasks are imported; several responses to an item are repeats.
+    Tasks that compare log-likelihoods have no responses and are left out.
     """
     files = find_files(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
     has_several_tasks = len({_parse_task(file) for file in files}) > 1
@@ -304,7 +289,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
 
 def _name_agents(files: Sequence[Path]) -> list[str]:
-    """Name the agent of each file by its model; add folder and time if agents would have the same name."""
+    """Name the agent of each file by its model, with folder or time if that name would not be unique."""
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
     n_files = Counter((file.parent, _parse_task(file)) for file in files)
@@ -328,7 +313,7 @@ def _parse_time(file: Path) -> str:
 
 
 def _find_model(samples: Path) -> str:
-    """Return the model in the results of the same time or the latest results; without any, the folder."""
+    """Return the model in the results of the same time, or in the latest results, or else the name of the folder."""
     candidates = [
         samples.with_name(f"results_{_parse_time(samples)}.json"),
         *sorted(samples.parent.glob("results_*.json"), reverse=True),
@@ -355,27 +340,11 @@ _MODEL = re.compile(r"(?<=[:,])(model|model_deployment)=[^,]*,?")
 
 
 def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import the scenario states of HELM.
+    """Import scenario states of HELM: files scenario_state.json, and folders of such files.
 
-    Each model is an agent, and each instance an item. If a model ran a scenario several times, each folder is an agent. If
-    there are several scenarios, item ids begin with the scenario. Several completions or trials are repeats. Requests that only
-    score a given answer are left out. A perturbed instance is a separate item.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files scenario_state.json, and folders of such files.
-    columns : mapping
-        Ignored.
-
-    Returns
-    -------
-    ImportedPool
-
-    Raises
-    ------
-    ImportFormatError
-        [import-json], [import-format] if a file is not a scenario state; [import-empty] if no response is found.
+    Each model is an agent, and each instance an item; a perturbed instance is a separate item. If a model ran a
+    scenario several times, each folder is an agent. If there are several scenarios, item ids begin with the scenario.
+    Several completions or trials are repeats. Requests that only score a given answer are left out.
     """
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)

@@ -29,28 +29,12 @@ def read_hf_dataset(
 ) -> ImportedPool:
     """Import the rows of all splits as tables.
 
-    Without a column for the agent, each split is an agent.
+    Paths are folders that `save_to_disk` wrote, or one name OWNER/NAME on the Hub, for which `hub` may set `split`,
+    `revision` and `subset`. Without a column for the agent, each split is an agent.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Folders that `save_to_disk` wrote, or one name OWNER/NAME on the Hub.
-    columns : mapping of str to str
-        Column, or path inside a column, by role.
-    hub : mapping of str to str, optional
-        Values of `split`, `revision` and `subset` for a data set on the Hub.
-
-    Returns
-    -------
-    ImportedPool
-
-    Raises
-    ------
-    ImportFormatError
-        [import-format] if `save_to_disk` did not write a folder; [import-hub] if the data set cannot be loaded from the Hub;
-        [import-columns] if the role of a column is not clear.
-    ConfigError
-        [hub-missing] if the package `datasets` is not installed.
+    Raises: ImportFormatError [import-format] if `save_to_disk` did not write a folder; [import-hub] if the data set
+        cannot be loaded from the Hub; [import-columns] if the role of a column is not clear. ConfigError [hub-missing]
+        if the package `datasets` is not installed.
     """
     if len(paths) == 1 and not paths[0].exists() and _HUB_NAME.fullmatch(paths[0].as_posix()):
         return _read_from_hub(paths[0].as_posix(), columns, hub or {})

@@ -36,27 +36,12 @@ RESULTS = "results"
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import outputs of AlpacaEval.
+    """Import outputs of AlpacaEval: lists of {instruction, output, generator}, or folders of model_outputs*.json.
 
-    Each generator is an agent, and each instruction an item; items are numbered. If no two files are in one folder, a file in
-    `results/`, and a file of one generator among several files, is an agent with the name of the folder, as in the leaderboard;
-    its generator is an alias. If an agent has an instruction twice, these are two items.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files with a list of {instruction, output, generator}, and folders of files model_outputs*.json.
-    columns : mapping
-        Ignored.
-
-    Returns
-    -------
-    ImportedPool
-
-    Raises
-    ------
-    ImportFormatError
-        [import-json], [import-format] if a file is not a list of objects; [import-empty] if no response is found.
+    Each generator is an agent, and each instruction an item; items are numbered. If an agent has an instruction twice,
+    these are two items. If no two files are in one folder, some agents have the name of the folder, as in the
+    leaderboard, and the generator is an alias: those of files in `results/`, and those of files with one generator if
+    there are several files.
     """
     files = find_files(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
     builder, items = PoolBuilder(paths[0].stem), PromptItemIds()
@@ -88,9 +73,9 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Return the agent of each file that belongs to one agent.
+    """Return the agent of each file that holds one agent.
 
-    A file of several generators outside of `results/` is left out; its rows name their agents.
+    A file of several generators outside of `results/` is left out: its rows name their agents.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
@@ -108,7 +93,7 @@ def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
 
 QUESTIONS = "question.jsonl"
 MAX_LEVELS_UP = 4
-"""Maximum number of folders between a file of answers and its questions; `model_answer/<model>/results.jsonl` has two."""
+"""Number of folders above a file of answers in which its questions are searched for."""
 OTHER_FOLDERS = ("reference_answer", "model_judgment")
 """Folders next to `model_answer` that hold no answers of agents."""
 
@@ -116,26 +101,11 @@ OTHER_FOLDERS = ("reference_answer", "model_judgment")
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import answers of FastChat or Arena-Hard.
 
-    Each model is an agent, and the turns of a question are items. The id of the first turn is the question's; later turns have
-    the ids `<question>#2`, … Several choices are repeats. Prompts are read from the files `question.jsonl` among the paths, and
-    from the nearest one above each file of answers. An answer without a model belongs to an agent with the name of its file.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files with one answer per line, {question_id, model_id, choices: [{turns}]} or {uid, model, messages}, and folders of
-        such files, of which `reference_answer` and `model_judgment` are ignored.
-    columns : mapping
-        Ignored.
-
-    Returns
-    -------
-    ImportedPool
-
-    Raises
-    ------
-    ImportFormatError
-        [import-json], [import-format] if a line is not a JSON object; [import-empty] if there are no answers.
+    Files have one answer per line, {question_id, model_id, choices: [{turns}]} or {uid, model, messages}; of folders,
+    the subfolders `reference_answer` and `model_judgment` are ignored. Each model is an agent, or the name of the file
+    if an answer names none. Each turn of a question is an item: the first has the id of the question, later ones have
+    `<question>#2`, … Several choices are repeats. Prompts are read from the files `question.jsonl` among the paths, and
+    from the nearest one above each file of answers.
     """
     files = find_files(paths, ("*.jsonl",), what="a model_answer JSONL")
     folders = [path for path in paths if path.is_dir()]
@@ -211,7 +181,7 @@ _STATUS = "Status"
 
 @dataclass(frozen=True)
 class _Result:
-    """One output of a provider for a test; `variables` identifies the test if it has variables."""
+    """One output of a provider for a test; `variables` encodes the variables of the test, None if it has none."""
 
     location: str
     provider: str
@@ -225,28 +195,15 @@ class _Result:
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import results of promptfoo.
+    """Import results of promptfoo: files .json, .jsonl or .csv, and folders of such files.
 
-    Each provider is an agent, and each test an item `test-<testIdx>`. A provider has its label or id as name; if a file has
-    several prompts, also the label of the prompt. promptfoo numbers each of its repeats as a test: tests of one file with the
-    same variables are one item, and the outputs of an agent to them are repeats. Tests without a number are distinguished by
-    their variables, and in a CSV by their rows. An output that is not a string is converted to JSON. A CSV holds no prompts.
+    Each provider is an agent with its label or id as name; if a file has several prompts, the label of the prompt is
+    added. Each test is an item `test-<testIdx>`. promptfoo numbers its repeats as separate tests; so tests of one file
+    with the same variables are one item, and the outputs of an agent to them are repeats. A test without a number is
+    identified by its variables, and in a CSV by its row. An output that is not a string is converted to JSON. A CSV
+    holds no prompts.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Results files (.json, .jsonl or .csv), and folders of such files.
-    columns : mapping
-        Ignored.
-
-    Returns
-    -------
-    ImportedPool
-
-    Raises
-    ------
-    ImportFormatError
-        [import-json], [import-csv], [import-format] if a file is not from promptfoo; [import-empty] if a file has no results.
+    Raises: ImportFormatError [import-empty] if a file has no results; other errors are those of any importer.
     """
     builder = PoolBuilder(paths[0].stem)
     tests_by_variables: dict[bytes, int] = {}
@@ -283,7 +240,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a JSON or JSON Lines file, and add tests without a number to `tests_by_variables`."""
+    """Yield the results of a JSON or JSON Lines file; tests without a number are numbered in `tests_by_variables`."""
     is_lines = file.suffix.lower() == ".jsonl"
     for location, row in read_lines(file, replaced) if is_lines else _read_result_list(file, replaced):
         test, variables = row.get("testIdx"), row.get("vars")

@@ -1,6 +1,6 @@
 """Flatten nested rows into one column per path, and extract the texts of replies and conversations.
 
-A list of objects stays a value until a response is found inside one of them; its row then becomes one row per object.
+A list of objects stays one value. If a response is found inside its objects, the row becomes one row per object.
 """
 
 from __future__ import annotations
@@ -170,8 +170,9 @@ def is_list_of_objects(value: Json) -> bool:
 def extract_rows(value: Json) -> list[dict[str, Json]]:
     """Extract the rows from a JSON value.
 
-    The value may be a list of objects, an object of columns, an object of records by id, or an object of texts by agent and
-    item. A list may be nested in objects; the name of an agent next to it becomes a column of all its rows.
+    The value may be a list of objects, an object of columns, an object of records by id, or an object of texts by agent
+    and item. A list may be nested in objects; if the name of an agent is next to it, it becomes a column of all rows of
+    the list.
 
     >>> extract_rows({"model": "m", "cost": 2, "outputs": [{"id": 1, "completion": "a"}]})
     [{'model': 'm', 'id': 1, 'completion': 'a'}]
@@ -186,7 +187,7 @@ def extract_rows(value: Json) -> list[dict[str, Json]]:
 
 
 def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows from the lists of an object; if it has none, from its objects."""
+    """Extract the rows from the lists of an object; if it has no lists, from the objects in it."""
     lists = {key: element for key, element in value.items() if isinstance(element, list) and element}
     if not lists:
         objects = {key: element for key, element in value.items() if isinstance(element, dict) and element}
@@ -246,7 +247,7 @@ def _has_text(row: Mapping[str, Json]) -> bool:
 
 
 def _extract_table(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows of a table of W&B, which has the names `columns`, and `data` with one list per row."""
+    """Extract the rows of a W&B table, in which `columns` are names and `data` has one list per row; else none."""
     names, data = value.get("columns"), value.get("data")
     if not isinstance(names, list) or not isinstance(data, list) or not all(isinstance(row, list) for row in data):
         return []

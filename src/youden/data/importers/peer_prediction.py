@@ -1,6 +1,6 @@
 """Import the public data of the peer-prediction paper: agents files and results folders.
 
-The data hold only differences of two rates, and the import adds no information to them.
+A results folder holds only D = TPR − FPR of each ordered pair of agents; the import does not estimate the two rates.
 """
 
 from __future__ import annotations
@@ -52,21 +52,10 @@ _GROUPS: tuple[dict[str, str], ...] = (
 
 
 def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
-    """Return the group of each condition of the paper, for the AUC of a ranking.
+    """Return the group of each condition of the paper: "faithful", "strategic" or "low-effort".
 
-    Parameters
-    ----------
-    conditions : collection of str
-        Names of the conditions in the data.
+    Style variants have no group. The result is empty unless `conditions` include all grouped conditions of a domain.
 
-    Returns
-    -------
-    dict
-        "faithful", "strategic" or "low-effort" by condition; style variants have no group. Empty unless all grouped conditions
-        of a domain are among `conditions`.
-
-    Examples
-    --------
     >>> find_paper_groups(["Faithful", "Poetic"])
     {}
     """
@@ -93,14 +82,14 @@ class _Strict(BaseModel):
 
 
 class Metadata(_Strict):
-    """Number of calls with an answer, of each trial type."""
+    """Number of calls with an answer: paired trials (p) and independent trials (q)."""
 
     num_p_comparisons: _Count
     num_q_comparisons: _Count
 
 
 class Example(_Strict):
-    """An item of a results folder. `tvd_mi_matrix[i][k]` is p − q of the pair (i, k); the diagonal is 0."""
+    """An item of a results folder. `tvd_mi_matrix[i][k]` is D of the ordered pair (i, k); the diagonal is 0."""
 
     condition_keys: list[_Name] = Field(min_length=2)
     tvd_mi_matrix: list[list[_Difference]]
@@ -119,7 +108,7 @@ class Example(_Strict):
 
     @property
     def is_judged(self) -> bool:
-        """Whether there is an answer of each trial type; otherwise D is unknown."""
+        """Whether each trial type has at least one answer; otherwise D is unknown."""
         return min(self.metadata.num_p_comparisons, self.metadata.num_q_comparisons) > 0
 
 
@@ -148,9 +137,9 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def _find_example_files(folder: Path) -> list[Path]:
-    """List the files `tvd_mi_example_<number>.json` of a folder by number; other files are not items.
+    """List the files `tvd_mi_example_<number>.json` of a folder, one per item, sorted by number.
 
-    Raises: ImportFormatError [import-not-found], [import-empty], or [import-name] if the name of a file has no number.
+    Raises: ImportFormatError [import-not-found] or [import-empty]; [import-name] if the name of a file has no number.
     """
     if not folder.is_dir():
         raise import_error(
@@ -196,10 +185,7 @@ def load_agents(file: Path) -> PaperAgentsFile:
 
 
 def _load_example(file: Path) -> Example:
-    """Read the file of an item.
-
-    Raises: ImportFormatError, also if matrix, scores and counts contradict each other.
-    """
+    """Read the file of an item; raise ImportFormatError if its matrix, scores and counts do not fit together."""
     example = _load(file, Example)
     _check_distinct(file, example.condition_keys)
     K = len(example.condition_keys)
@@ -279,10 +265,10 @@ class ImportedResults(ReadOnly):
         Name of the folder.
     agents : tuple of Agent
     rates : Rates
-        D of ordered pairs, decomposed into `tpr` = max(D, 0) and `fpr` = max(−D, 0). Each pair has one paired and one
-        independent trial, none missing. An item for which a trial type has no answer has no rows.
+        One row per item and ordered pair, with D = TPR − FPR as `tpr` = max(D, 0) and `fpr` = max(−D, 0). Each row
+        counts one paired and one independent trial, none missing. Items with no answer of one trial type have no rows.
     n_failed : int32 array (n_items,)
-        Number of failed calls of both trial types; a failed call left 0 and cannot be located.
+        Number of failed calls of both trial types. The files hold 0 for a failed call, so that its pair is unknown.
     n_expected : int
         Number of calls per item, 2K(K−1).
     notes : tuple of str
@@ -300,8 +286,9 @@ class ImportedResults(ReadOnly):
 def import_agents(path: str | PathLike[str]) -> Pool:
     """Import an agents file as a pool.
 
-    Ids of agents are the conditions; ids of items are `task-000`, …; the context of a task is the prompt. A null response is a
-    missing cell, and a strategy is recorded in the meta of the agent. Groups are those of the paper, if all its conditions occur.
+    The conditions become the ids of the agents. The tasks become the items `task-000`, `task-001`, …, with their
+    contexts as prompts. A null response is a missing cell. The strategy of an agent is stored in its `meta`. Agents get
+    the groups of the paper if all grouped conditions of one of its domains occur.
 
     Parameters
     ----------
@@ -346,15 +333,14 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     Returns
     -------
     ImportedResults
-        Rates with D[i, k] = tpr − fpr for each item and ordered pair (i, k), sorted by item, first agent and second agent. Ids of
-        items are `example-0`, … in numeric order.
+        Its rates are sorted by item, first agent and second agent. The ids of items are `example-0`, …, by number.
 
     Raises
     ------
     ImportFormatError
-        [import-not-found], [import-empty], [import-name] if the folder has no files of items; [import-format], [import-shape],
-        [import-diagonal], [import-counts], [import-scores] if a file is invalid; [import-agents] if items have different agents;
-        [import-all-failed] if no item was judged.
+        [import-not-found], [import-empty] or [import-name] if the folder has no files of items; [import-format],
+        [import-shape], [import-diagonal], [import-counts] or [import-scores] if a file is invalid; [import-agents] if
+        items have different agents; [import-all-failed] if no item has an answer of each trial type.
     """
     folder = Path(path)
     examples_folder = folder if folder.name == EXAMPLES else folder / EXAMPLES

@@ -40,15 +40,15 @@ class ImportedPool:
     pool: Pool
     """The pool."""
     left_out: Mapping[str, int]
-    """Number of unused rows by reason."""
+    """Number of unused rows and responses by reason."""
     unaligned: tuple[str, ...]
     """Ids of the items that at least one agent did not respond to."""
     notes: tuple[str, ...]
     """All notes on the import, as sentences: assumptions, unused rows, and missing responses."""
     n_dropped: int = 0
-    """Number of unused rows that hold a response."""
+    """Number of responses that were not used."""
     dropped: tuple[str, ...] = ()
-    """Description of these rows by reason, with agents and the first location."""
+    """Description of these responses, one text per reason, with agents and the first location."""
     account: tuple[str, ...] = ()
     """Notes on unused rows, one sentence per reason."""
     assumed: tuple[str, ...] = ()
@@ -84,16 +84,11 @@ class ImportedPool:
 
 @dataclass
 class PoolBuilder:
-    """Collects responses and builds a pool, in the order of first responses.
+    """Collects responses and builds a pool; agents and items have the order of their first responses.
 
-    Attributes
-    ----------
-    name : str
-        Name of the pool.
-    merges : bool, default False
-        Whether ids that differ only by spaces or case are merged, if no agent or item has responses under two of them.
-    replaced : Replacements
-        Counts the values that files contain and no pool can hold.
+    With `merges`, ids that differ only by spaces or case become one id, unless a partner has responses under two of
+    them (the partner of an agent is an item, and vice versa). `replaced` counts values that were replaced because no
+    pool can hold them.
     """
 
     name: str
@@ -107,12 +102,11 @@ class PoolBuilder:
     _dropped: dict[str, Counter[str]] = field(default_factory=dict)
     _first_locations: dict[str, str] = field(default_factory=dict)
     _items_refused: dict[str, None] = field(default_factory=dict)
-    _prompt_conflicts: dict[str, str] = field(default_factory=dict)
-    """Item by location, for responses with another prompt than the first one of the item."""
+    _prompt_conflicts: dict[str, str] = field(default_factory=dict)  # item by location, if not its first prompt
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, location: str) -> None:
-        """Count a row that holds no response."""
+        """Count a row without a response, or a response that was already added."""
         self._left_out[reason] += 1
         self._first_locations.setdefault(reason, location)
 
@@ -144,9 +138,9 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A null is left out. A text that is not a string and an empty id are dropped, and so is a second response of the agent to
-        the item, unless `repeat`, the number or label of a response, distinguishes the two. The first prompt of an item and the
-        first group of an agent are kept.
+        A null is left out. A response is dropped if its text is not a string, if an id is empty or invalid, or if the
+        agent has another response to the item already. The number or label `repeat` distinguishes several responses,
+        which are then all kept. The first prompt of an item and the first group of an agent are kept.
         """
         texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:
@@ -205,8 +199,8 @@ class PoolBuilder:
     def build(self) -> ImportedPool:
         """Build the pool of all responses that were added.
 
-        Raises: ImportFormatError [import-empty] if there are no responses; [import-alike] if several ids, which differ only by
-            spaces or case, name one agent or item.
+        Raises: ImportFormatError [import-empty] without responses; [import-alike] if ids that differ only by spaces or
+            case may name one agent or item.
         """
         account = [
             f"{n:,} left out: {reason} (first: {self._first_locations[reason]})"
@@ -278,7 +272,7 @@ class PoolBuilder:
             yield f"{agents.total():,} {reason} ({listed}{suffix}; first: {self._first_locations[reason]})"
 
     def _merge_spelling_variants(self) -> None:
-        """Merge ids that differ only by spaces or case into the first of them, if no agent or item has two of them."""
+        """Merge ids that differ only by spaces or case, unless a partner has responses under two of them."""
         for kind, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
             for first, *variants in group_spelling_variants(ids):
                 partners = [cell[1 - side] for cell in self._responses if cell[side] in (first, *variants)]
@@ -318,8 +312,8 @@ class PoolBuilder:
 class PromptItemIds:
     """Generates ids of items that have none, from their prompts.
 
-    If an agent has several different responses to one prompt, each of them belongs to a separate item. `make_id` returns the
-    id for the number of the item, from 0, and its prompt.
+    If an agent has several different responses to one prompt, each of them belongs to a separate item. `make_id` makes
+    the id from the number of the item, from 0, and its prompt.
     """
 
     def __init__(self, make_id: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
@@ -330,7 +324,7 @@ class PromptItemIds:
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
         """Return the id of the item that a response belongs to.
 
-        Responses with different labels `repeat` are counted separately. A response without a text differs from all others.
+        Responses with different labels `repeat` are counted separately. A response without a text counts as different.
         """
         occurrences = self._occurrences.setdefault((agent, prompt, str(repeat)), {})
         identity = object() if text is None else text
@@ -355,11 +349,11 @@ def _describe_unaligned(pool: Pool) -> Iterator[str]:
 
 
 def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> Iterator[str]:
-    """Describe ids that differ only by spaces or case.
+    """Yield a sentence for each group of ids of a `kind` (agent or item) that differ only by spaces or case.
 
-    present : bool array (n_ids, n_partners), whether an id has a response to or of a partner
+    present : bool array (n_ids, n_partners), whether there is a response; agents have items as partners, items agents
 
-    Raises: ImportFormatError [import-alike] if no partner has responses under two of the ids, so that they are one.
+    Raises: ImportFormatError [import-alike] if no partner has responses under two ids of a group: they may be the same.
     """
     partner = "item" if kind == "agent" else "agent"
     positions = {name: position for position, name in enumerate(ids)}
@@ -406,21 +400,21 @@ RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
 
 
 def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESPONSES) -> None:
-    """Check that an import may write into a folder, and delete temporary files.
+    """Check that an import may write into a folder, and delete temporary files that a stopped import left in it.
 
     Parameters
     ----------
     out : Path
         Folder, which may not exist yet.
     run : sequence of str
-        Names of files of a run, none of which may be in the folder.
+        Names of the files of a run; the folder may hold none of them.
     again : str
-        Name of the file that an import writes last. A folder with this file may be written again.
+        File that an import writes last; a folder that has it may be overwritten.
 
     Raises
     ------
     ImportFormatError
-        [out-not-empty] if the folder holds a run, is a file, or is not empty and was not written by an import.
+        [out-not-empty] if `out` is a file, holds a run, or holds files that no import wrote.
     """
     if any((out / file).exists() for file in run):
         raise ImportFormatError(

@@ -1,6 +1,6 @@
 """Prepare the tables of files that belong together: flatten rows and find the responses.
 
-A table without responses belongs to no agent: its prompts are used if the responses have none, and it is not read otherwise.
+A table without responses belongs to no agent. Only its prompts are used, and only if the other tables have none.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class SourceTable(NamedTuple):
     def get_layout(self, columns: Mapping[str, str]) -> str | None:
         """Return a key that tables of the same layout share; None if the table has no responses.
 
-        It is the column of the responses, or all columns of a known layout. `columns` holds the columns that the user named.
+        The key is the column of the responses, or all columns of a known layout. `columns` are those that the user
+        named, by role.
         """
         if "text" in columns:
             return columns["text"] if set(columns["text"].split(",")) & {*self.columns} else None
@@ -95,7 +96,9 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
     """Make a table with flat rows.
 
-    If no column holds responses, lists of objects are searched for them; their elements become rows.
+    If no column holds responses but a list of objects in a column does, the objects become rows. In spreadsheets, empty
+    cells of agents, items and prompts are filled from above. `columns` are those that the user named, by role; `note`
+    receives assumptions.
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):
@@ -122,7 +125,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values of the columns that the user named by a path, or as several columns combined."""
+    """Return the values of the columns that the user named by a path or as a combination, by the text of the name."""
     flat = flatten(row) if columns else {}
     values: dict[str, Json] = {}
     for role, text in columns.items():
@@ -135,7 +138,7 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
 
 
 def _with_header(rows: Rows) -> Rows:
-    """Replace a header, a first row that shares no column with the others, by its agents in each row."""
+    """Remove a header, which is a first row that shares no column with the others, and add its agents to each row."""
     (_, header), *others = rows
     if not others or any(name in header for _, row in others for name in row):
         return rows
@@ -144,9 +147,9 @@ def _with_header(rows: Rows) -> Rows:
 
 
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Leave out the rows without a model if a column `type` or `kind` distinguishes them.
+    """Leave out the rows without a model if a column `type` or `kind` separates them from the others.
 
-    In a log with a header, rows without a prompt are left out in the same way.
+    In a log with a header (`is_log`), the same holds for rows without a prompt.
     """
     names = dict.fromkeys(name for _, row in rows for name in row)
     required = (name for name in names if is_agent_name(name) or (is_log and infer_role(name) == "prompt"))
@@ -182,8 +185,8 @@ def split_by_responses(
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
     """Add columns for folder and file to the rows of several tables, and return the names of these columns.
 
-    Times in names are ignored. Folders have a column only if files of one name are in several folders. If all names end in the
-    number of a run or a seed, and something else names the agents, these numbers are repeats.
+    Times in names are ignored. There is a column for folders only if files of the same names are in several folders.
+    Numbers of runs or seeds in names are repeats if all names have one and something else names the agents.
     """
     if len(tables) == 1:
         return ()
@@ -213,7 +216,7 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 def _without_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
     """Return the files without the numbers of repeats in their paths, and add the numbers to the rows.
 
-    Names are unchanged if only the numbers distinguish agents.
+    Files are returned unchanged if two agents differ only in these numbers.
     """
     files = [table.file for table in tables]
     has_agents = any(is_agent_name(column) for column in tables[0].columns)
@@ -238,10 +241,7 @@ def _without_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
 
 
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
-    """Add the prompts of a table that has the same column of items, unless there are prompts.
-
-    The prompts are added to `rows`.
-    """
+    """Add the prompts of another table with the same ids of items to roles and `rows`, unless there are prompts."""
     item = roles.columns.get("item")
     if item is None or "prompt" in roles.columns:
         return roles

@@ -1,6 +1,6 @@
 """Read the responses of a row from columns, paths inside columns, or known layouts of lists.
 
-Columns are read as they are named here; `column_roles` finds the columns of tables that name none.
+The columns are named by the caller; `column_roles` finds those of tables whose columns are not named.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ColumnPath:
 
     @classmethod
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
-        """Parse a path such as `choices[].text`; a text that is the name of a column is a path to it.
+        """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
-        Returns None if the text is not a path, or does not start with one of `columns`.
+        Returns None if the text is none of these, or does not start with one of `columns`.
         """
         if text in columns:
             return cls((text,))
@@ -74,15 +74,15 @@ class ColumnPath:
         return cls(fixed_steps[: list_steps[0]], fixed_steps[list_steps[0] :])
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
-        """Return the value; None if the path, or one of the further columns, does not exist."""
-        fields = row if isinstance(row, dict) else dict(row)  # rows are large, so that a copy per column is slow
+        """Return the value, with those of further columns; None if one of them does not exist."""
+        fields = row if isinstance(row, dict) else dict(row)  # copying a large row for each column would be slow
         values = [get_nested(fields, *steps) for steps in (self.steps, *self.further_steps)]
         if len(values) == 1:
             return values[0]
         return None if None in values else " / ".join(map(str, values))
 
     def get_elements(self, row: Mapping[str, Json]) -> list[Json]:
-        """Return the value in each element of the list; empty without a list."""
+        """Return the value in each element of the list; empty if there is no list."""
         elements = self.get_value(row)
         if not isinstance(elements, list):
             return []
@@ -111,6 +111,7 @@ def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _detect_responses(row: Mapping[str, Json]) -> dict[str, str]:
+    """Return the paths of texts and agents in a known layout; empty in any other layout."""
     for models in ("generation_models", "generation_model"):
         if isinstance(row.get("generations"), list) and isinstance(row.get(models), list):
             return {"agent": f"{models}[]", "text": "generations[]"}
@@ -131,34 +132,19 @@ _MAX_ID_LENGTH = 100
 REPEATS = ("repeat", "sample", "epoch")
 """Names of columns that number the responses of an agent to one item, if the user names none."""
 ROW_ORDER = "rows"
-"""Value that the user passes instead of a column: rows of one agent and item are repeats in their order."""
+"""Value of the role `repeat` that names no column: rows of one agent and item are repeats, in their order."""
 
 
 def parse_column_paths(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str]
 ) -> tuple[dict[str, ColumnPath], dict[str, ColumnPath]]:
-    """Parse the columns that were named for each role.
+    """Parse the columns that were named for each role (texts: several, separated by commas, one per agent).
 
-    Parameters
-    ----------
-    file : Path
-        File, for error messages.
-    row : mapping
-        First row of the table.
-    columns : mapping of str to str
-        Column or path by role; for texts also several columns, separated by commas, one per agent.
+    Returns the path by role, and the path by agent if each agent has a column. `row` is the first row of the table, and
+    `file` is for messages.
 
-    Returns
-    -------
-    paths : dict
-        Path by role.
-    agent_paths : dict
-        Path by agent, if each agent has a column.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-columns]: if a column does not exist, text or item has none, or the columns contradict each other.
+    Raises: ImportFormatError [import-columns] if a column does not exist, if text or item has none, or if columns
+        contradict each other.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
@@ -190,6 +176,10 @@ def _find_column_problem(
     *,
     has_agent: bool,
 ) -> str | None:
+    """Describe why the named columns cannot be read, and the remedy; None if they can.
+
+    `has_agent` says whether a column was named for the agent.
+    """
     missing = None
     if not paths.keys() & {"item", "prompt"}:
         missing = "item"
@@ -207,10 +197,7 @@ def _find_column_problem(
 
 
 def check_roles(location: Path, columns: Mapping[str, str]) -> None:
-    """Check that the user named only columns of roles that exist.
-
-    Raises: ImportFormatError [import-columns] if a role does not exist.
-    """
+    """Raise ImportFormatError [import-columns] if the user named a column for a role that does not exist."""
     for role in columns:
         if role not in ROLES:
             raise import_error(
@@ -239,10 +226,11 @@ class ResponseReader:
     has_generated_ids : bool, default False
         Whether ids of items are generated from their prompts.
     is_exact : bool, default True
-        Whether values are kept as they are. Otherwise spaces around ids are removed, numbers become texts, and an empty cell or
-        an error of a spreadsheet is not a response, unless the column `empty` marks the response as empty on purpose.
+        Whether values are kept as they are. Otherwise runs of spaces in ids are collapsed, other values become texts,
+        and neither an error of a spreadsheet nor an empty cell is a response, unless the column `empty` marks the cell
+        as an empty response.
     has_ordered_rows : bool, default False
-        Whether rows of one agent and item are repeats in their order.
+        Whether rows of one agent and item are repeats, numbered in their order.
     """
 
     paths: Mapping[str, ColumnPath]
@@ -278,7 +266,7 @@ class ResponseReader:
                 self._add_cell({**row_values, **dict(zip(lists, values, strict=True))}, location)
 
     def _add_cell(self, values: Mapping[str, Json], location: str) -> None:
-        """Add the response, or the list of responses, of one agent to one item."""
+        """Add the response, or the list of responses, in `values` by role, of one agent to one item."""
         if all(value is None or (isinstance(value, str) and not value.strip()) for value in values.values()):
             self.builder.leave_out("an empty row", location)
             return

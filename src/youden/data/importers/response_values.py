@@ -1,7 +1,7 @@
 """Extract the responses from a value: a text, a list of texts, a conversation, or parts of a message.
 
-Tools write one response as a list of one text, and several samples as a list of several texts. Other lists, for example of
-numbers, are returned unchanged.
+Tools write one response as a list of one text, and several responses (samples) as a list of several texts. Other lists,
+for example of numbers, are returned unchanged.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ def extract_responses(value: Json) -> list[Json]:
 
 
 def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
+    """Extract the responses from a list of objects.
+
+    From messages, this is the content of the last one; from the parts of one message, their joined texts; from samples,
+    the text of each. A list of other objects is returned as one value.
+    """
     if not objects:
         return []
     if "role" in objects[-1]:

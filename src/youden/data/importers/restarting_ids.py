@@ -1,7 +1,7 @@
 """Find item ids that restart in each subject, task or file, and the column that makes them unique.
 
-Several rows of one agent and one id are either repeats, or different items whose ids restart. Prompts decide, if the table has
-any. Without prompts, the name of a column decides; if it does not, the error asks the user.
+If an agent has several rows with one id, they are either repeats, or different items whose ids restart. Prompts decide
+if the table has any. Otherwise the name of a column decides; if it does not, the error asks the user.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ REPEATS = NUMBERS | frozenset(
     )
     for name in names.split()
 )
-"""Words for what differs between responses to one item."""
+"""Words for columns whose values may differ between responses to one item, so that they do not separate items."""
 _KINDS = frozenset({"type", "kind", "level", "grade"})
-"""Words for groups of items or for information about a response."""
+"""Words for either groups of items or information about a response."""
 MAX_LONE_FRACTION = 0.25
 """Maximum fraction of rows whose prompt no other agent has, if items are identified by prompts instead of ids."""
 MIN_SHARED_FRACTION = 0.5
@@ -53,28 +53,16 @@ Keys = Sequence[str | None]
 
 
 def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
-    """Make items unique if their ids restart, and find the number of the repeat.
+    """Return roles in which items are unique if their ids restart, with a column of repeats if one numbers them.
 
-    Parameters
-    ----------
-    roles : Roles
-        Roles of the columns; `roles.columns["item"]` is the column of ids.
-    rows : sequence of mapping
-        All flat rows of the table.
-    location : str
-        The table, for error messages.
+    If no agent has two rows with one id, `roles` are returned unchanged. If ids restart, the item becomes several
+    columns that together are unique or, if none are and the prompts differ, the prompt.
 
-    Returns
-    -------
-    Roles
-        `roles` itself if no agent has two rows with one id. Else with a column of repeats if one numbers them, with an item of
-        several columns if these make ids unique, or with prompts instead of ids if prompts differ and no column makes ids
-        unique.
+    rows : all flat rows of the table
+    location : the table, for messages
 
-    Raises
-    ------
-    ImportFormatError
-        [import-ids]: if a column may make ids unique or number repeats, and neither its name nor a prompt decides.
+    Raises: ImportFormatError [import-ids] if a column may either make ids unique or number repeats, and neither its
+        name nor a prompt decides; or if prompts under one id differ, and too many of them belong to a single agent.
     """
     table = TableColumns(rows)
     roles = _with_models_as_agents(roles, table)
@@ -83,7 +71,7 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 
 
 def _with_models_as_agents(roles: Roles, table: TableColumns) -> Roles:
-    """Remove numbered runs (1, 2 or run-1, run-2) from the columns of agents if models name them, too."""
+    """Remove columns of numbered runs (1, 2 or run-1, run-2) from the agents if other columns name models."""
     runs = {
         name
         for name in roles.agents
@@ -97,7 +85,7 @@ def _with_models_as_agents(roles: Roles, table: TableColumns) -> Roles:
 
 
 def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
-    """Add the column, judged by its name, that numbers the responses of an agent to an item."""
+    """Add the first column that, by its name and its values, numbers the responses of an agent to an item."""
     item = roles.columns.get("item", roles.columns.get("prompt"))
     candidates = [name for name in roles.unused if NUMBERS & split_into_words(name)]
     if item is None or not candidates or "repeat" in roles.columns:
@@ -160,16 +148,17 @@ class _Responses:
 
     @property
     def has_one_text_per_cell(self) -> bool:
-        """Whether no agent has different responses with one id and one number of a repeat."""
+        """Whether no agent has different responses with the same id and the same number of the repeat."""
         texts = defaultdict(set)
         for n in self.answered:
             texts[self.agents[n], self.ids[n], self.repeats[n]].add(self.texts[n])
         return all(len(distinct) == 1 for distinct in texts.values())
 
     def has_unique_ids(self, groups: Keys, repeats: Keys) -> bool:
-        """Return whether groups separate the rows of one id into items.
+        """Return whether id and group together identify an item, while the id alone does not.
 
-        groups, repeats : keys (n_rows,) of the groups of items, and of what distinguishes repeats
+        groups : keys (n_rows,) of the groups of items
+        repeats : keys (n_rows,) that distinguish repeats
         """
         rows = {(self.agents[n], self.ids[n], groups[n]) for n in self.answered}
         separates_no_ids = len(rows) == len({row[:2] for row in rows})
@@ -189,7 +178,7 @@ class _Responses:
         return self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
-        """Return whether enough rows are of items of two agents, and groups have two items or more on average."""
+        """Return whether at least half of the rows are of items of two agents, and a group has two items on average."""
         items = {(groups[n], self.ids[n]) for n in self.answered}
         if len(items) < 2 * len({groups[n] for n in self.answered}):
             return False
@@ -213,7 +202,7 @@ class _Responses:
 
 
 def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
-    """Add the columns within which ids restart to the item, or identify items by prompts.
+    """Make the item a combination of the id and the columns within which ids restart, or of the prompts.
 
     Raises: ImportFormatError [import-ids].
     """
@@ -237,7 +226,7 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
 
 
 def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """Return the unused columns that may hold groups of items: those with such a name, and the others."""
+    """Return the unused columns that may separate items: those named like groups of items, and the others."""
     candidates = [name for name in roles.unused if not REPEATS & split_into_words(name)]
     ignored = (
         () if responses.has_prompts else (FOLDER, FILE)
@@ -247,7 +236,7 @@ def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], 
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Return the columns of groups, one or two judged by their names, that make ids unique."""
+    """Return the columns, one or two named like groups of items, that make ids unique; empty if none do."""
     by_name, _ = _find_named_groups(roles, responses)
     repeat = [roles.columns["repeat"]] if "repeat" in roles.columns else []
     repeat_candidates = [name for name in roles.unused if REPEATS & split_into_words(name)]
@@ -260,9 +249,9 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
 
 
 def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Responses, *, location: str) -> Roles:
-    """Add a column whose name does not decide to the item if prompts decide.
+    """Identify items by prompts, or by a column whose name does not tell that it separates items.
 
-    Raises: ImportFormatError [import-ids].
+    Raises: ImportFormatError [import-ids] if there are no prompts that decide.
     """
     item = roles.columns["item"]
     _, others = _find_named_groups(roles, responses)

@@ -1,8 +1,8 @@
-"""Read the rows of tables in CSV, TSV, Excel, JSON or Parquet, data sets, and folders of texts.
+"""Read the rows of tables in CSV, TSV, Excel, JSON or Parquet, of saved data sets, and of folders of texts.
 
-Text files are read by `csv` and sheets by `openpyxl`, because pandas keeps neither line numbers, which messages need, nor merged
-cells. What a spreadsheet does not state (separator, encoding, titles above the header, unnamed columns, merged cells) is
-inferred, and added to the notes.
+Text files are read by `csv` and sheets by `openpyxl`: pandas keeps neither line numbers, which messages need, nor
+merged cells. What a spreadsheet does not state is inferred and noted: separator, encoding, titles above the header,
+unnamed columns and merged cells.
 """
 
 from __future__ import annotations
@@ -57,16 +57,17 @@ EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")
 _FALLBACK_ENCODING = "cp1252"
 _MIN_EMPTY_FRACTION = 0.3
-"""Minimum fraction of empty cells of a column that was merged vertically."""
+"""Minimum fraction of empty cells from which a column is taken for one with merged cells."""
 _MERGED_CELL = re.compile(rb'<(?:\w+:)?mergeCell\s[^<>]*?\bref="\$?([A-Z]+)\$?(\d+):\$?\1\$?(\d+)"')
 _CHUNK_BYTES, _MAX_TAG_BYTES = 1 << 20, 256
-"""Number of bytes of XML that are searched together, and the maximum length of one of these tags."""
+"""Number of bytes of XML that are searched at a time, and maximum length of the tag of a merged range."""
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
-    """Find the tables in files and folders, and the splits of saved data sets; empty if folders hold no tables.
+    """List the table files in files and folders, or the split folders of saved data sets if there are any.
 
-    Raises: ImportFormatError [import-not-found], [import-empty].
+    The list is empty if the folders hold neither. Raises: ImportFormatError [import-not-found]; [import-empty] if only
+    some hold tables.
     """
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
@@ -78,12 +79,11 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
 
 
 def _has_table(path: Path) -> bool:
-    """Return whether a path is a file, or a folder with a table."""
     return not path.is_dir() or any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
 
 
 def find_saved_splits(path: Path) -> list[Path]:
-    """Return the folders of the splits that `save_to_disk` of `datasets` wrote; may be empty."""
+    """List the folders, one per split, that `save_to_disk` of `datasets` wrote; empty if it wrote none."""
     if (path / "state.json").is_file():
         return [path]
     if (path / "dataset_dict.json").is_file():
@@ -93,7 +93,7 @@ def find_saved_splits(path: Path) -> list[Path]:
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
-    """Yield the name and the rows of each table in a file; `note` receives assumptions."""
+    """Yield the name and the rows of each table in a file; `note` receives each assumption about the file."""
     if file.suffix.lower() in EXCEL:
         sheets = list(read_excel_sheets(file, note))
         yield from sheets if len(sheets) > 1 else [(file.stem, rows) for _, rows in sheets]
@@ -111,7 +111,7 @@ def read_rows(
     file : Path
         CSV, TSV, JSON, JSON Lines or Parquet file, or folder of a split that `datasets` saved.
     replaced : Replacements, optional
-        Counts the values that no pool can hold, and that are replaced.
+        Counts the values that are replaced because no pool can hold them.
     note : callable, optional
         Receives each assumption about the file, and its location.
     exact : bool, default False
@@ -127,7 +127,8 @@ def read_rows(
     Raises
     ------
     ImportFormatError
-        [import-format], [import-csv], [import-json], [import-encoding], [import-empty], [import-not-found]
+        [import-format], [import-csv], [import-json] or [import-encoding] if the content does not have the format of the
+        file's extension; [import-empty] without rows; [import-not-found] if the file cannot be read.
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
@@ -198,7 +199,7 @@ def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Itera
 
 
 def is_pool_header(names: Iterable[object]) -> bool:
-    """Return whether columns have the names of the columns of a pool."""
+    """Return whether columns have the names that a pool has: text, and item or prompt."""
     present = {*names}
     return "text" in present and bool(present & {"item", "prompt"})
 
@@ -225,7 +226,10 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
 def _read_separated_rows(
     file: Path, note: Note, replaced: Replacements | None, *, exact: bool
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a text file; with `exact` or the columns of a pool, exactly as they are written."""
+    """Yield the rows of a text file, exactly as they are written with `exact` or if the header is that of a pool.
+
+    Otherwise blank cells become None, and lines above the header are left out.
+    """
     text = _decode_separated(file, note, replaced, exact=exact)
     first_line = text.split("\n", 1)[0]
     if first_line.lower().startswith("sep=") and len(first_line.strip()) == 5:  # declares the separator for Excel
@@ -243,7 +247,10 @@ def _read_separated_rows(
 
 
 def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
-    """Read the text of a file in UTF-8 or, unless its columns must be read exactly, in Windows-1252."""
+    """Read a text file as UTF-8 or, if that fails, as Windows-1252.
+
+    With `exact`, or if the columns are those of a pool, a file that is not UTF-8 is an error.
+    """
     try:
         return read_text(file, replaced)
     except ImportFormatError as error:
@@ -280,9 +287,9 @@ def _describe_length(record: Sequence[object], header: Sequence[object]) -> str:
 
 
 def _detect_separator(text: str, default: str) -> str:
-    """Return the separator by which most of the first 50 lines have the same number of columns, at least two.
+    """Return the separator that splits most of the first 50 lines into the same number of fields, at least two.
 
-    Ties are decided by the number of columns, then by `default`.
+    Ties are decided by the number of fields, then by `default`.
     """
 
     def score(separator: str) -> tuple[int, int, bool]:
@@ -334,7 +341,7 @@ def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
 
 
 def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
-    """Yield the title and the rows of each sheet, in one pass over the file; blank rows are left out.
+    """Yield the title and the rows of each sheet, without blank rows and with merged cells filled.
 
     Raises: ImportFormatError [import-format]; InputError [unpacked-too-large].
     """
@@ -363,7 +370,7 @@ def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
 
 
 def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
-    """Map (first row, column) to last row, from 1, for vertically merged cells in the XML of a sheet."""
+    """Map the (first row, column) of each vertically merged range in a sheet's XML to its last row, all from 1."""
     from openpyxl.utils import column_index_from_string
 
     last_rows: dict[tuple[int, int], int] = {}
@@ -378,7 +385,7 @@ def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Records:
-    """Return the rows that are not blank; the value of a merged range is copied into each of its rows."""
+    """Return the rows that are not blank, with the value of a merged range copied into each of its rows."""
     columns = sorted({column for _, column in merged})
     open_ranges: dict[int, tuple[int, Json]] = {}  # by column: last row and value
     records: Records = []
@@ -409,12 +416,10 @@ def _convert_cell(value: object) -> Json:
 
 
 def _find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Return rows by column; the header is the first line with several cells.
+    """Return the rows below the header, the first line with several cells, as values by column.
 
-    A shorter line ends in empty cells. A column without a name and a value is left out. With `ragged`, a line may be longer than
-    the header, and the additional columns get names.
-
-    Raises: ImportFormatError [import-empty], [import-csv].
+    A column with neither name nor values is left out. With `ragged`, lines may be longer than the header, and the
+    additional columns get names. Raises: ImportFormatError [import-empty], [import-csv].
     """
     filled = [(location, record) for location, record in records if _count_cells(record)]
     n_above = next((n for n, (_, record) in enumerate(filled) if _count_cells(record) > 1), None)
@@ -441,7 +446,7 @@ def _find_rows_below_header(records: Records, file: Path, note: Note, *, ragged:
 
 
 def _make_unique_names(header: Sequence[Json], used: Sequence[int]) -> dict[str, int]:
-    """Return the position of each used column by its name; unnamed columns and duplicates get their number."""
+    """Map a unique name to the position of each used column; unnamed columns and duplicates get their number."""
     names: dict[str, int] = {}
     for column in used:
         cell = header[column] if column < len(header) else None
@@ -453,7 +458,10 @@ def _make_unique_names(header: Sequence[Json], used: Sequence[int]) -> dict[str,
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill empty cells of a column with the value above, in place, if enough cells are empty for merged cells."""
+    """Fill the empty cells of a column with the value above, in place.
+
+    Nothing is filled if the first cell is empty, or if too few are (under 30 %) for a column with merged cells.
+    """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)
     if not has_merged_cells or rows[0][1].get(column) is None:
@@ -468,7 +476,7 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
-    """Read the texts AGENT/ITEM.txt in a folder; AGENT `prompts` or `questions` are the prompts.
+    """Read the texts AGENT/ITEM.txt (or .md) in a folder; those in a folder `prompts` or `questions` are prompts.
 
     Raises: ImportFormatError [import-empty] if there are no texts.
     """

@@ -1,7 +1,7 @@
 """Import a pool from tables, or from a folder of texts for each agent.
 
-Columns that are named, by options or by the column names of a pool, are read as they are. The roles of all other columns are
-found by `column_roles`, and reported.
+If columns are named, by options or because they have the names of a pool's columns, the table is read as it is.
+Otherwise `column_roles` finds the roles of the columns, and they are reported.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def read_table(
     columns : mapping of str to str
         Column, or path inside a column, by role; for texts also several columns, separated by commas, one per agent.
     exact : bool, default True
-        Whether tables whose columns are named are read exactly: an empty cell is an empty response, a number is not a text, and
-        ids keep the spaces around them.
+        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is not
+        a text, and ids keep the spaces around them.
     previous_pool : Pool, optional
         Pool that was imported from the same path before; its prompts keep their item ids.
 
@@ -79,8 +79,8 @@ def read_table(
     Raises
     ------
     ImportFormatError
-        [import-columns]: if the role of a column is not clear; [import-format] and others if a file cannot be read. The message
-        starts with file and location.
+        [import-columns] if the role of a column is not clear; [import-format] and others if a file cannot be read. The
+        message starts with file and location.
     """
     columns = dict(columns)
     files = find_tables(paths)
@@ -99,7 +99,7 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether options, or the header or layout of the first file, name the columns of texts and items."""
+    """Return whether options, or the first file's header or layout, name the columns of texts and items."""
     has_lists = any("[]" in path for path in columns.values())
     if any(file.is_file() and file.suffix.lower() not in PLAIN for file in files):
         return has_lists
@@ -168,11 +168,10 @@ def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
 
 
 def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the columns that together name an item if ids restart in tables whose columns are named.
+    """Find out how to identify items in tables whose columns are named, if ids restart.
 
-    Returns None if ids do not restart, and an empty dictionary if items are identified by prompts.
-
-    Raises: ImportFormatError [import-ids].
+    Returns the columns that together name an item, as {"item": "a + b"}; an empty dictionary if prompts identify items;
+    None if ids do not restart. Raises: ImportFormatError [import-ids].
     """
     rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in read_rows(file)]
     all_columns = {role: role for role in ROLES if role in rows[0]} | dict(columns)
@@ -314,7 +313,7 @@ def _find_roles(
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return the column of each agent; its name has no key that all columns share."""
+    """Return the path of each agent's column; a first key that all columns share is left out of the names."""
     columns = roles.agent_columns
     first_keys = {column.partition(".")[0] for column in columns if "." in column}
     is_nested = len(first_keys) == 1 and all("." in column for column in columns)
@@ -351,10 +350,7 @@ def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -
 
 
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
-    """Check that some table has each column that the user named.
-
-    Raises: ImportFormatError [import-columns] if none has.
-    """
+    """Raise ImportFormatError [import-columns] if no table has a column that the user named."""
     present = {column for table in tables for column in table.columns}
     for role, text in columns.items():
         for column in text.split(",") if role == "text" else [text]:
@@ -371,9 +367,9 @@ def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[Sour
 def _check_files_share_items(
     path: Path, pool: Pool, tables: Sequence[SourceTable], location_columns: Sequence[str]
 ) -> None:
-    """Check that each file that is an agent shares an item with another agent, if any agent does.
+    """Raise ImportFormatError [import-columns] if a file that is an agent shares no item with another agent.
 
-    Raises: ImportFormatError [import-columns].
+    If no agents share an item at all, nothing is raised.
     """
     is_shared_item = pool.present.sum(axis=0) > 1
     has_shared_item = [bool((present & is_shared_item).any()) for present in pool.present]
@@ -425,7 +421,7 @@ def unclear_columns_error(
 
 
 def describe_roles(roles: Roles, name: str) -> str:
-    """Describe which column is used for what; `name` is the agent of a table that names none."""
+    """Describe which column is used for what; `name` is the agent if neither columns nor files name agents."""
     locations = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names of files"}
     if roles.agents:
         agents = " and ".join(locations.get(column, repr(column)) for column in roles.agents)

@@ -89,27 +89,11 @@ class _Span:
 def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
     """Import OpenTelemetry traces of agents. Each trace is a response.
 
-    Attributes are those of the semantic conventions for generative AI from version 1.37. The agent of a trace is
-    `gen_ai.agent.name`, or else the model that received the requests. Traces with the same first message of a user belong to
-    one item; items are numbered. Several traces of one agent and item are repeats.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        OTLP JSON files, with one export per file or per line, and folders of such files.
-    columns : mapping
-        Ignored.
-    text : {"answer", "transcript"}, default "answer"
-        Response of a trace: the last text that a model produced, or all steps of the agent.
-
-    Returns
-    -------
-    ImportedPool
-
-    Raises
-    ------
-    ImportFormatError
-        [import-format], [import-json] if a file is not OTLP JSON; [import-empty] if no trace has messages of a user and a model.
+    Files are OTLP JSON, with one export per file or per line. Attributes are those of the semantic conventions for
+    generative AI from version 1.37. The agent of a trace is `gen_ai.agent.name`, or else the model that received the
+    requests. Traces with the same first message of a user belong to one item; items are numbered. Several traces of one
+    agent and item are repeats. The response is the last text that a model produced or, if `text` is "transcript", all
+    steps of the agent.
     """
     builder, items, n_repeats = PoolBuilder(paths[0].stem), PromptItemIds(), Counter[tuple[str, str]]()
     traces: dict[str, list[_Span]] = {}
@@ -164,7 +148,7 @@ def _find_prompt(spans: Sequence[_Span]) -> str | None:
 
 
 def _find_last_answer(spans: Sequence[_Span]) -> str:
-    """Return the last text that is not empty in the output of a model; empty if there is none."""
+    """Return the last output of a model that is not empty; empty if there is none."""
     answers = [_join_texts(parts) for span in spans for _, parts in span.get_messages("output")]
     return next(filter(None, reversed(answers)), "")
 
@@ -179,7 +163,7 @@ def _find_agent(spans: Sequence[_Span]) -> Json:
 
 
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the spans, with locations, of a file with one export, a list of exports, or one per line."""
+    """Yield the spans of a file with their locations; a file holds one export, a list of exports, or one per line."""
     text = read_text(file, replaced)
     value = _decode(text, file, replaced)
     exports = [(str(file), export) for export in (value if isinstance(value, list) else [value])]
@@ -230,7 +214,7 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
     """Yield a line for each step of a trace, in order of time; `calls` are the spans of models.
 
-    The input of each call repeats the steps before it, so that each message and each tool result is yielded once.
+    The input of each call repeats the steps before it; so each message and each tool result is yielded only once.
     """
     done = {"user 0"}  # the first message of the user is the prompt
     call_ids = {id(span) for span in calls}
@@ -245,7 +229,7 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
 
 
 def _format_new_inputs(span: _Span, done: set[str]) -> Iterator[str]:
-    """Yield a line for each user message and tool result that is not in `done`, and add it there."""
+    """Yield a line for each user message and tool result whose key is not in `done`, and add the key there."""
     n_parts: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):
         for part in parts:

@@ -1,6 +1,7 @@
 """Read and write a pool: a folder with agents.jsonl, items.jsonl and responses.jsonl, or one table.
 
-Lines are parsed in chunks, and one by one only if a chunk has a problem, so that errors name the line at little cost.
+Lines are parsed in chunks, which is fast. Only the lines of a chunk with a problem are parsed one by one, to name the
+line in the error.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ AGENTS, ITEMS, RESPONSES = "agents.jsonl", "items.jsonl", "responses.jsonl"
 AGENTS_SPEC = "agents.yaml"
 """File in a folder from which `youden generate` makes a pool."""
 _CHUNK_BYTES = 2**16
-"""Approximate size of the lines that are parsed together: it fits into a processor's cache."""
+"""Approximate size of the lines that are parsed at a time: small enough for a processor's cache."""
 
 _RESPONSE = ("agent", "item", "text")
 
@@ -46,24 +47,25 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
     Parameters
     ----------
     path : str, path or DataFrame
-        A folder, a `.csv` or a `.parquet`; `datasets/NAME` is also searched for among the shipped pools. Folder: agents.jsonl
-        (id, group?, meta?), items.jsonl (id, prompt?, meta?) and responses.jsonl (agent, item, text, repeat?). Table: the
-        columns agent, item, text and, optionally, prompt, group and repeat. DataFrame: those columns, or one row per item
-        with the column (or index) item, one column per agent and, optionally, prompt. `repeat`, a whole number,
-        distinguishes an agent's responses to one item, which are numbered from 1 in its order.
+        A folder, a `.csv` or a `.parquet`; `datasets/NAME` is also searched for among the shipped pools. Folder:
+        agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?) and responses.jsonl (agent, item, text,
+        repeat?). Table: the columns agent, item, text and, optionally, prompt, group and repeat. DataFrame: those
+        columns, or one row per item with the column (or index) item, one column per agent and, optionally, prompt.
+        `repeat`, a whole number, distinguishes several responses of an agent to one item; the pool numbers them from 1
+        in this order.
 
     Returns
     -------
     Pool
-        `agents`, `items` and `texts`, an object array (n_agents, n_items) of str, None for a cell without a response: a cell
-        without a row or, in a DataFrame, with a missing text. An empty text is a response. Agents and items keep the order of
-        the file (in a table, of first appearance).
+        `agents`, `items` and `texts`, an object array (n_agents, n_items) of str, None for a cell without a response: a
+        cell without a row or, in a DataFrame, with a missing text. An empty text is a response. Agents and items keep
+        the order of the file (in a table, of first appearance).
 
     Raises
     ------
     PoolError
-        With the file, the line (Parquet and DataFrame: the row), what was found there and what to do. Unknown keys and columns
-        are refused.
+        If the pool is not valid, for example has unknown keys or columns. The message names the file, the line (Parquet
+        and DataFrame: the row), what was found there and what to do.
 
     Examples
     --------
@@ -173,9 +175,10 @@ def _add_lines(
     *,
     number: int,
 ) -> bool:
-    """Add many responses at once, and return True, unless one of them has a problem or a repeat.
+    """Add many responses at once and return True, unless one of them has a problem or a repeat.
 
-    In that case none is added; the caller parses each line to find the problem. `number` is that of the first line.
+    Otherwise returns False and adds none; the caller parses each line to find the problem. `number` is that of the
+    first line.
     """
     try:
         records = [orjson.loads(line) for line in lines]
@@ -296,8 +299,8 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     Parameters
     ----------
     pool : Pool
-        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group, prompt or
-        metadata no key. The name of the pool is not written: a reader takes that of the folder.
+        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group,
+        prompt or metadata no key. The name of the pool is not written: a reader takes that of the folder.
     folder : str or path
         Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
     """

@@ -1,6 +1,6 @@
 """Collect the texts and cells of a pool while it is read, and report errors with the location of the row.
 
-Texts are kept in memory up to `MAX_BYTES_IN_MEMORY`; those of a larger pool go to a temporary file.
+Texts of up to `MAX_BYTES_IN_MEMORY` in all are kept in memory; those of a larger pool go to a temporary file.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ from youden.text.replacements import Replacements
 from youden.types.pool import SEPARATOR, Objects, Positions, TextsInFile, find_file_texts
 
 MAX_BYTES_IN_MEMORY = 200_000_000
-"""Maximum size of all texts of a pool in memory. Those of a larger pool are written to a temporary file without a name, which
-disappears with the process.
-"""
+"""Maximum size of a pool's texts in memory; larger ones go to an unnamed temporary file, deleted with the process."""
 
 _BUFFER_BYTES = 2**20
 
@@ -37,7 +35,10 @@ _HAS_PREAD = hasattr(os, "pread")
 
 
 class Spool:
-    """Texts in the order in which they are read; raises PoolError [disk-full] if the disk is too full for their file."""
+    """Texts in the order in which they are read, in memory or, above `MAX_BYTES_IN_MEMORY`, in a temporary file.
+
+    Methods raise PoolError [disk-full] if the disk has no space for the file.
+    """
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -65,19 +66,12 @@ class Spool:
         self._store(joined)
 
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
-        """Return an array of the texts.
+        """Return an object array of the texts, None in cells without a text.
 
-        Parameters
-        ----------
-        cells : int array (n_texts,)
-            Index of each text's cell in the flattened array.
-        shape : (int, int)
-            Shape of the array.
+        cells : int array (n_texts,), index of each text's cell in the flattened array
 
-        Returns
-        -------
-        object array
-            Of `str`; None in other cells. For a large pool, a `TextsInFile`, which is indexed in the same way.
+        For a large pool the result is a `TextsInFile`, which is indexed like an array and reads texts from the file
+        when needed.
         """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         starts = np.cumsum(n_bytes + len(SEPARATOR)) - n_bytes - len(SEPARATOR)
@@ -138,7 +132,7 @@ def _explain_full_disk() -> Iterator[None]:
 
 
 def _scatter(values: Positions, cells: Positions, shape: tuple[int, int], *, default: int) -> Positions:
-    """Put `values` (n,) into the cells (n,) of a flattened array of the given shape; `default` elsewhere."""
+    """Put `values` (n,) into the `cells` (n,) of a flattened array of the given shape, and `default` elsewhere."""
     result = np.full(shape, default, dtype=np.int64)
     result.ravel()[cells] = values
     return result
@@ -148,7 +142,7 @@ _LOG = logging.getLogger(__name__)
 
 MAX_CELLS = 200_000_000
 LONG_TEXT = 1_000_000
-"""Length in characters (about 250,000 tokens) above which a text is reported: few judges can read it, and checks take seconds."""
+"""Number of characters (250,000 tokens) above which a text is reported: few judges can read it; checks are slow."""
 
 
 def format_excerpt(value: object) -> str:
@@ -172,10 +166,10 @@ _WHOLE_NUMBER = re.compile(r"[0-9]{1,10}(\.0+)?")
 
 @dataclass(frozen=True)
 class Source:
-    """A file of rows.
+    """A file of rows (`unit` is the word for a row in messages).
 
-    Every method raises PoolError, whose message begins with the path and the number of the row, from 1. `unit` is the word for a
-    row, and `replaced` counts texts in which characters were replaced.
+    Methods raise PoolError, whose message begins with the path and the number of the row, from 1. `replaced` counts
+    texts in which characters were replaced.
     """
 
     path: Path
@@ -183,13 +177,13 @@ class Source:
     replaced: Replacements = field(default_factory=Replacements, compare=False)
 
     def make_error(self, number: int | None, problem: str, *, slug: str) -> PoolError:
-        """Return the error for a problem in the row with this number, or in the whole file."""
+        """Return the error for a problem in the row with this number, or in the whole file if it is None."""
         location = str(self.path) if number is None else f"{self.path}, {self.unit} {number}"
         return PoolError(f"{location}: {problem}", slug=slug)
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Open the file as bytes; raise PoolError [pool-file]."""
+        """Open the file as bytes; raise PoolError [pool-file] if that fails."""
         try:
             check_regular(self.path)
             file = self.path.open("rb")
@@ -201,23 +195,7 @@ class Source:
             yield file
 
     def decode(self, raw: bytes, number: int) -> str:
-        """Decode a row.
-
-        Parameters
-        ----------
-        raw : bytes
-        number : int
-            Number of the row, from 1, for errors.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        PoolError
-            [pool-encoding]: if the row is not UTF-8.
-        """
+        """Decode a row; raise PoolError [pool-encoding] if it is not UTF-8."""
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -228,26 +206,10 @@ class Source:
             ) from error
 
     def parse_id(self, value: object, noun: str, number: int) -> str:
-        """Check an id.
+        """Return an id (`noun`: "agent" or "item") if it is valid.
 
-        Parameters
-        ----------
-        value : object
-            The id.
-        noun : {"agent", "item"}
-            What it identifies, for errors.
-        number : int
-            Number of the row, from 1, for errors.
-
-        Returns
-        -------
-        str
-            The id.
-
-        Raises
-        ------
-        PoolError
-            [pool-id]: if it is not a string, is blank, has control characters, or would be run by a spreadsheet.
+        Raises: PoolError [pool-id] if it is not a string, is blank, has control characters, or starts like a formula of
+            a spreadsheet and would be run there.
         """
         if not isinstance(value, str):
             raise self.make_error(
@@ -268,24 +230,9 @@ class Source:
             raise self.make_error(number, f"the {noun} {format_excerpt(value)} {problem}", slug="pool-id")
 
     def parse_text(self, value: object, number: int) -> str:
-        """Check a response, and log a warning if it has more than LONG_TEXT characters.
+        """Return a response, and log a warning if it has more than `LONG_TEXT` characters.
 
-        Parameters
-        ----------
-        value : object
-            The response.
-        number : int
-            Number of the row, from 1, for errors.
-
-        Returns
-        -------
-        str
-            The response.
-
-        Raises
-        ------
-        PoolError
-            [pool-text]: if it is not a string.
+        Raises: PoolError [pool-text] if it is not a string.
         """
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
@@ -299,24 +246,9 @@ class Source:
         )
 
     def parse_repeat(self, value: object, number: int) -> int | None:
-        """Parse the number of a repeat.
+        """Return the number of a repeat, given as an integer, a float or a string; None if it is None or empty.
 
-        Parameters
-        ----------
-        value : object
-            An integer, or a string or float that is a whole number.
-        number : int
-            Number of the row, from 1, for errors.
-
-        Returns
-        -------
-        int or None
-            None if the value is None or empty.
-
-        Raises
-        ------
-        PoolError
-            [pool-repeat]: if it is not a whole number from 0 on.
+        Raises: PoolError [pool-repeat] if it is not a whole number from 0 to 2³¹ − 1.
         """
         if value is None or value == "":
             return None
@@ -359,7 +291,7 @@ class Source:
 
 
 class PoolCells:
-    """Responses in the order in which they are read: agent and item as positions, number of the row, repeat, and text."""
+    """Responses in the order in which they are read: agent and item as positions, row number, repeat and text."""
 
     def __init__(self) -> None:
         self._agent = array("q")
@@ -378,36 +310,22 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the spool to which the texts must be added in the same order.
+        """Add n responses without their texts, and return the spool; the caller must add the texts in the same order.
 
-        agents, items, numbers : int arrays (n,), positions and numbers of the rows.
+        agents, items, numbers : int arrays (n,), positions of agents and items, and numbers of the rows
         """
         for column, values in ((self._agent, agents), (self._item, items), (self._number, numbers)):
             column.frombytes(values.astype(np.int64).tobytes())
         return self._texts
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Return the responses as arrays.
+        """Return the first responses and all further ones as two object arrays; `source` is the file, for errors.
 
-        Parameters
-        ----------
-        source : Source
-            File from which the responses were read, for errors.
-        agents, items : list of str
-            Ids, by position.
+        The first array is (n_agents, n_items), with None in a cell without a response. The second has n_agents rows for
+        the second responses, then n_agents rows for the third ones, and so on; it is None without repeats.
 
-        Returns
-        -------
-        texts : object array (n_agents, n_items)
-            The first response of each cell, None without a response.
-        further : object array or None
-            All second responses, agent by agent, then all third ones, …, in the order of their numbers; None without repeats.
-
-        Raises
-        ------
-        PoolError
-            [pool-empty]: without rows; [pool-duplicate]: if two rows have the same agent, item and repeat; [pool-size]: if the
-            pool has more than 200 million cells.
+        Raises: PoolError [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat;
+            [pool-size] if the pool has more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
         if not len(self._texts):

@@ -32,19 +32,16 @@ REQUIRED = ("agent", "item", "text")
 OPTIONAL = ("prompt", "group", "repeat")
 
 _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
-"""Approximate size of the rows of a Parquet file that are read together, and limits of their number."""
+"""Approximate size of the rows of a Parquet file that are read at a time, and limits of their number."""
 
 
 def read_csv(path: Path) -> Pool:
     """Read a pool from a comma-separated table in UTF-8.
 
-    Every field is a string; an empty text is an empty response, and an empty prompt or group is missing. The prompts of an item,
-    and the groups of an agent, must be the same in all rows that have one.
+    Every field is a string. An empty text is an empty response; an empty prompt or group is missing. All rows of an
+    item that have a prompt must have the same one, and so must all rows of an agent that have a group.
 
-    Raises
-    ------
-    PoolError
-        With the line on which the record starts.
+    Raises: PoolError with the line on which the record starts.
     """
     source = Source(path)
     rows = _TidyRows(source)
@@ -73,14 +70,10 @@ def read_csv(path: Path) -> Pool:
 def read_parquet(path: Path) -> Pool:
     """Read a pool from a Parquet table.
 
-    Columns are strings, or dictionaries of strings; a null prompt or group is missing.
+    Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
 
-    Raises
-    ------
-    PoolError
-        With the number of the row, from 1.
-    InputError
-        [unpacked-too-large]: if the file decompresses to far more than its size.
+    Raises: PoolError with the number of the row, from 1; InputError [unpacked-too-large] if the file decompresses to
+        far more than its size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
@@ -123,14 +116,11 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame) -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    None, NaN, pd.NA and NaT are missing. A missing text is a cell without a response; a missing agent or item of a response is an
-    error; a missing prompt, group or repeat is ignored. An unpaired surrogate in a text becomes U+FFFD, with a warning in the
-    log.
+    None, NaN, pd.NA and NaT are missing values. A row without a text is no response and is skipped. Any other row needs
+    an agent and an item, while prompt, group and repeat may be missing. An unpaired surrogate in a text becomes U+FFFD,
+    with a warning in the log.
 
-    Raises
-    ------
-    PoolError
-        With the number of the row, from 1.
+    Raises: PoolError with the number of the row, from 1.
     """
     source = Source(_FRAME, unit="row")
     if not hasattr(frame, "columns"):
@@ -189,7 +179,7 @@ def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBa
 
 
 class _TidyRows:
-    """Rows of a table that have been read."""
+    """Responses, prompts and groups of the rows that have been read."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -200,19 +190,9 @@ class _TidyRows:
         self._prompts: dict[str, tuple[str, int]] = {}
 
     def add(self, record: Sequence[Any], *, number: int) -> None:
-        """Add a row.
+        """Add a row: agent, item, text, prompt, group and repeat, None if missing; raise PoolError if one does not fit.
 
-        Parameters
-        ----------
-        record : sequence
-            Agent, item, text, prompt, group and repeat; None if a value is missing.
-        number : int
-            Number of the row, for errors.
-
-        Raises
-        ------
-        PoolError
-            If a value does not fit.
+        `number` is the number of the row, for errors.
         """
         agent, item, text, prompt, group, repeat = record
         agent = self._source.parse_id(agent, "agent", number)
@@ -232,19 +212,13 @@ class _TidyRows:
             self._record(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once, unless one of them has a problem or a repeat.
+        """Add many rows at once and return True, unless one of them has a problem or a repeat.
 
-        Parameters
-        ----------
-        columns : sequence of LargeStringArray
-            Agents, items, texts, prompts, groups and repeats of the rows.
-        number : int
-            Number of the first row.
+        Otherwise returns False without adding a response. The caller then adds each row with `add`, which names the row
+        in its error.
 
-        Returns
-        -------
-        bool
-            Whether the rows were added. If not, none was, and the caller adds each row with `add` to find the problem.
+        columns : arrays of agents, items, texts, prompts, groups and repeats
+        number : number of the first row
         """
         agent, item, text, prompt, group, repeat = columns
         if agent.null_count or item.null_count or text.null_count or not _is_utf8(columns):
@@ -304,7 +278,7 @@ def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
 
 
 def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id, adding new ids to `position_by_id`; None if a new one is not a valid id."""
+    """Return the position of each id, adding new ids to `position_by_id`; None if a new id is invalid."""
     encoded = column.dictionary_encode()
     ids: list[str] = encoded.dictionary.to_pylist()
     positions = [position_by_id.get(name) for name in ids]
@@ -343,9 +317,11 @@ def _record_batch(
     *,
     number: int,
 ) -> bool:
-    """Record the prompts of items, or the groups of agents; return False if one differs from a recorded one, or is too long.
+    """Record the prompts of items, or the groups of agents; return False if a value is too long or contradicts another.
 
-    positions : int array (n,), position in `ids` of each row. `number` is that of the first row.
+    column : values (n,), null if missing
+    positions : int array (n,), position in `ids` of the item or agent of each row
+    number : number of the first row
     """
     if column.null_count == len(column):
         return True
@@ -411,6 +387,10 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
 
 
 def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
+    """Raise PoolError [pool-columns] if a column of a Parquet file cannot be read as strings.
+
+    Strings, dictionaries of strings and nulls are allowed, and for `repeat` also numbers.
+    """
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     if name == "repeat" and (pa.types.is_integer(value_type) or pa.types.is_floating(value_type)):
         return

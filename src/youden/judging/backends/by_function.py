@@ -11,7 +11,7 @@ from youden.registry import locate_exception
 from youden.types import MISSING_REASONS, PAIRED, Plan, Verdicts
 
 SameSource = Callable[[str, str], float | bool | None]
-"""Function of two responses that returns a bool, the probability of the same source in [0, 1], or None for no answer."""
+"""Function of two responses that returns a bool, a probability of the same source, or None for no answer."""
 
 
 def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
@@ -22,7 +22,8 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
     Parameters
     ----------
     function : callable
-        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None for no answer.
+        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None
+        for no answer.
     plan : Plan
         The plan, with its pool.
 

@@ -32,12 +32,12 @@ Index = NDArray[np.int64]
 VERSION = 2
 N_FOLDS = 5
 MIN_ITEMS = 8
-"""Smallest number of items with responses, so that the other folds suffice to fit on."""
+"""Smallest number of items with responses; with fewer, the folds to fit on would have too few items."""
 SCALE_QUANTILE = 0.95
 FITTING_PAIRS = 20_000
 """Largest number of pairs of responses, of each trial type, that scale and threshold are fitted on."""
 MAX_MEDIANS = 2.0
-"""Mass of a text, in medians of its item, up to which its words count in full; above it, they count proportionally less."""
+"""Mass of a text, in medians of its item's texts, up to which its words count in full; beyond it, they count less."""
 
 _BASELINE = (
     "The lexical judge is a similarity baseline: it compares shared words only, does not recognise contradiction and "
@@ -62,13 +62,15 @@ class Lexical:
 
     Notes
     -----
-    The similarity of two texts is Σ idf(w) over the words in both, times min(1, 2·median / mass) of each text. Here idf(w) =
-    log(J / number of items with w in a response), the mass of a text is Σ idf over those of its words that another text has too,
-    and the median is that of the item's texts. So a text gains by saying more up to twice the median, but not beyond.
+    The similarity of two texts is Σ idf(w) over the words in both, times min(1, 2·median / mass) of each text. Here
+    idf(w) = log(J / number of items with w in a response), the mass of a text is Σ idf over those of its words that
+    another text has too, and the median is that of the item's texts. So a text gains by saying more up to twice the
+    median, but not beyond.
 
-    The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥ threshold,
-    with the threshold that maximises TPR − FPR. For each trial, idf, scale and threshold are fitted on the items outside the
-    folds (of 5) that contain the trial's items. Which pairs are paired is known by construction: no labels are needed.
+    The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥
+    threshold, with the threshold that maximises TPR − FPR. For each trial, idf, scale and threshold are fitted on the
+    items outside the folds (of 5) that contain the trial's items. Which pairs are paired is known by construction: no
+    labels are needed.
     """
 
     seed: int = 0
@@ -100,8 +102,8 @@ class Lexical:
         PlanError
             [plan-missing-text] if the pool lacks a text of the plan.
         JudgeError
-            [lexical-few-items] if fewer than 8 items have responses; [lexical-nothing-shared] if the items to fit on do not
-            determine a scale.
+            [lexical-few-items] if fewer than 8 items have responses; [lexical-nothing-shared] if the items to fit on do
+            not determine a scale.
         """
         pool = plan.pool
         item_of, agent_of = np.nonzero(pool.all_present.T)  # of each text
@@ -214,23 +216,10 @@ def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Inde
 def sample_pairs(
     item_of: Index, rng: np.random.Generator, *, paired: bool, limit: int = FITTING_PAIRS
 ) -> tuple[Index, Index]:
-    """Sample distinct ordered pairs of texts uniformly.
+    """Sample at most `limit` distinct ordered pairs of texts uniformly; return the rows of first and second texts.
 
-    Parameters
-    ----------
-    item_of : int array, shape (n_texts,)
-        Item of each text, ascending.
-    rng : Generator
-        Source of the draw.
-    paired : bool
-        Whether both texts of a pair are of the same item; else they are of two items.
-    limit : int, default FITTING_PAIRS
-        Largest number of pairs; all pairs are returned if there are fewer.
-
-    Returns
-    -------
-    first, second : int array, shape (n_pairs,)
-        Rows of the texts.
+    item_of : int array (n_texts,), item of each text, ascending
+    paired : whether both texts of a pair are of the same item; else they are of two items
     """
     size = np.bincount(item_of)
     start = (np.cumsum(size) - size)[item_of]  # first row of the item of each text
@@ -270,12 +259,14 @@ def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
 
 
 def _length_factors(mass: Floats, item_of: Index) -> Floats:
-    """Return min(1, 2·median / mass) of each text under each model, with the median over the item's texts.
+    """Return the factor by which long texts count less, min(1, 2·median / mass), float array (n_texts, n_models).
 
-    mass : float array (n_texts, n_models), ≥ 0
-    item_of : int array (n_texts,), ascending
+    The mass of a text is the sum of its words' weights; the median is taken over the texts of the same item.
+    mass : float array (n_texts, n_models), ≥ 0; one column per model, which has its own weights
+    item_of : int array (n_texts,), item of each text, ascending
     """
     factors = np.ones(mass.shape)
+    # the texts of an item are consecutive rows, because `item_of` ascends
     for rows in np.split(np.arange(len(item_of)), np.flatnonzero(np.diff(item_of)) + 1):
         max_mass = MAX_MEDIANS * np.median(mass[rows], axis=0)
         is_long = (mass[rows] > max_mass) & (max_mass > 0)
@@ -295,19 +286,21 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
 
 
 def _copying_warnings(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index]) -> list[Finding]:
-    """Return a finding for each agent whose responses copy their prompts.
+    """Return a finding for each agent whose median response is copied from its prompt to at least `COPYING_SHARE`.
 
-    texts : the responses, then the prompts
-    rows : agent and item of each response, int arrays (n_responses,), in the order of items
+    texts : words of all responses, followed by those of the prompts of all items
+    rows : agent and item of each response, int arrays (n_responses,), sorted by item
     """
     agent_of, item_of = rows
     shares = np.full(pool.all_texts.shape, np.nan)
+    # the responses to item j are the rows from ends[j] to ends[j + 1]
     ends = np.searchsorted(item_of, np.arange(pool.n_items + 1))
     for j, item in enumerate(pool.items):
         if item.prompt is not None:
             responses = range(ends[j], ends[j + 1])
             prompt = texts[len(item_of) + j]
             shares[agent_of[responses], j] = copied_shares((texts[row] for row in responses), prompt)
+    # `shares` has one row per agent and repeat; below, the repeats of an agent are side by side in one row
     return [
         Finding(
             "copying",

@@ -1,7 +1,7 @@
 """Query a model through litellm, which supports many providers (Together, Groq, Bedrock, Vertex, …).
 
-Needs the extra `litellm`. Its retries, its cache and the download of its prices are switched off. Its exceptions are those of
-OpenAI's SDK.
+Needs the extra `litellm`. Its retries, its cache and the download of its prices are switched off. Its exceptions are
+those of OpenAI's SDK.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class LitellmJudge:
     Parameters
     ----------
     connection : Connection
-        Address, which may be empty, and API key. Without a key, litellm reads that of the provider from the environment.
+        Address, which may be empty, and API key. Without a key, litellm reads that of the provider
+        from the environment.
 
     Raises
     ------
@@ -127,7 +128,7 @@ def _find_call_error(error: BaseException | None) -> CallError | None:
 
 
 def _client() -> Any:
-    """Make the client that litellm uses with OpenAI's SDK: no redirects, no cookies, and a limit on the size of replies."""
+    """Make the client for OpenAI's SDK in litellm: no redirects, no cookies, and a limit on the size of replies."""
     httpx: Any = import_module("httpx")
 
     async def send(request: Any, **options: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Judges that combine several others: servers of the same model in turn, and a jury.
+"""Combine several judges: distribute requests over servers of one model, and let a jury vote.
 
-Each request goes to the server with the fewest calls in flight. A server that fails is left out, and after a wait, which doubles
-with each further failure, one call probes whether it works again. A call that cost nothing, and whose failure is not specific to
-its request, is sent to the next server; all other failures are raised.
+Each request goes to the server with the fewest calls in flight. A server that fails is left out, and after a wait,
+which doubles with each further failure, one call probes whether it works again. A call that cost nothing, and whose
+failure is not specific to its request, is sent to the next server; all other failures are raised.
 
 A jury answers with the majority or the mean of its judges. No answer is assumed for a judge that gave none.
 """
@@ -22,7 +22,7 @@ from youden.types import MISSING_REASONS, Completion, Finding, Judge, Plan, Requ
 from youden.types.pool import Codes
 
 FAILURE_THRESHOLD = 3
-"""Consecutive failures after which a server is left out; one is enough if the server rejects every call or no connection."""
+"""Consecutive failures after which a server is left out. One is enough if it rejects all calls or is unreachable."""
 
 MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 1.0, 30.0
 """Shortest and longest time until a server that is left out is probed again."""
@@ -92,7 +92,7 @@ class RoundRobin:
         return any(not server.wait for server in self._servers)
 
     async def answer(self, request: Request) -> Completion:
-        """Return the reply of one of the servers. Raises: CallError with the address of the last server in its reason."""
+        """Return the reply of one of the servers. Raises: CallError that names the last server that was tried."""
         tried: list[_Server] = []
         while True:
             server = self._select(tried)
@@ -125,7 +125,10 @@ class RoundRobin:
                 await server.judge.aclose()
 
     def _select(self, tried: Collection[_Server]) -> _Server:
-        """Select a server that is due for its probe, else the one with the fewest calls in flight, else the next one to probe."""
+        """Select a server: one that is due for its probe, else the one with the fewest calls in flight.
+
+        If all servers are left out, select the one that is probed next.
+        """
         now, n = self._clock(), len(self._servers)
         in_turn = [self._servers[(self._last + 1 + k) % n] for k in range(n)]
         untried = [server for server in in_turn if server not in tried]
@@ -184,9 +187,9 @@ class Jury:
     ballots : sequence of Verdicts
         Verdicts of each judge on the same plan.
     vote : {"majority", "mean"}
-        "majority": the hard answer that more than half of all judges gave; missing if there is none. "mean": the mean of the
-        judges' answers, and a hard answer of yes if it is at least 1/2; missing if a judge gave no answer. A missing answer has
-        the reason of the first judge without an answer.
+        "majority": the hard answer that more than half of all judges gave; missing if there is none. "mean": the mean
+        of the judges' answers, and a hard answer of yes if it is at least 1/2; missing if a judge gave no answer. A
+        missing answer has the reason of the first judge without an answer.
     name : str, default "jury"
         Name of the jury.
     """

@@ -1,7 +1,8 @@
-"""Recognises errors that end a run, whatever their HTTP status: no credit left, a key that is not valid, or no such model.
+"""Recognise errors that end a run, whatever their HTTP status: no credit, an invalid key, or an unknown model.
 
-A provider's code decides. With some statuses, such as 400, some providers send no code, so their message is searched for known
-wording. A message may repeat a judged text, which is untrusted: wording that also occurs in the request does not count.
+A provider's code decides. With some statuses, such as 400, some providers send no code, so their message is searched
+for known wording. A message may repeat a judged text, which is untrusted, so wording that also occurs in the request
+does not count.
 """
 
 from __future__ import annotations
@@ -160,23 +161,10 @@ def _codes_of(holders: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
 
 
 def find_account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
-    """Find the error that the codes or the message report about the account or the model.
+    """Find the error about the account or the model that the codes or the message report; None if there is none.
 
-    Parameters
-    ----------
-    codes : iterable of object
-        The error's codes, see `parse_error_parts`.
-    message : object
-        The error's message; "" to decide by the codes alone.
-
-    Returns
-    -------
-    status : int
-        402 for missing credit, 401 for an invalid key, 404 for an unknown model.
-    wording : str or None
-        The part of the message that identifies the error; None if a code does.
-
-    None in place of both if neither a code nor the message shows such an error.
+    Returns the HTTP status of the error (402 for missing credit, 401 for an invalid key, 404 for an unknown model), and
+    the part of the message that identifies it, or None if a code does. message: "" to decide by the codes alone.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Keeps the spending of a run under its cap, and estimates the cost of calls that got no reply.
+"""Keep the spending of a run under its cap, and estimate the cost of calls that got no reply.
 
 The largest possible cost of a call is reserved before it is sent, and settled by its actual cost afterwards. The cap
-can therefore be exceeded only if a provider bills more than the largest possible cost. For a call without a reply,
-the cap counts that largest cost; the cost that is reported is estimated from the usage of other answers.
+can therefore be exceeded only if a provider bills more than the largest possible cost. For a call without a reply, the
+cap counts that largest cost; the cost that is reported is estimated from the usage of other answers.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ MIN_OBSERVATIONS = 20
 """Number of answers from which usage is estimated."""
 
 MARGIN = 1.25
-"""Factor between the largest observed usage and the estimate."""
+"""Factor by which the largest observed usage is multiplied to get the estimate."""
 
 
 class TypicalUsage:

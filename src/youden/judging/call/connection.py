@@ -1,4 +1,4 @@
-"""Defines what a backend is built from, and converts requests, replies and errors in the OpenAI chat format.
+"""Define what a backend is built from, and convert requests, replies and errors in the OpenAI chat format.
 
 A backend gets an address and the secrets for it, which no repr shows. Its judge is created when it is first needed,
 inside a cassette if one is used.

@@ -1,4 +1,4 @@
-"""Classifies failed calls: as transient, as a rejection of one request, or as an error that ends the run.
+"""Classify failed calls: as transient, as a rejection of one request, or as an error that ends the run.
 
 `retries` decides whether and when a transient failure is sent again.
 """
@@ -40,8 +40,8 @@ class CallError(Exception):
     reason : str
         Description of the error in one line. Secrets of this process are masked, and it is cut to 300 characters.
     kind : {"transient", "rejected", "fatal"}
-        `transient`: another attempt may succeed. `rejected`: only this request fails. `fatal`: every request would fail,
-        so the run must end.
+        `transient`: another attempt may succeed. `rejected`: only this request fails. `fatal`: every request would
+        fail, so the run must end.
     status : int, optional
         HTTP status; None if there was no reply.
     retry_after : float, optional
@@ -130,7 +130,8 @@ def make_http_error(
     codes : sequence of object
         The error's codes. A known code decides, whatever the status.
     message : object
-        The error's message. It is searched for known wording only if the error would otherwise reject this request alone.
+        The error's message. It is searched for known wording only if the error would otherwise reject
+        this request alone.
     reason : str
         Description of the error for the user.
     retry_after : float, optional
@@ -139,8 +140,8 @@ def make_http_error(
     Returns
     -------
     CallError
-        Of kind `fatal` if the error is about the account or the model. Its status, by which the remedy is chosen, is then 401 or
-        402; with a code for missing credit a status such as 429 stays, and with one for the model every status.
+        Of kind `fatal` if the error is about the account or the model. Its status then selects the remedy: 401 for an
+        invalid key; 402 for missing credit that the message or a fatal status shows; otherwise the given status.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def make_http_error(
 
 
 def reject_if_echoed(error: CallError, request: Request) -> CallError:
-    """Turn an error that would end the run into a rejection, if its only reason is wording that the request itself contains.
+    """Convert a fatal error to a rejection, if its only reason is wording that the request itself contains.
 
     Parameters
     ----------
@@ -208,8 +209,8 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Returns
     -------
     JudgeError
-        With a remedy: [judge-key], [judge-model], [judge-proxy], [judge-moved], [judge-quota], [judge-unreachable] or
-        [judge-rejects].
+        With a remedy: [judge-key], [judge-model], [judge-proxy], [judge-moved], [judge-quota],
+        [judge-unreachable] or [judge-rejects].
     """
     reply = f"The judge '{judge}' at {address} replied: {error.reason}"
     if (status_error := _error_for_status(reply, error.status)) is not None:

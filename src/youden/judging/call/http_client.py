@@ -1,7 +1,7 @@
-"""The HTTP client for everything that this package sends itself: judge calls and Batch APIs.
+"""Send HTTP requests: the client for all that this package sends itself (judge calls and Batch APIs).
 
-All connections are opened here, so that they share one rule for proxies, certificates, cookies, redirects and reply size.
-OpenAI's SDK and litellm send through clients of their own.
+All connections are opened here, so that they share one rule for proxies, certificates, cookies, redirects and reply
+size. OpenAI's SDK and litellm send through clients of their own.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class HttpClient:
         Raises
         ------
         CallError
-            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects are not
-            followed.
+            If the connection fails, the time or size limit is exceeded, or the status is not 2xx; redirects
+            are not followed.
         """
         if self._session is None:
             self._session = _open_session(self._address, self._headers)
@@ -92,7 +92,7 @@ class HttpClient:
 
 
 async def _read_body(reply: aiohttp.ClientResponse, *, max_bytes: int) -> bytes:
-    """Read a body; aiohttp reads no more than the length of an unpacked body that states its length."""
+    """Read a body. If a body is not compressed and states its length, aiohttp itself reads no more than that."""
     length = reply.content_length
     if length is not None and length <= max_bytes and "Content-Encoding" not in reply.headers:
         return await reply.read()

@@ -1,10 +1,10 @@
-"""Limits the number of calls in flight, and the requests and tokens per minute.
+"""Limit the number of calls in flight, and the requests and tokens per minute.
 
 The number of calls in flight decreases if the server replies with HTTP 429, and increases otherwise. Requests are
 spread evenly over a minute, instead of being sent at its beginning.
 
-Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters` (two cores,
-Python 3.11, a busy machine). At 500 and 1,300 requests a second:
+Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters`
+(two cores, Python 3.11, a busy machine). At 500 and 1,300 requests a second:
 
 | limiter | rate reached | largest rate in a second | CPU of one core, 1 waiter / 512 waiters |
 | --- | --- | --- | --- |
@@ -31,7 +31,8 @@ COOLDOWN_SECONDS = 15.0
 class ConcurrencyLimiter:
     """Limit the number of calls in flight, by additive increase and multiplicative decrease.
 
-    The limit increases by 1 after `limit` successful calls, and decreases to 80 %, but not below 1, at each episode of 429s.
+    The limit increases by 1 after `limit` successful calls, and decreases to 80 %, but not below 1, at each
+    episode of 429s.
 
     Parameters
     ----------
@@ -164,8 +165,8 @@ def make_request_limiter(rate: float) -> AsyncLimiter:
 
     Notes
     -----
-    In a second, the bucket admits its capacity c and what leaks meanwhile. It therefore leaks c − 1 requests per
-    second more slowly than `rate`.
+    In a second, the bucket admits its capacity c and what leaks meanwhile. It therefore leaks c − 1 requests per second
+    more slowly than `rate`.
     """
     capacity = max(1.0, rate / BUCKETS_PER_SECOND)
     return AsyncLimiter(capacity, capacity / (rate - (capacity - 1)))

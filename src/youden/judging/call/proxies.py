@@ -1,7 +1,7 @@
-"""Finds the proxy for an address in the process environment.
+"""Find the proxy for an address in the process environment.
 
-HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read as in curl and httpx, in upper or lower case. aiohttp's own `trust_env` is not used:
-it would search for the proxy before every call, and send the credentials of a `.netrc` file.
+HTTP_PROXY, HTTPS_PROXY and NO_PROXY are read as in curl and httpx, in upper or lower case. aiohttp's own `trust_env` is
+not used: it would search for the proxy before every call, and send the credentials of a `.netrc` file.
 """
 
 from __future__ import annotations
@@ -13,22 +13,9 @@ from youden.errors import ConfigError
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the URL of the proxy for `url`.
+    """Return the URL of the proxy for an http or https URL, with its credentials; None to connect directly.
 
-    Parameters
-    ----------
-    url : str
-        An http or https URL.
-
-    Returns
-    -------
-    str or None
-        The proxy's URL, with credentials if the variable has some; None to connect directly.
-
-    Raises
-    ------
-    ConfigError
-        [judge-proxy]: if the variable does not contain a URL.
+    Raises: ConfigError [judge-proxy] if the environment variable does not contain a URL.
     """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)

@@ -1,12 +1,12 @@
-"""Validates a reply before any of it is stored or paid for.
+"""Validate a reply before its answer is stored and its cost is booked.
 
 A reply is untrusted: every field may have any type and any value. The fields that determine an answer (its text, its
 log-probabilities) must be valid, or else the call has failed and may be sent again. Fields that only describe it (the
-model's name, a fingerprint) are used if they are strings and dropped otherwise. The reported token usage is used if
-it is possible for the request.
+model's name, a fingerprint) are used if they are strings and dropped otherwise. The reported token usage is used if it
+is possible for the request.
 
-The decoded size of a reply is limited, so that no reply fills the memory. A body `{"error": …}` with the status 200, which some
-gateways send, is an error.
+The decoded size of a reply is limited, so that no reply fills the memory. A body `{"error": …}` with the status 200,
+which some gateways send, is an error.
 """
 
 from __future__ import annotations
@@ -30,20 +30,7 @@ MAX_REPLY_BYTES = 16_000_000
 
 
 async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
-    """Join the chunks of a body.
-
-    Parameters
-    ----------
-    chunks : async iterator of bytes
-        Decompressed chunks.
-    max_bytes : int, optional
-        Largest size of the body.
-
-    Raises
-    ------
-    CallError
-        Of kind `transient`, at the first byte beyond `max_bytes`.
-    """
+    """Join the decompressed chunks of a body. Raises: CallError (transient) if it is longer than `max_bytes`."""
     body: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -57,7 +44,7 @@ async def read_bounded(chunks: AsyncIterator[bytes], *, max_bytes: int = MAX_REP
 
 
 NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
-"""Stores no cookie of a reply: one that is not ASCII would break every later request."""
+"""Cookie policy that stores no cookie of a reply: a cookie that is not ASCII would break every later request."""
 
 _PACKING_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
 
@@ -88,22 +75,20 @@ async def read_response(response: Any) -> Any:
 
 
 MAX_TOKEN_BYTES = 128
-"""No known tokenizer has a longer token, so a text cannot have fewer tokens than its bytes / 128."""
+"""Length of the longest token of any known tokenizer: a text of n bytes has at least n / 128 tokens."""
 
 MAX_BYTES_PER_TOKEN, EXTRA_BYTES = 64, 4096
-"""An answer may have this many bytes for each token that was requested, and these extra bytes; the server of a longer
-answer did not apply the limit. The log-probabilities may have as many extra bytes."""
+"""Longest answer: this many bytes per token of the requested limit, plus the extra bytes. The server of a longer answer
+ignored the limit. The tokens with log-probabilities may have `EXTRA_BYTES` in all."""
 
 MIN_ANSWER_LIMIT_TOKENS = 1024
-"""Smallest limit on answers that is assumed when usage is checked, because providers may not count
-reasoning against the limit."""
+"""The check of usage assumes at least this limit on answers: providers may not count reasoning against the limit."""
 
 MAX_USAGE_FACTOR = 4
-"""Usage up to this multiple of the largest possible usage is accepted, because a provider may add a
-template or reason beyond a limit."""
+"""Accepted multiple of the largest possible usage: a provider may add a template, or reason beyond a limit."""
 
 MAX_TOKEN_COUNT = 10_000_000
-"""Largest number of tokens that is accepted. No reply or context window is longer, and sums of such numbers fit every column."""
+"""Largest accepted number of tokens. No context window is longer, and sums of such numbers fit every column."""
 
 MAX_NAME_CHARACTERS = 200
 ROUNDING_TOLERANCE = 1e-3
@@ -128,8 +113,8 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
     Raises
     ------
     CallError
-        Of kind `transient`, if the reply is not a valid completion; if the reply contains an error, of the kind that the
-        error's code means.
+        Of kind `transient`, if the reply is not a valid completion; if the reply contains an error, of the kind that
+        the error's code means.
     """
     if (error := find_reply_error(reply)) is not None:
         raise error
@@ -170,19 +155,9 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 
 
 def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
-    """Count the tokens of an answer, reasoning included.
+    """Count the tokens of an answer, reasoning included, from the field `usage` of a reply; None if a count is invalid.
 
     Some gateways do not count reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
-
-    Parameters
-    ----------
-    usage : mapping
-        The field `usage` of a reply; may be empty.
-
-    Returns
-    -------
-    int or None
-        0 for an empty usage; None if a count in it is invalid.
     """
     n_in = _parse_count(usage.get("prompt_tokens", 0))
     n_out = _parse_count(usage.get("completion_tokens", 0))
@@ -207,7 +182,8 @@ def validate_completion(reply: Completion) -> Completion:
     Returns
     -------
     Completion
-        With fields of the right types, without secrets of this process. Invalid fields that only describe the answer are dropped.
+        Its fields have the right types and contain no secrets of this process. Invalid fields that only describe the
+        answer are dropped.
 
     Raises
     ------
@@ -238,7 +214,7 @@ def validate_completion(reply: Completion) -> Completion:
 def check_usage_for(
     completion: Completion, request: Request, *, answer_limit: int | None
 ) -> tuple[Completion, str | None]:
-    """Check that the token counts of a completion are possible for a request.
+    """Check that the token counts of a completion are possible for a request; see `check_usage`.
 
     Parameters
     ----------
@@ -250,14 +226,14 @@ def check_usage_for(
     Returns
     -------
     completion : Completion
-        With token counts of 0 if they are not possible.
+        With token counts of 0 if the counts are not possible.
     fault : str or None
-        What is wrong with them; None also if there are none.
+        What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is longer than its tokens can be.
+        Of kind `rejected`, if the answer is too long for its limit.
     """
     n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=len(request.messages), answer_limit=answer_limit)
@@ -268,28 +244,28 @@ def check_usage(
 ) -> tuple[Completion, str | None]:
     """Check that the token counts of a completion are possible for a request of a given size.
 
-    Counts are impossible if they are smaller than with the longest tokens of any tokenizer, or larger than
+    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES`. They are too large if they exceed
     `MAX_USAGE_FACTOR` times the largest possible number of tokens.
 
     Parameters
     ----------
     completion : Completion
     n_bytes, n_messages : int
-        Size of the request's messages in UTF-8, and their number.
+        Total size of the request's messages in UTF-8, and their number.
     answer_limit : int or None
         Largest number of tokens of an answer; None if nothing limits it.
 
     Returns
     -------
     completion : Completion
-        With token counts of 0 if they are not possible.
+        With token counts of 0 if the counts are not possible.
     fault : str or None
-        What is wrong with them; None also if there are none.
+        What is wrong with the counts; None if they are possible, or if both are 0.
 
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is longer than its tokens can be. It is never cut.
+        Of kind `rejected`, if the answer is too long for its limit. It is never cut.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
@@ -318,9 +294,9 @@ def _count_bytes(text: str) -> int:
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Join the parts of a message's content; return its text, and its refusal or None.
+    """Join the text parts of a message's content; return its text, and its refusal or None.
 
-    Parts of other types, for example reasoning, do not belong to the answer.
+    Other parts, such as reasoning, do not belong to the answer. An invalid content is returned unchanged.
     """
     if content is None:
         return "", None
@@ -337,7 +313,7 @@ def _join_content(content: Any) -> tuple[Any, str | None]:
 
 
 def join_contents(reply: object) -> bool:
-    """Replace each content of a reply that is a list of parts by its text, in place.
+    """Replace, in place, each content of a reply that is a list of parts by its text.
 
     Parameters
     ----------
@@ -377,18 +353,18 @@ def _require_object(value: object, name: str) -> dict[str, Any]:
 
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message in which servers return reasoning; its tokens may be among those with log-probabilities."""
+"""Fields of a message in which servers return reasoning. The log-probabilities may include the tokens of reasoning."""
 
 
 def _after_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
-    """Return the answer of a reply that contains reasoning, in its text or in another field; None if it contains none."""
+    """Return the answer in `text` without reasoning; None if neither the text nor another field contains reasoning."""
     answer, has_reasoning = split_reasoning(text) if isinstance(text, str) else ("", False)
     is_separate = isinstance(message.get("content"), list) or any(message.get(name) for name in _REASONING_FIELDS)
     return answer or "" if has_reasoning or is_separate else None
 
 
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the entries from the first token of the answer on; an empty list if the last tokens do not spell it."""
+    """Return the entries of the last tokens, which spell `answer`; an empty list if they do not spell it."""
     tokens = [_token_of(entry) for entry in entries]
     end = next((n for n in range(len(tokens), 0, -1) if not _END_TOKEN.fullmatch(tokens[n - 1])), 0)
     stripped_answer, spelled = answer.strip(), ""
@@ -410,7 +386,7 @@ _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 
 
 def _first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
-    """Return the alternatives of the first token of the answer that is not blank, as (token, log-probability)."""
+    """Return the alternatives, as (token, log-probability), of the answer's first token that is not blank."""
     if logprobs is None:
         return ()
     entries = _require_object(logprobs, "logprobs").get("content")
@@ -434,7 +410,7 @@ def _first_alternatives(logprobs: object, text: object, message: Mapping[str, An
 
 
 def _validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
-    """Validate (token, log-probability) pairs; the log-probabilities are in (−∞, 0], and −∞ is left out."""
+    """Validate (token, log-probability) pairs. Log-probabilities must be at most 0; pairs with −∞ are left out."""
     if not isinstance(alternatives, list | tuple):
         raise _invalid(f"top_logprobs is {_describe_type(alternatives)}")
     valid = []
@@ -450,7 +426,7 @@ def _validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
 
 
 def _is_plain(completion: Completion) -> bool:
-    """Return whether a completion is valid as it is, like most: ASCII fields of the right types, without log-probabilities."""
+    """Return whether a completion needs no cleaning, like most: short ASCII fields, no log-probabilities."""
     text, reason = completion.text, completion.finish_reason
     model, build = completion.model, completion.fingerprint
     return (

@@ -1,4 +1,4 @@
-"""Finds the error that a reply with a status of success holds in place of an answer.
+"""Find the error that a reply with a status of success contains in place of an answer.
 
 Its code decides what happens, as if the provider had sent it with the HTTP status of that code.
 """
@@ -26,7 +26,7 @@ _STATUS = {
     "server_error": 500,
     "api_error": 500,
 }
-"""The status that providers send with these codes when they send one; `account_errors` has further codes."""
+"""HTTP status that providers usually send with each of these codes; `account_errors` has further codes."""
 
 UNKNOWN_STATUS = 500
 """Status of an error whose codes are all unknown."""
@@ -35,9 +35,9 @@ UNKNOWN_STATUS = 500
 def find_reply_error(reply: object) -> CallError | None:
     """Find and classify the error that a parsed reply holds in place of an answer.
 
-    The error may be the whole reply, a field next to `choices`, or a field of the first choice or its message. A choice with a
-    text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. A finish reason in
-    `_FAILED` is an error even if no field describes it.
+    The error may be the whole reply, a field next to `choices`, or a field of the first choice or its message. A choice
+    with a text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. A finish
+    reason in `_FAILED` is an error even if no field describes it.
 
     Parameters
     ----------

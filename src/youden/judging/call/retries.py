@@ -1,8 +1,9 @@
-"""Whether and when a failed call is sent again: exponential backoff with full jitter, after any Retry-After.
+"""Decide whether and when a failed call is sent again: exponential backoff with full jitter, after any Retry-After.
 
-The rules are tenacity's retry, stop and wait objects. Two things are by hand, because tenacity has no equivalent: HTTP 429 does
-not count as an attempt, so each call has two counts (`Attempts`); and a waiting call may not occupy a worker, so `next_wait`
-returns the seconds and the caller schedules the next attempt. The shared circuit breaker is in `scheduler.circuit_breaker`.
+The rules are tenacity's retry, stop and wait objects. Two things are by hand, because tenacity has no equivalent:
+HTTP 429 does not count as an attempt, so each call has two counts (`Attempts`); and a waiting call may not occupy
+a worker, so `next_wait` returns the seconds and the caller schedules the next attempt. The shared circuit breaker
+is in `scheduler.circuit_breaker`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ T = TypeVar("T")
 
 MAX_BACKOFF_SECONDS = 30.0
 MAX_THROTTLED_SECONDS = 300.0
-"""Maximum total wait of a call because of HTTP 429, and maximum Retry-After of other errors; above it, the call
-fails."""
+"""Maximum total wait of a call because of HTTP 429, and maximum Retry-After of other errors; then the call fails."""
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Masks the secrets of this process in replies and errors: API keys and the passwords of URLs and stores.
+"""Mask the secrets of this process in replies and errors: API keys and the passwords of URLs and stores.
 
 The code that opens a connection or a store registers its secrets here. Replies are masked before they are stored (in
 `reply`), and errors when they are created (in `failures`). In errors, parts of a secret are masked too.
@@ -92,14 +92,6 @@ def mask_secrets(text: str) -> str:
 def mask_secret_parts(text: str) -> str:
     """Replace parts of secrets in a text by `***`: eight or more characters of a secret in any form, and short secrets.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> register_secrets(["sk-0123456789abcdef"])
@@ -120,7 +112,7 @@ def mask_secret_parts(text: str) -> str:
 
 
 def _iter_forms(secret: str) -> Iterator[str]:
-    """Iterate over the forms that a secret can have in a text: plain, in JSON, in a URL, and in base64 at any offset."""
+    """Yield the forms that a secret can have in a text: plain, in JSON, in a URL, and in base64 at any offset."""
     yield secret
     yield from (json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""))
     for offset in range(3):

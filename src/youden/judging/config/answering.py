@@ -1,7 +1,7 @@
-"""Defines the keys of a judge's file: those that determine an answer, and those that determine how it is requested.
+"""Define the keys of a judge's file: those that determine an answer, and those that determine how it is requested.
 
-Model, address, prompt and parameters determine an answer, so all of them are part of the request hash. The API key, rate limits,
-retries and prices determine only how the request is sent, and change neither the answer nor the hash.
+Model, address, prompt and parameters determine an answer, so all of them are part of the request hash. The API key,
+rate limits, retries and prices determine only how the request is sent: they change neither the answer nor the hash.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class RequestSettings(BaseModel):
     Attributes
     ----------
     api_key_env : str or None
-        Environment variable that contains the API key; None sends no key. If it is not set, the backend's own variable is used.
+        Environment variable that contains the API key; None sends no key. If it is not set, the backend's own variable
+        is used.
     concurrency, start_concurrency : int
         Largest number of calls in flight, and the number at first.
     requests_per_minute, tokens_per_minute : float or None
@@ -52,8 +53,8 @@ class RequestSettings(BaseModel):
     backoff : float
         Seconds before the second attempt; they double with each further one.
     max_outage : float
-        Seconds for which a server that has answered may be unreachable before the run stops. 0 counts every failure
-        as an attempt.
+        Seconds for which a server that has answered may be unreachable before the run stops. 0 counts every failure as
+        an attempt.
     price_in, price_out : float or None
         USD per million tokens of requests and of answers; None if unknown.
     batch_discount : float
@@ -95,8 +96,8 @@ class AnswerSettings(BaseModel):
     model : str or None
         Name of the model, as the provider knows it.
     base_url : str, tuple of str, or None
-        Base URL of the server, with credentials if it needs some; None for the provider's own. Several servers of one model are a
-        tuple; their answers are stored under the address of the first one.
+        Base URL of the server, with credentials if it needs some; None for the provider's own. Several servers of one
+        model are a tuple; their answers are stored under the address of the first one.
     prompt : str
         Name of a prompt, or the path of a file that ends in `.md`.
     decision : {"text", "json", "logprobs"}

@@ -1,7 +1,7 @@
-"""Loads the config of a judge by its name, from a file or from a mapping, and completes it with prices.
+"""Load the config of a judge by its name, from a file or from a mapping, and completes it with prices.
 
-Prices in the config take precedence. Otherwise the model's prices are read from litellm's table in the installed package, without
-importing it, or from the shipped part of that table. The network is never used.
+Prices in the config take precedence. Otherwise the model's prices are read from litellm's table in the installed
+package, without importing it, or from the shipped part of that table. The network is never used.
 """
 
 from __future__ import annotations
@@ -40,17 +40,9 @@ PRICES = "prices.json"
 
 
 def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
-    """Find the prices of a judge's model in litellm's table.
+    """Find the prices of a judge's model in litellm's table, in USD per million tokens of requests and of answers.
 
-    Parameters
-    ----------
-    config : JudgeConfig
-
-    Returns
-    -------
-    (float, float) or None
-        USD per million tokens of requests and of answers. None if the table has no price for the model, or if the judge has a
-        custom address, where any price is possible.
+    None if the table has no price for the model, or if the judge has a custom address, where any price is possible.
     """
     backend, model = config.backend, config.model
     if model is None or config.address not in ("", get_backend_record(backend).address):
@@ -119,8 +111,8 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
     Raises
     ------
     ConfigError
-        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded, see
-        `load_judge_config`.
+        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be
+        loaded, see `load_judge_config`.
     """
     loaded = config.__dict__.get("loaded_judge")
     if loaded is not None and loaded[0] == (config.judge, config.file):
@@ -142,8 +134,8 @@ def load_judge_config(
     Parameters
     ----------
     source : str, Path or mapping
-        Name of a judge, which is searched for in judges/ and in configs/judges/; path of a YAML file; judge keys;
-        name of a backend; or name of a model with a known provider (`infer_judge_keys`).
+        Name of a judge, which is searched for in judges/ and in configs/judges/; path of a YAML file; judge keys; name
+        of a backend; or name of a model with a known provider (`infer_judge_keys`).
     file : Path, optional
         File that contains the mapping, for error messages.
     from_code : bool, default False
@@ -157,8 +149,8 @@ def load_judge_config(
     ------
     ConfigError
         [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file cannot be read.
-        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same
-        name and the variable CI is set. The errors of `load_prompt`.
+        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same name and
+        the variable CI is set. The errors of `load_prompt`.
     """
     if isinstance(source, Mapping):
         config = _validate(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
@@ -225,7 +217,7 @@ def _judge_names() -> list[str]:
 
 
 def _judge_folders() -> list[Path]:
-    """Return the folders in which judges are searched for: judges/ in the working directory, then each configs/judges/."""
+    """Return the folders that are searched for judges: judges/ in the working directory, then each configs/judges/."""
     return [Path("judges"), *(root / "judges" for root in find_resource_folders("configs"))]
 
 
@@ -287,7 +279,7 @@ def report_judge_shadow(name: str, path: Path) -> bool:
 
 
 def find_local_judge(name: str) -> Path | None:
-    """Find the file of a judge called `name` in judges/ or configs/judges/ of the working directory; None if there is none."""
+    """Find the file of a judge in judges/ or configs/judges/ of the working directory; None if there is none."""
     for folder in (Path("judges"), Path("configs", "judges")):
         path = folder / f"{name}.yaml"
         if path.is_file():

@@ -1,4 +1,4 @@
-"""Defines the config of a judge: its name, its answer and request settings, and the judges that it consists of.
+"""Define the config of a judge: its name, its answer and request settings, and, for a jury or a replay, other judges.
 
 The config is immutable. Methods that begin with `with_` return changed copies.
 """
@@ -206,7 +206,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         )
 
     def with_env_folders(self, *folders: Path) -> Self:
-        """Return a copy that also searches a file `.env` in each of `folders` for its key; for a jury, with all its judges."""
+        """Return a copy that also searches `.env` in each of `folders` for its key; for a jury, with all its judges."""
         judges = tuple(judge.with_env_folders(*folders) for judge in self.judges)
         config = self.model_copy(update={"judges": judges})
         config._env_folders = (*self._env_folders, *folders)
@@ -220,8 +220,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         file : Path or None
             File of the config, for error messages.
         from_code : bool, default False
-            Whether its keys were passed from Python. Code needs no permission to send an environment variable,
-            because it can read all of them.
+            Whether its keys were passed from Python. Code needs no permission to send an environment variable, because
+            it can read all of them.
         """
         config = self.model_copy()
         config._file, config._from_code = file, from_code
@@ -241,9 +241,8 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Parameters
         ----------
         environment : mapping of str to str
-            Environment variables. If they do not contain the key, a file `.env` is searched for it: next to the
-            judge's file, next to the run's config, or in the working directory. No other variable is read from such a
-            file.
+            Environment variables. If they do not contain the key, a file `.env` is searched for it: next to the judge's
+            file, next to the run's config, or in the working directory. No other variable is read from such a file.
 
         Returns
         -------
@@ -294,9 +293,9 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Raises
         ------
         ConfigError
-            [key-not-trusted]: if a host is neither known for the key nor allowed by the user. [key-over-http]: if a
-            key would be sent over http to another machine. [env-base-url]: if the file that contains the key also
-            sets an address for it.
+            [key-not-trusted]: if a host is neither known for the key nor allowed by the user. [key-over-http]: if a key
+            would be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an
+            address for it.
         """
         for judge in self.judges:
             judge.check_trust(environment)
@@ -399,7 +398,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return {"name": self.name, **super().describe()}
 
     def public(self) -> dict[str, Json]:
-        """Return the keys that determine an answer, without credentials, so that they can be stored and loaded again."""
+        """Return the keys that determine an answer, without credentials, so that they can be stored and reloaded."""
         return {"name": self.name, **super().public()}
 
 

@@ -1,4 +1,4 @@
-"""The trust rule: an environment variable is sent only to the hosts that are known for it, or that the user allowed.
+"""Apply the trust rule: an environment variable is sent only to hosts that are known for it or allowed by the user.
 
 The known hosts are those of the providers in `backend_records` and those in `HOSTS`. The pairs of variable and host that a user
 allows are stored in a file of the user, outside every project: a file that comes with a project cannot allow anything. A variable
@@ -40,16 +40,16 @@ HOSTS: Mapping[str, tuple[str, ...]] = {
     "OPENAI_API_KEY": ("*.api.openai.com",),
     "SAMBANOVA_API_KEY": ("api.sambanova.ai",),
 }
-"""Known hosts of a variable, in addition to the address of its provider; `*` matches one label. Anyone can rent a host below
-amazonaws.com, so only the hosts of Bedrock are listed."""
+"""Known hosts of a variable, in addition to the address of its provider; `*` matches one label. Anyone can rent a host
+below amazonaws.com, so only the hosts of Bedrock are listed."""
 
 BASE_URLS: Mapping[str, tuple[str, str]] = {
     "ANTHROPIC_API_KEY": ("ANTHROPIC_BASE_URL", "/v1"),
     "AZURE_OPENAI_API_KEY": ("AZURE_OPENAI_ENDPOINT", "/openai/v1"),
     "OPENAI_API_KEY": ("OPENAI_BASE_URL", ""),
 }
-"""For each key: the variable of the process environment that sets its address, and so allows its host; and the path that the
-provider's own library appends to the address."""
+"""For each key: the variable of the process environment that sets its address, and so allows its host; and the path
+that the provider's own library appends to the address."""
 
 _FOUND_BY_LITELLM = {
     **BACKENDS["litellm"].hosts,
@@ -89,8 +89,8 @@ LITELLM_PARAMETERS = frozenset(
         "vertex_project",
     ]
 )
-"""Parameters that a judge's file may pass to litellm. Others may name an address, a key or another model; parameters of a single
-provider go into extra_body."""
+"""Parameters that a judge's file may pass to litellm. Others may name an address, a key or another model; parameters of
+a single provider go into extra_body."""
 
 _HOST_LABEL = re.compile(r"[a-z0-9-]+")
 
@@ -132,26 +132,13 @@ def is_loopback(host: str) -> bool:
 
 
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
-    """Return which environment variables a judge sends to which hosts.
+    """Return which environment variables a judge sends to which hosts; empty if it sends none.
 
-    litellm itself finds the key of a provider and knows its host, which is written `litellm/PROVIDER` here. If the judge has a
-    custom address, litellm would send the key that it finds to that address.
+    litellm itself finds the key of a provider and knows its host, which is written `litellm/PROVIDER` here. If the
+    judge has a custom address, litellm would send the key that it finds to that address.
 
-    Parameters
-    ----------
-    backend : str
-        Name of the backend or provider.
-    model : str or None
-        Name of the model.
-    variable : str or None
-        Environment variable that contains the key; None if the judge names none.
-    urls : iterable of str
-        Base URLs of the judge; empty if the backend's library knows the address.
-
-    Returns
-    -------
-    tuple of KeyUse
-        Empty if no variable is sent.
+    variable: contains the API key; None if the judge names none. urls: empty if the backend's library
+    knows the address.
     """
     provider = (model or "").partition("/")[0] if "/" in (model or "") else "openai"
     hosts = [get_host(url) for url in urls]
@@ -171,19 +158,9 @@ def _litellm_names(provider: str) -> tuple[str, ...]:
 
 
 def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Find a fault of a judge's file that could make litellm send a request to a host other than its provider's.
+    """Find a fault that could make litellm send a request to a host other than its provider's.
 
-    Parameters
-    ----------
-    model : str
-        Name of the model.
-    parameters : mapping of str to object
-        Further parameters of a request.
-
-    Returns
-    -------
-    str or None
-        The fault and its remedy; None without a fault.
+    Returns the fault and its remedy, or None.
     """
     if unknown := sorted(parameters.keys() - LITELLM_PARAMETERS):
         return f"a parameter could make litellm send the request elsewhere: got {unknown[0]!r}. Move it to extra_body."
@@ -224,12 +201,10 @@ def _known_hosts() -> Mapping[str, tuple[str, ...]]:
 
 
 def is_allowed(use: KeyUse) -> bool:
-    """Return whether the variable may be sent to the host: a known host, one from the environment, or one the user allowed.
+    """Return whether the variable may be sent to the host: a known, configured or allowed one.
 
-    Raises
-    ------
-    ConfigError
-        [trust-file]: if the user's file of allowed hosts is invalid.
+    A host is known for its provider, configured if a variable of the process environment names it, and allowed if the
+    user allowed it. Raises: ConfigError [trust-file] if the user's file of allowed hosts is invalid.
     """
     if not use.host:
         return False
@@ -247,20 +222,9 @@ def find_base_url(variable: str | None) -> str | None:
 
 
 def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
-    """Check that all environment variables may be sent to their hosts.
+    """Check that environment variables may be sent to their hosts. Raises: ConfigError [key-not-trusted].
 
-    Parameters
-    ----------
-    uses : iterable of KeyUse
-    judge : str
-        Name of the judge.
-    file : Path or None
-        File of the judge; None if it has none.
-
-    Raises
-    ------
-    ConfigError
-        [key-not-trusted]: for the first use that is not allowed.
+    judge, file: name and file of the judge, for the message; None if it has no file.
     """
     for use in uses:
         if is_allowed(use):

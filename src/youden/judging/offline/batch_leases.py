@@ -59,7 +59,7 @@ class BatchLeases:
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, wanted: Sequence[Call]) -> list[Call]:
-        """Acquire leases; return the calls that are neither leased by another process nor answered since they were looked up."""
+        """Acquire leases; return the calls that no other process has leased or answered meanwhile."""
         self.renew()
         keys = [call.key for call in wanted]
         leased = self._leases.acquire(keys)
@@ -72,8 +72,8 @@ class BatchLeases:
     def exclude_sent(self, keys: Collection[str]) -> set[str]:
         """Return the leased keys that are in no batch of another process; release the others.
 
-        A process that takes over a key from an unresponsive one finds the record of that one's batch, which was made while the
-        key was leased.
+        If this process took a key over from an unresponsive process, that one may have sent the key in a batch. Its
+        record is found here, because it was made while the key was leased.
         """
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
         sent = {key for job in other_jobs for key in job.keys} & set(keys)
@@ -101,13 +101,13 @@ class BatchLeases:
         self._store.place.forget_batch(job.id)
 
     def settle(self, job: Job, remainder: Job | None) -> None:
-        """Delete the record of a merged batch, or replace it by that of its remainder, at the next `flush` of the store."""
+        """Delete the record of a merged batch, or replace it by that of its remainder, at the next `Store.flush`."""
         if remainder is not None:
             self._acquire_job(remainder)
         self._store.settle(job.id, None if remainder is None else remainder.row)
 
     def resume(self) -> list[Job]:
-        """Acquire and return the batches that an earlier process left; delete the records of those that were not uploaded."""
+        """Acquire and return the batches that an earlier process left; delete the records of those not uploaded."""
         leased = self._leases.acquire([job.lease_key for job in self.pending()])
         resumed = []
         for job in self.pending() if leased else ():
@@ -127,7 +127,7 @@ class BatchLeases:
             self._leases.release(keys)
 
     def check(self) -> None:
-        """Check the leases before a step that must not be done twice. Raises: JudgeError [lease-lost] if they may be lost."""
+        """Check the leases before a step that must not be done twice. Raises: JudgeError [lease-lost]."""
         if self._leases.maybe_expired:
             raise lease_lost_error(self._store.name)
 

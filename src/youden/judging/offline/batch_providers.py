@@ -1,8 +1,8 @@
-"""The contract of a provider of batches, and a provider that exchanges files through a folder.
+"""Define the contract of a provider of batches, and exchange files with an engine through a folder.
 
-In the folder, an external engine answers `requests-X.jsonl` by `answers-X.jsonl`, with its lines in any order. A batch has ended
-when each of its requests has a result line, or when a file `answers-X.done` exists next to answers that can all be read; requests
-without a result then never ran.
+In the folder, an external engine answers `requests-X.jsonl` by `answers-X.jsonl`, with its lines in any order. A batch
+has ended when each of its requests has a result line, or when a file `answers-X.done` exists next to answers that can
+all be read; requests without a result then never ran.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BatchState:
     files: tuple[str, ...] = ()
     """Ids of the result files of an ended batch."""
     n_lines: int | None = None
-    """Number of result lines of an ended batch; requests without a line never ran. None if every request must get a line."""
+    """Number of result lines of an ended batch; other requests never ran. None if every request must get a line."""
     errors: tuple[LineError, ...] = ()
     """Why the provider rejected the whole batch; empty if it did not."""
 
@@ -146,7 +146,7 @@ class FolderBatches:
         self._key_cache: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
 
     async def upload(self, text: bytes) -> str:
-        """Write a file of requests and return its name; a file with the same requests and without answers is used again."""
+        """Write a file of requests and return its name; reuse a file with the same requests and without answers."""
         digest = hashlib.sha256(text).hexdigest()[:12]
         with _file_errors():
             make_directory(self._folder)
@@ -193,7 +193,7 @@ class FolderBatches:
         return self._folder / requests.replace("requests-", "answers-", 1)
 
     def _read_keys(self, path: Path) -> tuple[set[str], int]:
-        """Return the keys of a file's lines, and the number of lines without one; read the file again only if it has changed."""
+        """Return the keys of a file's lines, and the number of lines without one; cached until the file changes."""
         version = path.stat().st_size, path.stat().st_mtime_ns
         cached = self._key_cache.get(path.name)
         if cached is None or cached[0] != version:

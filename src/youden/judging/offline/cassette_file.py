@@ -234,8 +234,8 @@ def read_cassette(path: Path) -> Cassette:
     Raises
     ------
     InputError
-        [cassette] if a line is not valid; [cassette-unreadable], [cassette-head], [cassette-version] if the file is not a
-        cassette of this version.
+        [cassette] if a line is not valid; [cassette-unreadable], [cassette-head], [cassette-version] if the file is not
+        a cassette of this version.
     """
     cassette, problems = check_cassette(path)
     if problems:
@@ -252,7 +252,8 @@ def read_cassette(path: Path) -> Cassette:
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     """Read the valid entries of a cassette, and describe the invalid ones.
 
-    The key of each entry is compared with the hash of its request, except that of a redacted one, whose texts are missing.
+    The key of each entry is compared with the hash of its request, except that of a redacted one, whose
+    texts are missing.
 
     Parameters
     ----------
@@ -269,8 +270,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     Raises
     ------
     InputError
-        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-version] if it is
-        of a newer version.
+        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-version]
+        if it is of a newer version.
     """
     try:
         lines = read_regular(path).removeprefix(BOM_UTF8).splitlines()
@@ -354,7 +355,10 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text by the first of these that is parsed like it: its hash, a label, an open tag, a label as JSON."""
+    """Replace the text of a completion by one that is parsed like it.
+
+    The first that is parsed alike is used: the hash of the text, a label, an open reasoning tag, a label as JSON.
+    """
     labels = list(labels)
     json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
     texts = [_hash_text(completion.text), *labels, "<think>", *json_labels]

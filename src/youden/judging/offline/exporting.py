@@ -1,7 +1,7 @@
-"""Write the requests of a plan into files that any engine can read, JSON lines or Parquet, with `export.json` next to them.
+"""Write the requests of a plan into files that any engine can read: JSON lines or Parquet, and `export.json`.
 
-`export.json` describes the judge to the engine that answers; an import needs only the request hashes. Requests are made when they
-are written, so that a plan takes only a few bytes of memory per request.
+`export.json` describes the judge to the engine that answers; an import needs only the request hashes. Requests are made
+when they are written, so that a plan takes only a few bytes of memory per request.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def export_requests(
 ) -> tuple[int, tuple[Path, ...]]:
     """Write the requests of a plan that have no answer in a store to files in a new folder.
 
-    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Memory grows by about 100
-    bytes per trial.
+    The folder appears when it is complete. Each judge of a jury that makes calls gets a subfolder. Memory grows by
+    about 100 bytes per trial.
 
     Parameters
     ----------
@@ -213,8 +213,8 @@ def export_requests(
     Raises
     ------
     InputError
-        [export-not-empty] if the folder is not empty; [export-no-calls] if no judge makes calls; [export-failed] if a file
-        cannot be written.
+        [export-not-empty] if the folder is not empty; [export-no-calls] if no judge makes calls; [export-failed] if a
+        file cannot be written.
     """
     judges = list_calling_judges(config)
     names = [f"judge-{number}" for number in range(1, len(judges) + 1)] if config.judges else [""]
@@ -269,7 +269,7 @@ def _export_judge(
 
 
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
-    """Yield the positions of requests that can be sent and have no answer or rejection in the store, in the plan's order."""
+    """Yield, in plan order, the positions of requests that fit and have no stored answer or rejection."""
     remaining = iter(np.argsort(table.row).tolist())
     while chunk := {table.name(position): position for position in islice(remaining, CHUNK)}:
         answers = store.answers(list(chunk))

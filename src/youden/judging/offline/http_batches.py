@@ -1,7 +1,7 @@
 """Send batches to the Batch APIs of OpenAI and Anthropic over HTTP, and fetch their status and results.
 
-Requests and results are in OpenAI's format for both providers. A batch counts as ended only in a known final state: a status that
-is not recognised raises an error that is retried, so that no request is sent twice.
+Requests and results are in OpenAI's format for both providers. A batch counts as ended only in a known final state: a
+status that is not recognised raises an error that is retried, so that no request is sent twice.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class _HttpBatches:
     async def start(self, file: str, *, maybe_started: bool) -> str:
         """Start the batch of an uploaded file and return its id.
 
-        If a batch of the file may exist already, it is searched for first. The same holds for every retry after a lost reply,
-        which may have started one.
+        If a batch of the file may exist already, it is searched for first. The same holds for every retry after a lost
+        reply, which may have started one.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class _HttpBatches:
 
     @abstractmethod
     def _start_body(self, file: str) -> dict[str, Any] | None:
-        """Return the body of the request that starts the batch of a file; None if its requests are no longer available."""
+        """Return the body of the request that starts the batch of a file; None if its requests are not available."""
 
     @abstractmethod
     async def _find_batch(self, file: str) -> str | None:
@@ -248,16 +248,16 @@ def _parse_line_error(error: Mapping[str, Any]) -> LineError:
 
 
 _MAX_CLOCK_DIFFERENCE_SECONDS = 86_400.0
-"""Largest difference of the clocks of two machines: a batch that is older than its file by more belongs to another file."""
+"""Largest difference between clocks: a batch that is older than its file by more belongs to another file."""
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
 class AnthropicBatches(_HttpBatches):
     """Batches of Anthropic: a batch is sent in one request, without a file, and cannot be given a name.
 
-    The id of a "file" therefore holds what identifies its batch: the hash of its first request, the number of requests, and the
-    time of its creation. After a lost reply, a batch of the same size is this one if its results contain the hash. While a batch
-    of the same size is in progress this cannot be decided, and nothing is sent again.
+    The id of a "file" therefore holds what identifies its batch: the hash of its first request, the number of requests,
+    and the time of its creation. After a lost reply, a batch of the same size is this one if its results contain the
+    hash. While a batch of the same size is in progress this cannot be decided, and nothing is sent again.
     """
 
     judge = AnthropicJudge

@@ -1,8 +1,7 @@
 """Import answers that another engine gave to the requests of a plan into the store.
 
-Files (result lines of a Batch API, or Parquet) are read in chunks of rows, in any order and any number of times. Rows are not
-trusted: each goes through the same checks as a reply, its cost counts as unknown, and rows that cannot be read are
-counted.
+Files (result lines of a Batch API, or Parquet) are read in chunks of rows, in any order and any number of times. Rows
+are untrusted: each passes the same checks as a reply, and its cost counts as unknown. Unreadable rows are counted.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _DEFAULTS = {"text": "", "finish_reason": "unknown", "model": "", "tokens_in": 0
 
 
 def _find_answer_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files of answers at `paths`, and in folders those of all subfolders, without the files of an export.
+    """Return the files at `paths`; in place of a folder, all files of answers in it and its subfolders.
 
-    Raises: InputError [import-no-file] if a path has none.
+    Files of an export are left out. Raises: InputError [import-no-file] if a path has none.
     """
     files: list[Path] = []
     for path in paths:
@@ -68,23 +67,10 @@ def _is_answer_file(path: Path, folder: Path) -> bool:
 
 
 def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a file of answers in chunks of at most `CHUNK_ROWS`.
+    """Yield the rows of a file of answers in chunks of at most `CHUNK_ROWS`; the outcome of an unreadable row is None.
 
-    Parameters
-    ----------
-    path : Path
-        File of result lines, or a Parquet file, which is recognised by its first bytes.
-
-    Yields
-    ------
-    list of ResultLine
-        Request hash and outcome of each row; the outcome of a row that cannot be read is None.
-
-    Raises
-    ------
-    InputError
-        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns; [unpacked-too-large] if it
-        is too large when unpacked.
+    A Parquet file is recognised by its first bytes. Raises: InputError [import-unreadable] if the file is damaged;
+    [import-columns] if a Parquet file lacks columns; [unpacked-too-large].
     """
     try:
         yield from _iter_parquet_rows(path) if _is_parquet(path) else _iter_json_rows(path)
@@ -105,7 +91,7 @@ def _iter_json_rows(path: Path) -> Iterator[list[ResultLine]]:
 
 
 def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines that are not blank. Of a line longer than a reply may be, only the beginning, which does not parse."""
+    """Yield the lines that are not blank. A line longer than `MAX_REPLY_BYTES` is cut, so that it does not parse."""
     while line := file.readline(MAX_REPLY_BYTES):
         skipped = line
         while len(skipped) == MAX_REPLY_BYTES and not skipped.endswith(b"\n"):
@@ -136,7 +122,7 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
 def _parse_row(
     names: Sequence[str], row: tuple[object, ...], remembered: dict[object, Completion]
 ) -> Completion | CallError | None:
-    """Parse a row of a Parquet file, or return the answer of an equal row in `remembered`, which belongs to this file alone."""
+    """Parse a row of a Parquet file. Equal rows of the file are parsed once: `remembered` holds their answers."""
     try:
         if (completion := remembered.get(row)) is not None:
             return completion
@@ -148,7 +134,7 @@ def _parse_row(
 
 
 def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
-    """Make an answer or a failure of the columns of a row; None if it has neither a text nor a refusal nor an error."""
+    """Convert the columns of a row to an answer or a failure; None if it has no text, refusal or error."""
     error, text, logprobs = fields.get("error"), fields.get("text"), fields.get("top_logprobs")
     if isinstance(error, str) and error:
         return CallError(f"The engine reported: {error}", kind="transient")
@@ -168,7 +154,7 @@ def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
 
 
 def _to_pair(value: object) -> object:
-    """Convert {"token": …, "logprob": …} to a pair; leave everything else to the checks."""
+    """Convert {"token": …, "logprob": …} to a pair; return any other value unchanged, for the checks to reject."""
     return (value.get("token"), value.get("logprob")) if isinstance(value, dict) else value
 
 
@@ -187,10 +173,10 @@ def _is_parquet(path: Path) -> bool:
 
 
 MAX_INITIAL_REJECTIONS = 1000
-"""Rejected requests before the first answer at which an import stops: the engine may be wrong, not the requests."""
+"""Number of rejected requests before the first answer at which an import stops, because the engine may be at fault."""
 
 ROWS_PER_WRITE = 50_000
-"""Answers and failures that are written in one transaction; an interrupted import is run again."""
+"""Number of answers and failures that are written in one transaction. An interrupted import can be run again."""
 
 _MAX_EXAMPLES = 3
 _MAX_EXAMPLE_LENGTH = 70
@@ -198,7 +184,7 @@ _MAX_EXAMPLE_LENGTH = 70
 
 @dataclass
 class ImportCounts:
-    """What an import did with the rows that it read.
+    """Numbers of rows that an import read, by what it did with them.
 
     Attributes
     ----------
@@ -207,7 +193,7 @@ class ImportCounts:
     n_new : int
         Answers that were added to the store.
     n_stored : int
-        Rows whose request already had an answer, which stays.
+        Rows whose request already had an answer, which is kept.
     n_failed : int
         Failures that were added to the store.
     n_unknown : int
@@ -217,7 +203,7 @@ class ImportCounts:
     n_not_sent : int
         Rows which report that the engine could not send the request.
     n_doubted : int
-        Answers whose token counts are not possible.
+        Answers whose token counts are not possible; they count as unknown.
     unknown_keys : list of str
         The first few of the unknown request hashes, shortened.
     not_sent_reason : str
@@ -236,7 +222,7 @@ class ImportCounts:
     not_sent_reason: str = ""
 
     def sentences(self) -> Iterator[str]:
-        """Yield the counts as sentences, and only those that are not 0."""
+        """Yield the number of rows read as a sentence, then a sentence for each other count that is not 0."""
         yield (
             f"{format_count(self.n_rows, 'row')} read: {format_count(self.n_new, 'answer')} added, {self.n_stored:,} stored "
             f"already, {self.n_failed:,} failures"
@@ -258,7 +244,7 @@ def import_answers(
 ) -> ImportCounts:
     """Import the answers in files into a store, if they answer requests of a plan.
 
-    Answers that the store already has stay. What the new ones cost is booked as unknown.
+    Answers that the store already has are kept. The cost of new answers is booked as unknown.
 
     Parameters
     ----------
@@ -276,16 +262,16 @@ def import_answers(
     Returns
     -------
     ImportCounts
-        Numbers of rows by what became of them.
+        Numbers of rows by what was done with them.
 
     Raises
     ------
     InputError
-        [export-no-calls], [import-no-file] before anything is written; [import-unreadable], [import-columns] if a file cannot be
-        read, with the answers of the files before it stored; [import-nothing], [import-other-plan] if no row is a result or none
-        is of this plan.
+        [export-no-calls], [import-no-file]: before anything is written. [import-unreadable], [import-columns]: if a
+        file cannot be read; the answers of the files before it are stored. [import-nothing]: if no row is a result.
+        [import-other-plan]: if no row belongs to this plan.
     JudgeError
-        [import-rejected] if the engine rejected the first `MAX_INITIAL_REJECTIONS` requests, or all of fewer.
+        [import-rejected]: if the engine rejected the first `MAX_INITIAL_REJECTIONS` requests, or all of fewer requests.
     """
     files = _find_answer_files(paths)
     judges = list_calling_judges(config)
@@ -318,7 +304,7 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Sort rows into answers and failures, and write them once there are `ROWS_PER_WRITE`."""
+        """Sort rows into answers and failures, and write them as soon as there are `ROWS_PER_WRITE` or more."""
         failures: dict[str, Failure] = {}
         for key, judge, n_characters, reported in self._iter_plan_rows(rows):
             outcome = self._check_usage(reported, judge, n_characters)
@@ -339,7 +325,8 @@ class _AnswerImport:
     def flush(self) -> None:
         """Write what the store does not have yet.
 
-        Keys are looked up and written in ascending order, so that each page of the store's tables is read and written once.
+        Keys are looked up and written in ascending order, so that each page of the store's tables is read
+        and written once.
         """
         keys = sorted(self._answers.keys() | self._failures.keys())
         stored: set[str] = set()
@@ -361,7 +348,7 @@ class _AnswerImport:
         self._answers, self._failures = {}, {}
 
     def finish(self) -> ImportCounts:
-        """Record the served models and return the counts. Raises: InputError, JudgeError if nothing could be imported."""
+        """Record the served models and return the counts. Raises: InputError, JudgeError if nothing was imported."""
         counts = self._counts
         if self._early_rejections:
             self._raise_rejected()
@@ -383,7 +370,10 @@ class _AnswerImport:
         return counts
 
     def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
-        """Yield (key, index of the judge, characters of its request, outcome) of readable rows of this plan; count the others."""
+        """Yield the readable rows of this plan, and count the others.
+
+        Yields (key, index of the judge, number of characters of its request, outcome).
+        """
         readable = [row for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
         self._counts.n_unreadable += len(rows) - len(readable)
@@ -406,7 +396,11 @@ class _AnswerImport:
                 yield hashes[2 * KEY_BYTES * n : 2 * KEY_BYTES * (n + 1)], judge, size, row.outcome
 
     def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
-        """Check the token counts of an answer; a request has between one and four bytes per character."""
+        """Check the token counts of an answer.
+
+        The length of its request is known in characters, not in bytes. A character has one to four bytes, which the
+        limits of the check allow for.
+        """
         if isinstance(outcome, CallError):
             return outcome
         try:
@@ -429,7 +423,7 @@ class _AnswerImport:
             self._served[judge].count([(completion, True)])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
-        """Add failures; hold rejections back until the first answer, because until then the engine may be at fault."""
+        """Add failures, but hold rejections back until the first answer: until then the engine may be at fault."""
         stored = self._store.failures(list(failures)) if failures else {}
         rejected = {key for key, failure in stored.items() if failure.kind == "rejected"}
         failures = {key: failure for key, failure in failures.items() if key not in rejected}

@@ -1,7 +1,7 @@
 """Send all requests of a plan through a provider's Batch API.
 
-A batch is recorded in the store before any of its requests is sent, and its record is deleted only when its final state is known
-and its results are in the store. So an interrupted run resumes its batches, and no request is sent twice.
+A batch is recorded in the store before any of its requests is sent, and its record is deleted only when its final state
+is known and its results are in the store. So an interrupted run resumes its batches, and no request is sent twice.
 """
 
 from __future__ import annotations
@@ -35,21 +35,8 @@ from youden.types import Completion
 def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, store_name: str) -> YoudenError:
     """Make the error that ends the run after a step of a batch failed for good.
 
-    Parameters
-    ----------
-    error : CallError
-        The failure.
-    config : JudgeConfig
-        Judge of the batch.
-    job : Job or None
-        The batch; None if it certainly was not started.
-    store_name : str
-        Name of the store that has the batch's record.
-
-    Returns
-    -------
-    YoudenError
-        An IncompleteRunError if the failure was transient, else a JudgeError.
+    It is an IncompleteRunError if the failure was transient, else a JudgeError. job: the batch; None if it certainly
+    was not started. store_name: name of the store that has the batch's record.
     """
     if job is not None and job.batch is not None and error.status == NOT_FOUND:
         return JudgeError(
@@ -115,7 +102,7 @@ def rejected_lines(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str,
 
 @dataclass
 class _PolledBatch:
-    """A batch whose results are waited for."""
+    """A batch in progress, which is polled until its results are merged."""
 
     job: Job
     """The batch; after a part of it was merged, the remainder."""
@@ -180,7 +167,7 @@ class BatchRunner:
             self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
-        """Take over the batches that an earlier process left, and start those that it only uploaded."""
+        """Take over the batches that an earlier process left, and start those that were only uploaded."""
         jobs: list[Job] = []
         for resumed in self._leases.resume():
             is_unpriced = math.isnan(resumed.usd) and self._budget.cap < math.inf
@@ -194,7 +181,7 @@ class BatchRunner:
         return jobs
 
     async def _send_batches(self) -> list[Job]:
-        """Send all requests without an outcome that the cap allows, and return their batches."""
+        """Send all requests without an outcome, as far as the cap allows, and return their batches."""
         self._is_over_cap = False
         self._unreserved = 0.0
         jobs: list[Job] = []
@@ -212,7 +199,7 @@ class BatchRunner:
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Yield the requests to send, for which leases were acquired, until the cap is reached."""
+        """Acquire leases on the requests to send, and yield their lines until the cap is reached."""
         visited: set[str] = set()
         for chunk in look_up(self._work.keys(), self._store, make_request=self._work.request):
             wanted = [call for call in chunk if call.key not in visited and not self._settle_stored(call)]
@@ -228,7 +215,10 @@ class BatchRunner:
                 yield line
 
     def _settle_stored(self, call: Call) -> bool:
-        """Return whether a call need not be sent; if it was stored before, or cannot be sent, pass that to the outcomes first."""
+        """Return whether a call need not be sent.
+
+        A call whose outcome was stored before, or whose request does not fit, is first passed to the outcomes.
+        """
         rows = call.rows
         if not self._done[rows[0]]:
             retry_failed = self._outcomes.retry_failed and call.key not in self._failed
@@ -240,9 +230,13 @@ class BatchRunner:
         return True
 
     async def _send_batch(self, lines: list[RequestLine]) -> Job | None:
-        """Upload lines and start their batch; None if that failed, which ends the run."""
+        """Record a batch of `lines`, upload them as one file and start the batch; return its updated record.
+
+        Returns None if a step failed; the run then has to end. The record is written first, so that a run that is
+        interrupted during a step can resume the batch.
+        """
         job = self._leases.note(math.fsum(line.usd for line in lines), [line.key for line in lines])
-        self._budget.reserve_unconditionally(job.usd)
+        self._budget.reserve_unconditionally(job.usd)  # `_iter_lines` has checked that it fits the cap
         try:
             file = await self._provider.upload(b"".join(line.text for line in lines))
         except CallError as error:
@@ -251,9 +245,9 @@ class BatchRunner:
         return await self._start_batch(self._leases.note_file(job, file), may_exist=False)
 
     async def _start_batch(self, job: Job, *, may_exist: bool) -> Job | None:
-        """Start the batch of an uploaded file; None if that failed, which ends the run.
+        """Start the batch of an uploaded file and return its updated record; None if that failed, which ends the run.
 
-        may_exist: whether an earlier process may have started it.
+        may_exist: whether an earlier process may have started the batch.
         """
         self._leases.check()
         try:
@@ -265,7 +259,7 @@ class BatchRunner:
         return self._leases.note_batch(job, batch)
 
     def _end_unsent(self, job: Job, error: CallError, *, may_exist: bool) -> None:
-        """End the run because a batch could not be sent; its record is kept only if the batch may exist."""
+        """End the run because a batch could not be started, and delete its record unless the batch may exist."""
         if not may_exist:
             self._leases.forget(job)
             self._budget.settle(job.usd, 0.0)
@@ -306,7 +300,7 @@ class BatchRunner:
         return False
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
-        """Keep waiting after a transient failure of a poll; end the run after another one, or if the state stays unknown."""
+        """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds."""
         now = time.monotonic()
         if error.kind == "transient" and batch.unknown_since is None:
             batch.unknown_since = now
@@ -317,8 +311,8 @@ class BatchRunner:
     def _merge(self, job: Job, state: BatchState, texts: list[bytes]) -> Job | None:
         """Store the results of an ended batch and delete its record, in one transaction; return what is still open.
 
-        Of several results of a request, an answer takes precedence over a failure, and the first over later ones. Requests that
-        failed or never ran are sent again.
+        If a request has several results, an answer takes precedence over a failure, and the first answer over later
+        ones. Requests that failed or never ran are sent again.
         """
         outcomes: dict[str, Completion | CallError] = {}
         for key, outcome in chain.from_iterable(iter_results(text) for text in texts):
@@ -355,9 +349,9 @@ class BatchRunner:
         return remainder
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store outcomes by key, and return the most that these requests could cost and their actual cost, in USD.
+        """Store outcomes by key; return the largest possible cost of these requests and their actual cost, in USD.
 
-        Answers come first: only then do failures count as those of single requests, and not of the server.
+        Answers are stored first: after an answer, failures count as those of single requests, and not of the server.
         """
         rows: defaultdict[str, list[int]] = defaultdict(list)
         trials = self._work.keys()
@@ -385,7 +379,7 @@ class BatchRunner:
     def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
         """Store the outcome of a call and return its cost in USD.
 
-        The cost is `max_cost` if the provider does not report what was used, or did the work and lost the result.
+        The cost is `max_cost` if the provider does not report the usage, or may have done the work and lost the result.
         """
         if isinstance(outcome, Completion):
             try:

@@ -102,7 +102,7 @@ class LineReader:
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
-    """Return what decides the outcome of a line without NaN or infinity, as JSON; None if it is not a plain reply."""
+    """Return as JSON what decides the outcome of a line without NaN or infinity; None if it is not a plain reply."""
     try:
         response = result["response"]
         body = {**response["body"], "id": None, "created": None}
@@ -118,7 +118,10 @@ def remember(remembered: dict[object, Completion], content: object, outcome: Com
 
 
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
-    """Parse a result line; None if it is not a result. An error of the line itself, or a status that is not 2xx, cost nothing."""
+    """Parse a result line; None if it is not a result.
+
+    An error of the line itself, or a status that is not 2xx, cost nothing.
+    """
     response = object_or_empty(result.get("response"))
     status, body = response.get("status_code"), response.get("body")
     line_error = object_or_empty(result.get("error"))

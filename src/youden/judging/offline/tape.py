@@ -44,8 +44,8 @@ class CassetteRecorder:
     path : Path
         File of the cassette.
     mode : {"none", "once", "new", "all"}
-        "none" only replays; "once" records if the file does not exist, else only replays; "new" replays, and records requests
-        that are missing; "all" records all requests again.
+        "none" only replays; "once" records if the file does not exist, else only replays; "new" replays, and records
+        requests that are missing; "all" records all requests again.
 
     Attributes
     ----------
@@ -190,8 +190,8 @@ class CassetteBackend(Backend):
     async def answer(self, request: Request) -> Completion:
         """Return the recorded answer to a request, or send it.
 
-        Raises: CallError, also for a recorded failure, which is not retried; ReplayMissError [cassette-miss] if the request is
-        neither recorded nor sent.
+        Raises: CallError, also for a recorded failure, which is not retried; ReplayMissError [cassette-miss] if the
+        request is neither recorded nor sent.
         """
         canonical = canonical_request(request, address=self._address)
         entry = self._recorder.entries.get(hash_request(canonical))
@@ -239,7 +239,7 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    """Format a canonical request as lines, without its replicate and the markers of fences, which differ for each text."""
+    """Format a canonical request as lines, without its replicate and its fence, which differs for each text."""
     lines = [f"{name}: {request[name]}" for name in ("base_url", "model", "asker") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]
     for message in request["messages"]:

@@ -1,11 +1,11 @@
-"""Interprets the raw answers of judges, and truncates texts that are too long for a model.
+"""Interpret the raw answers of judges, and truncate texts that are too long for a model.
 
 Parsing is a pure, versioned second pass over stored answers, so that a better parser needs no new calls. A judge
-decides by a label in its text, by a JSON object, or by the log-probabilities of its first token. Nothing is guessed:
-an answer that does not clearly give one label is missing, and does not count as a no.
+decides by a label in its text, by a JSON object, or by the log-probabilities of its first token. Nothing is guessed: an
+answer that does not clearly give one label is missing, and does not count as a no.
 
-Texts are truncated only if the judge's config allows it. Their length is counted in characters, because the model's tokenizer is
-not available.
+Texts are truncated only if the judge's config allows it. Their length is counted in characters, because the model's
+tokenizer is not available.
 """
 
 from __future__ import annotations
@@ -67,19 +67,7 @@ def make_decision_parameters(decision: Decision, labels: Sequence[str]) -> dict[
 
 
 def make_decision_hint(decision: Decision, labels: Sequence[str]) -> str:
-    """Return the instruction on the form of the answer that is appended to a question.
-
-    Parameters
-    ----------
-    decision : {"text", "json", "logprobs"}
-    labels : sequence of str
-        The labels that may be answered.
-
-    Returns
-    -------
-    str
-        Empty unless the decision is "json"; for the others, the prompt itself describes the answer.
-    """
+    """Return the instruction on the form of a JSON answer, to append to a question; empty for other decisions."""
     if decision != "json":
         return ""
     objects = " or ".join(orjson.dumps({"answer": label}).decode() for label in labels)
@@ -111,19 +99,9 @@ def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
 def compute_label_probabilities(
     top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]
 ) -> dict[str, float] | None:
-    """Compute the probability of each label from the alternatives of the first token.
+    """Compute the probability of each label from the alternatives of the first token, (token, log-probability) pairs.
 
-    Parameters
-    ----------
-    top_logprobs : sequence of (str, float)
-        Alternative first tokens with their log-probabilities.
-    labels : sequence of str
-        The labels that may be answered.
-
-    Returns
-    -------
-    dict of str to float, or None
-        Probability of each label, normalized to a sum of 1; None if no token belongs to a label.
+    The probabilities are normalized to a sum of 1. Returns None if no token belongs to a label.
 
     Examples
     --------
@@ -141,19 +119,10 @@ def compute_label_probabilities(
 
 
 def find_unique_label(token: str, labels: Sequence[str]) -> str | None:
-    """Return the only label that equals a token or begins with it; letter case does not matter.
+    """Return the only label that equals a token or begins with it; None if no label or several labels match.
 
-    Parameters
-    ----------
-    token : str
-        A token, or a text that may be cut off. Punctuation and Markdown around it are ignored.
-    labels : sequence of str
-        The labels that may be answered.
-
-    Returns
-    -------
-    str or None
-        None if no label or several labels match. A label that equals the token takes precedence over labels that begin with it.
+    Letter case does not matter, and punctuation and Markdown around the token are ignored. A label that equals the
+    token takes precedence over labels that begin with it.
     """
     beginning = token.strip(_SURROUNDING_CHARACTERS).casefold()
     if not beginning:
@@ -170,20 +139,10 @@ MARK = "\n[…]\n"
 
 
 def truncate_texts(first: str, second: str, *, max_characters: int, policy: Truncation) -> tuple[str, str]:
-    """Truncate two texts so that they fit a model's context together.
+    """Truncate two texts so that together they have at most `max_characters`.
 
-    Parameters
-    ----------
-    first, second : str
-    max_characters : int
-        Largest number of characters of both texts together. Each gets one half, and what one text does not need goes
-        to the other.
-    policy : {"refuse", "middle", "end"}
-        Which part of a long text is replaced by `MARK`: its middle or its end. "refuse" changes nothing.
-
-    Returns
-    -------
-    first, second : str
+    Each text may have half of them; what one text does not need goes to the other. By `policy`, `MARK` replaces the
+    middle or the end of a long text; "refuse" changes nothing.
 
     Examples
     --------
@@ -238,14 +197,14 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     prompt : Prompt
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
-        How the judge decides. With "logprobs" the label in the text is the hard answer, and the soft answer is
-        Σ P(label)·grade over the labels' shares of the first token's probability.
+        How the judge decides. With "logprobs" the label in the text is the hard answer, and the soft answer is Σ
+        P(label)·grade over the labels' shares of the first token's probability.
 
     Returns
     -------
     Reading
-        Missing if the completion does not clearly give one label: refused, truncated, unfinished_reasoning or unparsed. An
-        answer that consists of a label counts even if it was cut off after it.
+        Missing if the completion does not clearly give one label: refused, truncated, unfinished_reasoning or unparsed.
+        An answer that consists of a label counts even if it was cut off after it.
     """
     labels = tuple(prompt.labels)
     label, has_reasoning = _find_answer_label(completion, labels, decision)
@@ -265,7 +224,7 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
 
 
 def _begins_with_likeliest(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
-    """Return whether the log-probabilities are those of the label's first token, not of the first token of the reasoning."""
+    """Return whether the log-probabilities are those of the first token of the label, not of the reasoning."""
     token, _ = max(top_logprobs, key=lambda pair: pair[1])
     return find_unique_label(token, labels) == label
 
@@ -299,20 +258,11 @@ def _find_answer_label(
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
-    """Find the one label that a text gives as its answer.
+    """Find the one label that a text without reasoning gives as its answer; None if that is not clear.
 
-    Parameters
-    ----------
-    text : str
-        An answer, without reasoning.
-    labels : collection of str
-        The labels that may be answered; letter case does not matter.
-
-    Returns
-    -------
-    str or None
-        The only label that occurs. If several occur, the label that is the whole first line or the whole last line, except for
-        punctuation and Markdown around it; None if neither line is a label, or if they are different labels.
+    Letter case does not matter. If several labels occur, the answer is the one that is the whole first line or the
+    whole last line, except for punctuation and Markdown around it. It is not clear if neither line is a label, or if
+    they are different labels.
 
     Examples
     --------
@@ -347,7 +297,7 @@ def _only_label(text: str, labels: tuple[str, ...]) -> str | None:
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
 _SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
-"""Punctuation and Markdown around a label: quotes, emphasis, headings, list markers. A minus sign belongs to its number."""
+"""Punctuation and Markdown around a label (quotes, emphasis, list markers). A minus sign belongs to its number."""
 
 
 def _normalize(text: str) -> str:
@@ -372,7 +322,8 @@ def _fold_and_trim(label: str) -> str:
 def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern of whole words that are labels, the longest first; its group `l3` is the fourth label.
 
-    A number that is not a label, such as 0.5 or -1, is matched as a whole without a group, so that no part of it is a label.
+    A number that is not a label, such as 0.5 or -1, is matched as a whole without a group, so that no part of it
+    is a label.
     """
     words = [r"\s+".join(map(re.escape, _normalize(label).split())) for label in labels]
     longest_first = sorted(range(len(labels)), key=lambda number: len(labels[number]), reverse=True)

@@ -1,4 +1,4 @@
-"""Loads the prompt of a judge: a file with front matter (labels, grades, parser) and a template for two texts.
+"""Load the prompt of a judge: a file with front matter (labels, grades, parser) and a template for two texts.
 
 The texts are untrusted. Each is put between tags that it cannot contain, so that it cannot pretend to end.
 """
@@ -113,20 +113,7 @@ def make_fence(first: str, second: str) -> str:
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Compute the fence of two texts that are encoded already.
-
-    Parameters
-    ----------
-    n_first : int
-        Number of characters of the first text.
-    first, second : bytes
-        The texts in UTF-8.
-
-    Returns
-    -------
-    bytes
-        16 hex digits that neither text contains.
-    """
+    """Compute the fence of two texts in UTF-8, see `make_fence`. n_first: number of characters of the first text."""
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
     while (fence := hasher.hexdigest()[:16].encode()) in first or fence in second:
         hasher.update(b"+")
@@ -149,8 +136,8 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     ------
     ConfigError
         [not-found]: if no prompt has this name. [prompt-unreadable]: if the file cannot be read, or links to a file
-        outside its folder. [prompt-front-matter], [prompt-labels], [prompt-placeholder]: if its front matter, labels
-        or placeholders are invalid.
+        outside its folder. [prompt-front-matter], [prompt-labels], [prompt-placeholder]: if its front matter, labels or
+        placeholders are invalid.
     """
     path = Path(name_or_path)
     if path.suffix != ".md":
@@ -179,26 +166,11 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
 
 @lru_cache(maxsize=256)  # a command parses the prompt of a judge many times
 def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
-    """Parse the text of a prompt file.
+    """Parse the text of a prompt file. name: name of the prompt. location: path of the file, for error messages.
 
-    Parameters
-    ----------
-    text : str
-    name : str
-        Name of the prompt.
-    location : str
-        Path of the file, for error messages.
-
-    Returns
-    -------
-    Prompt
-
-    Raises
-    ------
-    ConfigError
-        [prompt-front-matter]: if the front matter is missing or invalid. [prompt-labels]: if a grade is outside [0,
-        1], if two labels are the same, or if all labels mean yes or all mean no. [prompt-placeholder]: if {{first}}
-        or {{second}} does not occur exactly once, or if there is an unknown placeholder.
+    Raises: ConfigError [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is
+    outside [0, 1], if two labels are the same, or if all labels mean yes or all mean no; [prompt-placeholder] if
+    {{first}} or {{second}} does not occur exactly once, or if there is an unknown placeholder.
     """
     try:
         parts = split_front_matter(text)

@@ -1,4 +1,4 @@
-"""Builds the request for each trial of a plan, and computes the request hash, the key under which its answer is stored.
+"""Build the request for each trial of a plan, and compute the request hash, the key under which its answer is stored.
 
 Only what can change an answer is part of the hash: no timeout, concurrency or price. `iter_keys` computes the keys of
 a whole plan without building its requests: each text is encoded once per chunk and inserted into a template. The keys
@@ -103,8 +103,8 @@ class Questions:
         Raises
         ------
         InputError
-            [request-hash-mismatch]: if the request has another key. [plan-missing-text]: if the pool has no response for the
-            trial.
+            [request-hash-mismatch]: if the request has another key. [plan-missing-text]: if the pool has no response
+            for the trial.
         """
         request = self.request(plan, row)
         actual_key = self.key(request)
@@ -339,7 +339,7 @@ def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, in
 
 
 class _Template:
-    """The JSON of a canonical request in parts, some of which are replaced for each trial: the texts and their fence."""
+    """The JSON of a canonical request in parts; those with the texts and their fence are replaced for each trial."""
 
     def __init__(self, questions: Questions, replicate: int) -> None:
         # markers that occur nowhere else in the request

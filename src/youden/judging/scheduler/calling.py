@@ -1,4 +1,4 @@
-"""Makes one attempt of a call: reserves its cost, waits for the rate limits, sends it and limits its duration.
+"""Make one attempt at a call: reserve its cost, wait for the rate limits, send it and limit its duration.
 
 Whether there is another attempt is decided in `loop`.
 """
@@ -69,9 +69,9 @@ class Caller:
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is
-        unknown, the cap counts the largest possible cost. The call itself is then booked at that cost if it was
-        answered, and otherwise at the cost that such calls usually have.
+        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown,
+        the cap counts the largest possible cost. The call itself is then booked at that cost if it was answered, and
+        otherwise at the cost that such calls usually have.
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
-"""The circuit breaker that all calls to one judge share: closed, open during an outage, half-open while a probe is sent.
+"""Stop sending while the server of a judge is down: a circuit breaker that all calls to the judge share.
 
-A broken connection is not the fault of a trial. While the circuit is open no failure counts as an attempt of its call, the other
-calls wait, and one probe request at a time tests whether the server has recovered.
+The circuit is closed (calls are sent), open during an outage (calls wait), or half-open (one probe request is sent, to
+test whether the server has recovered). A broken connection is not the fault of a trial, so no failure counts as an
+attempt of its call while the circuit is open.
 
 This is implemented here because tenacity's objects decide about one call each and share no state between calls.
 """
@@ -16,15 +17,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from youden.judging.call.failures import Attempts, CallError, is_no_response
 
 FAILURE_THRESHOLD = 3
-"""Number of calls that fail in a row, each for the first time and with no reply in between, before the circuit opens; a
-failure to connect opens it at once. Retries of a failed call do not count, because a single text can break a server."""
+"""Number of different calls that fail, with no reply in between, before the circuit opens. A failure to connect opens
+it at once. Retries of a failed call do not count, because a single text can break a server."""
 
 MAX_PROBE_INTERVAL_SECONDS = 5.0
-"""The first probe is sent at once; the waits before the next ones double up to this."""
+"""Longest wait before a probe. The first probe is sent at once, and the waits before the next ones double."""
 
 MAX_SUSPECT_PROBES = 3
-"""Number of probes after which a call that failed in this outage is no longer sent as the probe, but a request that was
-answered before in its place."""
+"""Number of probes for which a call that failed in this outage may be sent. After that, a request that was answered
+before is sent in its place, because the call may be the cause of the outage."""
 
 
 class CircuitBreaker:
@@ -109,8 +110,8 @@ class CircuitBreaker:
     async def admit(self) -> AsyncIterator[None]:
         """Admit a call to the server.
 
-        If the circuit is closed, it is admitted at once. While it is open, one call at a time is admitted as the
-        probe; when it closes, all waiting calls are admitted.
+        If the circuit is closed, it is admitted at once. While it is open, one call at a time is admitted as the probe;
+        when it closes, all waiting calls are admitted.
         """
         if self._opened is None:
             yield

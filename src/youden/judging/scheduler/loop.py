@@ -1,8 +1,8 @@
-"""Sends requests: the only loop that does so, for all work whose outcomes are not in the store.
+"""Send requests: this is the only loop that does so, for all work whose outcomes are not in the store.
 
 Judging, calibration and the generation of texts all use it, one at a time or several at once. `Dispatcher` finds the
-requests to send, `CallQueue` orders them, `Caller` makes one attempt, `Outcomes` decides how a call ends, and a
-`Work` defines the requests.
+requests to send, `CallQueue` orders them, `Caller` makes one attempt, `Outcomes` decides how a call ends, and a `Work`
+defines the requests.
 """
 
 from __future__ import annotations

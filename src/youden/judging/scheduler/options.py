@@ -1,4 +1,4 @@
-"""Defines how the calls of a run are made: its cap, limits, progress display and batches.
+"""Define how the calls of a run are made: its cap, limits, progress display and batches.
 
 Money is spent only under a cap, and only if the cap can be enforced; `check_cap` is the only place that decides this.
 """
@@ -112,7 +112,7 @@ class JudgingOptions:
     max_missing : float
         Largest fraction of trials without an answer, in [0, 1]; the run stops early above it.
     retry_failed : bool
-        Whether requests are sent again whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
+        Whether to resend requests whose stored outcome is a refusal, a truncated or unparsed answer, or a rejection.
     progress : Progress or None
         Receives progress updates.
     log : Path or None
@@ -157,8 +157,9 @@ def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:
     Raises
     ------
     ConfigError
-        [max-cost]: if the cap is negative or NaN. [max-cost-needed]: if calls can cost money and no cap is set. With a cap,
-        [price-unknown]: if a price is unknown; [answer-unbounded]: if answers cost money and their length has no limit.
+        [max-cost]: if the cap is negative or NaN. [max-cost-needed]: if calls can cost money and no cap is set.
+        With a cap, [price-unknown]: if a price is unknown; [answer-unbounded]: if answers cost money and their
+        length has no limit.
     """
     if max_cost is not None and not max_cost >= 0:
         raise ConfigError(f"max_cost must be 0 USD or more: got {max_cost}. Set an amount in USD.", slug="max-cost")

@@ -1,11 +1,11 @@
-"""Decides how each call ends (with an answer, a failure or the end of the run), and stores its outcome and cost.
+"""Decide how each call ends (with an answer, a failure or the end of the run), and store its outcome and cost.
 
 Both single calls and batches report here: `record_answer` and `record_failure` for a call that was sent,
 `record_stored` for one whose outcome was in the store. A `Work` receives the outcomes of its rows.
 
-An answer is stored at once. A failure is stored as the failure of its trial only after some call was answered,
-because until then it may be the server's fault. An error that every call would have ends the run, and so do the first
-requests if none of them is answered.
+An answer is stored at once. A failure is stored as the failure of its trial only after some call was answered, because
+until then it may be the server's fault. An error that every call would have ends the run, and so do the first requests
+if none of them is answered.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class Outcomes:
         Returns
         -------
         bool
-            Whether the call has ended. If the run ends first, a call that might have succeeded later ends without a failure.
+            Whether the call has ended. If the run ends first, a call that might have succeeded later ends
+            without a failure.
         """
         if error.kind == "fatal":
             self.stop.stop(lambda: self._fatal_error(error))

@@ -1,4 +1,4 @@
-"""Reports the progress of a run to a display, and writes each event as a line of JSON to a log file.
+"""Report the progress of a run to a display, and write each event as a line of JSON to a log file.
 
 Secrets are never passed to it, so that a log file can be shared.
 """

@@ -1,8 +1,8 @@
-"""Finds the requests that are still to be sent, and queues them.
+"""Find the requests that are still to be sent, and queue them.
 
 For each row, `Dispatcher` finds out whether its outcome is in the store, whether another process sends its request,
-or whether it is added to the `CallQueue`. There calls wait until they are sent, or until they may be sent again after
-a failure.
+or whether it is added to the `CallQueue`. There calls wait until they are sent, or until they may be sent again
+after a failure.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_BACKING_OFF = 2000
 class CallQueue:
     """A queue of calls for a number of workers.
 
-    A call is open from `add` until `close`. A call that waits for another attempt is kept outside the queue, so that
-    it occupies no worker.
+    A call is open from `add` until `close`. A call that waits for another attempt is kept outside the queue, so that it
+    occupies no worker.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class Dispatcher:
             await self._queue.wait_for_change()
 
     async def check_peer_results(self) -> None:
-        """Check the calls of other processes in the store: take over results, and send requests whose leases have expired."""
+        """Check the calls of other processes: take over stored results, and send requests whose leases expired."""
         await self._lease_or_wait(list(self.leased_elsewhere.values()))
 
     def _count_unanswered_in_batches(self) -> int:
@@ -238,7 +238,7 @@ class Dispatcher:
         await self._lease_or_wait(new_calls)
 
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
-        """Lease calls and queue them, except those that others lease, sent in a batch or have answered meanwhile."""
+        """Lease calls and queue them, except those that another process leased, answered, or sent in a batch."""
         if not calls:
             return
         leased, batched, stored = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
@@ -264,9 +264,9 @@ class Dispatcher:
             await asyncio.to_thread(self.leases.release, ended)
 
     def _acquire_leases(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
-        """Lease keys; return the leased ones, all keys in batches after that, and the stored outcomes of `keys` after that.
+        """Acquire leases, then read the keys of all batches, then the stored outcomes of `keys`; return all three.
 
-        The order matters: the sender of a batch holds the leases on its keys until the batch is noted, and removes
-        the note after its answers are stored.
+        The order matters: the sender of a batch holds the leases on its keys until the batch is recorded, and deletes
+        the record after its answers are stored.
         """
         return self.leases.acquire(keys), self._batched_keys.keys(), self._store.get_outcomes(keys)

@@ -1,7 +1,7 @@
-"""Stops a run before all requests are sent (signal, too many missing answers, budget, outage), and builds the errors for it.
+"""Stop a run before all requests are sent (signal, missing answers, budget, outage), and build the errors for it.
 
-Calls in flight are first answered and stored, within a grace period. Ctrl-C (through `asyncio.run`), SIGTERM, SIGHUP and the
-`cancel()` of a task all arrive here as a cancellation. A second one ends the run at once.
+Calls in flight are first answered and stored, within a grace period. Ctrl-C (through `asyncio.run`), SIGTERM, SIGHUP
+and the `cancel()` of a task all arrive here as a cancellation. A second one ends the run at once.
 """
 
 from __future__ import annotations
@@ -35,26 +35,13 @@ FLUSH_RESERVE_SECONDS = 1.0
 """Part of the grace period, at most a quarter of it, that is reserved for storing answers and ending the process."""
 
 SIGNAL_CHECK_SECONDS = 0.2
-"""How often the main thread checks for signals while a worker thread runs the loop; on Windows a wait cannot be interrupted."""
+"""Interval at which the main thread checks for signals while it waits for a worker thread (needed on Windows)."""
 
 
 async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
-    """Wait for a task; if the waiting is cancelled, let the task end within a grace period and then cancel it.
+    """Wait for a task. If the waiting is cancelled, call `stop`, give the task `grace` seconds to end, then cancel it.
 
-    Parameters
-    ----------
-    task : asyncio.Task
-    stop : callable
-        Called when the waiting is cancelled; asks the task to end.
-    grace : float
-        Seconds that the task then gets.
-
-    Raises
-    ------
-    asyncio.CancelledError
-        If the waiting was cancelled, after the task has ended.
-    Exception
-        Whatever the task raises.
+    Raises: whatever the task raises; CancelledError if the waiting was cancelled, after the task has ended.
     """
     try:
         await asyncio.wait({task})
@@ -74,9 +61,9 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
 def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in a new event loop.
 
-    Like `asyncio.run`, with two differences. SIGTERM and SIGHUP first cancel `main`, as Ctrl-C does, and take effect once it has
-    ended. Inside a running event loop, as in a notebook, the new loop runs in a worker thread with a copy of the context, and the
-    caller waits; there Ctrl-C cancels `main` too.
+    Like `asyncio.run`, with two differences. SIGTERM and SIGHUP first cancel `main`, as Ctrl-C does, and take effect
+    once it has ended. Inside a running event loop, as in a notebook, the new loop runs in a worker thread with a copy
+    of the context, and the caller waits; there Ctrl-C cancels `main` too.
 
     Parameters
     ----------
@@ -155,7 +142,7 @@ class _Cancellation:
 
 
 def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in a worker thread; the caller wakes up regularly, because only the main thread handles signals."""
+    """Run a coroutine in a worker thread; the caller wakes up regularly, because only it can handle signals."""
     with ThreadPoolExecutor(1, thread_name_prefix="youden loop") as executor:
         future = executor.submit(copy_context().run, asyncio.run, main)
         while not wait([future], timeout=SIGNAL_CHECK_SECONDS).done:
@@ -351,15 +338,7 @@ def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trial
 
 
 def make_batches_pending_error(n: int, *, store: str) -> IncompleteRunError:
-    """Build the error for answers that are left to batches in progress.
-
-    Parameters
-    ----------
-    n : int
-        Number of answers.
-    store : str
-        Name of the store that records the batches.
-    """
+    """Build the error for `n` answers that are left to batches in progress. store: name of the store."""
     return IncompleteRunError(
         f"{format_count(n, 'answer', 'is', 'are')} pending in batches that were sent and not merged "
         "yet, so they are not requested again. Run the same command with `--mode batch` to wait for them. "
@@ -370,17 +349,7 @@ def make_batches_pending_error(n: int, *, store: str) -> IncompleteRunError:
 
 
 def make_outage_error(error: CallError, *, judge: str, address: str, outage: float) -> IncompleteRunError:
-    """Build the error for an outage that lasts too long.
-
-    Parameters
-    ----------
-    error : CallError
-        The last error.
-    judge, address : str
-        Name of the judge and address of its server.
-    outage : float
-        Longest outage in seconds.
-    """
+    """Build the error for an outage that lasted more than `outage` seconds. error: the last failure."""
     return IncompleteRunError(
         f"The judge '{judge}' at {address} has not responded for more than {outage:g} s: {error.reason} "
         "All answers are stored. Run the same command again when it responds, or set a longer `max_outage` in its config; if "

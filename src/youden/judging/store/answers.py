@@ -1,13 +1,13 @@
 """Store raw answers by request hash, with the costs booked for them, in SQLite, PostgreSQL or a plugin's backend.
 
-All access goes through `Store`, which holds neither requests nor secrets. Writes are collected: `add` and `pay` keep outcomes and
-costs in memory, and `flush` writes both in one transaction, so that no answer is stored without its cost. A killed process loses
-its calls in flight and fewer than `MAX_PENDING_WRITES` answers, none of them older than `FLUSH_INTERVAL_SECONDS` while the run
-goes on. If several processes answer one request, the first answer is kept.
+All access goes through `Store`, which holds neither requests nor secrets. Writes are collected: `add` and `pay` keep
+outcomes and costs in memory, and `flush` writes both in one transaction, so that no answer is stored without its cost.
+A killed process loses its calls in flight and fewer than `MAX_PENDING_WRITES` answers, none of them older than
+`FLUSH_INTERVAL_SECONDS` while the run goes on. If several processes answer one request, the first answer is kept.
 
-A store is named by a path, `sqlite:///path`, `postgresql://…`, or the URL of a plugin's backend; by default by the variable
-YOUDEN_STORE. A password is never shown or stored: for a URL that was recorded without its password, it is taken from YOUDEN_STORE
-if that is the same store, or by the database library (from PGPASSWORD or ~/.pgpass).
+A store is named by a path, `sqlite:///path`, `postgresql://…`, or the URL of a plugin's backend; by default by the
+variable YOUDEN_STORE. A password is never shown or stored. A recorded URL therefore lacks its password, which is then
+taken from YOUDEN_STORE if that names the same store; otherwise the database library finds it (PGPASSWORD, ~/.pgpass).
 """
 
 from __future__ import annotations
@@ -62,11 +62,14 @@ _LIBPQ = re.compile(
 
 
 def open_place(address: str | Path, *, read_only: bool) -> Place:
-    """Open the storage backend at a path or URL.
+    """Open the storage backend of an address: SQLite for a path, else the backend in `STORES` for the URL's scheme.
 
-    Raises: ConfigError [store-url], [store-package], [store-password]; the errors of the backend.
+    Raises: ConfigError [store-url] for an unknown or mistaken address, [store-package] if a library is missing,
+    [store-password] if a password could be sent to an unknown host; the errors of the backend.
     """
     text = _with_password(str(address))
+
+    # "host=… dbname=…", a connection string of libpq, would otherwise be taken for a path
     if _LIBPQ.match(text) and not Path(text).exists():
         raise ConfigError(
             f"The address of a store begins with '{text.partition('=')[0]}=', like a connection string of PostgreSQL, and would "
@@ -93,7 +96,7 @@ def open_place(address: str | Path, *, read_only: bool) -> Place:
 
 
 def _with_password(address: str) -> str:
-    """Return the URL in YOUDEN_STORE if it is `address` with a password, else `address`."""
+    """Return the URL in YOUDEN_STORE, with its password, if it names the store at `address`; else `address`."""
     default = os.environ.get(VARIABLE, "")
     return default if default and not is_local_file(address) and redact_location(default) == address else address
 
@@ -124,17 +127,19 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
     Raises
     ------
     ConfigError
-        [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is nothing to
-        read; [not-a-store] if the file belongs to another application; [store-version] if it has another version;
-        [store-server-old] if the server is not supported; [store-password] if a password could be sent to an unknown host.
+        [store-url] if the address is not valid; [store-package] if a library is missing; [store-missing] if there is
+        nothing to read; [not-a-store] if the file belongs to another application; [store-version] if it has another
+        version; [store-server-old] if the server is not supported; [store-password] if a password could be sent to an
+        unknown host.
     JudgeError
-        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the backend fails.
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the
+        backend fails.
     """
     return Store(open_place(address, read_only=read_only))
 
 
 def open_store_of_folder(address: str | Path) -> Store:
-    """Open, for reading, the store that the config of a folder names.
+    """Open, for reading, the store that a folder's config names.
 
     Parameters
     ----------
@@ -206,7 +211,8 @@ class Store:
         Returns
         -------
         dict of str to Completion or Failure
-            Requests without an outcome are left out. A stored answer that does not pass today's checks of a reply is a failure.
+            Requests without an outcome are left out. A stored answer that does not pass today's checks of a reply
+            is a failure.
         """
         with self._pending_lock:
             new_failures = self._in_transaction.failures | self._pending.failures
@@ -263,7 +269,8 @@ class Store:
         again : bool, default False
             Whether the request was repeated, so that the outcome replaces the stored one.
         waits : bool, default True
-            Whether this call may flush, and so wait for the disk. If False, the caller has to call `flush` from another thread.
+            Whether this call may flush, and so wait for the disk. If False, the caller has to call `flush`
+            from another thread.
         """
         with self._pending_lock:
             if isinstance(outcome, Completion):
@@ -305,12 +312,12 @@ class Store:
         return len(self._pending) + len(self._in_transaction)
 
     def pay(self, account: str, key: str, payment: Payment) -> None:
-        """Book the cost of an attempt, before `add` is called for its outcome: the same `flush` writes both."""
+        """Book the cost of an attempt. Call this before `add` for its outcome, so that one `flush` writes both."""
         with self._pending_lock:
             self._pending.pay(account, key, payment)
 
     def settle(self, number: str, remainder: Row | None) -> None:
-        """Delete the row of a batch, or replace it by `remainder`, in the transaction of what was added before."""
+        """Delete the row of a batch, or replace it by `remainder`, in the same `flush` as its results."""
         with self._pending_lock:
             self._pending.settled[number] = remainder
 
@@ -320,7 +327,7 @@ class Store:
         return self.place.paid(account)
 
     def flush(self) -> None:
-        """Write everything that was added, in one transaction, which also releases the leases on it."""
+        """Write all pending outcomes and costs in one transaction, and release the leases on these requests."""
         with self._flush_lock:
             self._last_flush = time.monotonic()
             with self._pending_lock:
@@ -338,7 +345,7 @@ class Store:
                     self._in_transaction = PendingWrites()
 
     def leases(self) -> Leases:
-        """Return the leases of a new holder on requests of this store."""
+        """Return a new holder of leases on requests of this store."""
         return Leases(self.place)
 
     def remember_judge(self, config: dict[str, Json]) -> None:

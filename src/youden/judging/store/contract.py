@@ -1,8 +1,8 @@
-"""The contract of a storage backend, and the tables that it keeps.
+"""Define the contract of a storage backend, and the tables that it keeps.
 
-A backend stores rows; their meaning is defined by `Store`. Every method is one transaction, may be called from any thread, and
-raises JudgeError with a remedy if it fails. A backend on another machine retries for a while if the machine cannot be reached.
-Times are seconds on one clock for all processes that use the store.
+A backend stores rows; their meaning is defined by `Store`. Every method is one transaction, may be called from any
+thread, and raises JudgeError with a remedy if it fails. A backend on another machine retries for a while if the machine
+cannot be reached. Times are seconds on one clock for all processes that use the store.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class PendingWrites:
     again: set[str] = field(default_factory=set)
     """Keys of repeated requests, whose outcome replaces the stored one."""
     settled: dict[str, Row | None] = field(default_factory=dict)
-    """Name of a row of `batches` whose results these are → the row that replaces it, or None to delete it."""
+    """Primary key of a row of `batches` whose results are written → its replacement, or None to delete it."""
 
     def __len__(self) -> int:
         """Return the number of outcomes."""
@@ -176,9 +176,9 @@ class Member:
     leads: bool
     """Whether it is the coordinator, which writes the run folder."""
     granted: int
-    """Its share of the run's cost cap, in picodollars."""
+    """Its share of the run's cost cap, in picodollars (10⁻¹² USD)."""
     spent: int
-    """What it has spent of it, in picodollars."""
+    """The part of its share that it has spent, in picodollars."""
     answered: int
     """Number of its answers."""
     expires: float
@@ -203,8 +203,8 @@ def version_error(name: str, version: int | None) -> ConfigError:
 class Place(Protocol):
     """A storage backend: stores the rows of the tables `TABLES`.
 
-    Each method is one transaction, may be called from any thread, and raises JudgeError with a remedy if it fails. Times are
-    seconds on one clock for all processes that use the store.
+    Each method is one transaction, may be called from any thread, and raises JudgeError with a remedy if it fails.
+    Times are seconds on one clock for all processes that use the store.
 
     Attributes
     ----------
@@ -236,7 +236,8 @@ class Place(Protocol):
     def write(self, batch: PendingWrites) -> None:
         """Write outcomes, payments and rows of `batches`, and release the leases on the keys of the outcomes.
 
-        The first outcome of a key is kept, except that an answer replaces a failure and a repeated request its old outcome.
+        The first outcome of a key is kept, with two exceptions: an answer replaces a failure, and the outcome of a
+        repeated request replaces the stored one.
 
         Parameters
         ----------
@@ -311,8 +312,8 @@ class Place(Protocol):
         run : str
             Name of the run.
         change : callable
-            Gets the current time and the members, and returns the new members. It may be called again if the connection was lost
-            before its result was confirmed.
+            Gets the current time and the members, and returns the new members. It may be called again if the connection
+            was lost before its result was confirmed.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """Copy answers from one store to another.
 
-A copy includes everything that was paid for: answers, failures, judges and cost accounts. Rows that the target already has are
-kept.
+A copy includes everything that was paid for: answers, failures, judges and cost accounts. Rows that the target already
+has are kept.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class CopyCounts:
 def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts:
     """Copy all rows of several stores into another store, which is created if it does not exist.
 
-    A copy may be repeated, also after it was interrupted. If two stores have an answer to the same request, or a payment of the
-    same account for it, the first is kept.
+    A copy may be repeated, also after it was interrupted. If two stores have an answer to the same request, or a
+    payment of the same account for it, the first is kept.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
-"""Leases on requests, so that no answer is paid for twice, and the rows of batches that a provider works on.
+"""Lease requests to one process, so that no answer is paid for twice, and record the batches that a provider works on.
 
-A lease is a row with a holder and an expiry time, acquired before the request is sent. It ends when its outcome is written or
-the holder releases it. A process that has seen the expiry time of another holder unchanged for a whole lease may take over its
-leases. It measures that time on its own monotonic clock, because the clocks of hosts differ and can be set. A process that could
-not reach the store restarts the measurement, because the others may not have reached it either. Leases of an ended process of
-this machine are free at once.
+A lease is a row with a holder and an expiry time, acquired before the request is sent. It ends when its outcome is
+written or the holder releases it. A process may take over the leases of another holder whose expiry time has not
+changed for the duration of a lease. It measures that time on its own monotonic clock, because the clocks of hosts
+differ and can be set. A process that could not reach the store restarts the measurement, because the other holders may
+not have reached it either. Leases of an ended process of this machine are free at once.
 
-Batches that were sent and not yet merged have a row in the store, so that a later process on any host can resume them. The row
-has no requests, answers or secrets: only which request hashes went into which file of the provider.
+A batch that was sent and not yet merged has a row in the store, so that a later process on any host can resume it. The
+row contains no requests, answers or secrets: only which request hashes are in which file of the provider.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LIVENESS_CHECK_SECONDS = 0.25
 
 
 def monotonic_seconds() -> float:
-    """Return the seconds of a clock that cannot be set, and that counts the time in which the machine sleeps, if it can."""
+    """Return the seconds of a clock that cannot be set, and that also runs while the machine sleeps, if it can."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -62,7 +62,7 @@ class Leases:
         self._holder = new_holder_name()
         self._last_renewal = now()
         self._last_check = -LIVENESS_CHECK_SECONDS
-        self._others: dict[str, tuple[float, float]] = {}  # holder → (expiry of its leases, since when it is unchanged)
+        self._others: dict[str, tuple[float, float]] = {}  # holder → (expiry, time of its last change)
         self._dead: list[str] = []
 
     @property
@@ -88,11 +88,11 @@ class Leases:
         self._last_renewal = now
 
     def release(self, keys: Collection[str] | None = None) -> None:
-        """Release the leases on `keys`, by default on all: they were not sent, or their outcome is stored."""
+        """Release the leases on `keys`, by default all: they were not sent, or their outcomes are stored."""
         self._place.release(self._holder, keys)
 
     def _check_others(self, now: float) -> None:
-        """Update which other holders are dead: ended on this machine, or not renewed for a whole lease."""
+        """Find the other holders that are dead: ended on this machine, or not renewed for a whole lease."""
         self._last_check = now
         previous = {} if self.maybe_expired else self._others
         others: dict[str, tuple[float, float]] = {}
@@ -114,10 +114,10 @@ class Leases:
 
 @cache
 def _machine_id() -> str:
-    """Identify this machine since its start, and on Linux the container: within it, a process number means one process.
+    """Identify this machine since its start, and on Linux the container: within it, a process number is unique.
 
-    Hosts may have the same name, and the first container of every Linux host has the same number: only the machine's start
-    distinguishes them.
+    Host names are not unique, and the first container of every Linux host has the same namespace number. The id of the
+    machine's start distinguishes them.
     """
     namespace = ""
     with suppress(OSError):
@@ -197,28 +197,28 @@ class PendingBatchKeys:
 
 
 def list_jobs(place: Place) -> list[Job]:
-    """Return the pending batches in a store.
+    """Read the batches that are recorded in a store: those that were sent, or are being sent, and are not merged yet.
 
     Parameters
     ----------
     place : Place
-        Storage backend.
+        Storage backend of the store.
 
     Returns
     -------
     list of Job
-        Oldest first.
+        One per row of the table `batches`, of all providers and models, oldest first.
     """
     jobs = []
     for row in cast(list[tuple[Any, ...]], read_all_rows(place, "batches")):
         number, address, model, usd, file, batch, keys, created = row
-        max_usd = math.nan if usd is None else usd
+        max_usd = math.nan if usd is None else usd  # NULL: a price is unknown
         jobs.append(Job(address, model, max_usd, tuple(orjson.loads(keys)), file, batch, number, created))
     return sorted(jobs, key=lambda job: (job.created, job.id))
 
 
 def lease_lost_error(place: str) -> JudgeError:
-    """Make the error for a process that was unresponsive so long that another may have taken its batches over."""
+    """Make the error for a process that was unresponsive for so long that others may have taken over its batches."""
     return JudgeError(
         f"This process was suspended, or could not reach the store {place}, for so long that another process may have taken "
         "over its batches. All batches are recorded, and all answers are stored. Run the same command again to resume.",

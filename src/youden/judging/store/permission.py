@@ -1,4 +1,4 @@
-"""Decides which stores on a network may be opened: those that the user named, not those that only a folder's config names.
+"""Decide which stores on a network may be opened: those that the user named; a folder's config is not enough.
 
 The module imports nothing else of a store, so that a command line is parsed without loading its libraries.
 """
@@ -33,7 +33,7 @@ class _Permission:
     """Stores that the user named."""
 
     def is_named(self, address: str | Path) -> bool:
-        """Return whether the user named the store, in full or, as a config records it, without password and parameters."""
+        """Return whether the user named the store, in full or without password and parameters, as in a config."""
         stores = {os.environ.get(VARIABLE, ""), *self.named_stores}
         return str(address) in stores | {redact_location(store) for store in stores}
 
@@ -106,7 +106,8 @@ def check_password(address: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] if PGPASSWORD would be sent, or if the URL's parameters may name another host than the URL shows.
+        [store-password] if PGPASSWORD would be sent, or if the URL's parameters may name another host than
+        the URL shows.
     """
     if not _permission.allows_all or _permission.is_named(address):
         return

@@ -1,6 +1,7 @@
 """Find out which trials of a plan the store has answers to, and convert stored answers to verdicts.
 
-Engines only write outcomes to the store and costs to `Costs`. Verdicts are made from stored answers alone, by `read_answers`.
+Engines only write outcomes to the store and costs to `Costs`. Verdicts are made from stored answers
+alone, by `read_answers`.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class PlanAnswers:
 
     @property
     def n_missing(self) -> int:
-        """Number of those trials that have no answer."""
+        """Number of trials that failed, cannot be sent, or have no answer in their completion."""
         return self._counts.total() - self._counts["answered"]
 
     def put(
@@ -304,8 +305,8 @@ def read_answers(
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional
-        Called as ``on_read(n, missing=reason, stored=bool)`` with the number of trials read, the reason why they have no answer
-        ("answered" if they have one), and whether the outcome was stored before this invocation.
+        Called as ``on_read(n, missing=reason, stored=bool)`` with the number of trials read, the reason why they have
+        no answer ("answered" if they have one), and whether the outcome was stored before this invocation.
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
 

@@ -1,7 +1,8 @@
 """Store answers in a PostgreSQL database, for processes on several machines.
 
-The tables are in a separate schema, `youden`, which can belong to a role without special rights. Pending writes are one
-transaction. If its result is lost with the connection, it is repeated, and a counter per writer ensures that it counts once.
+The tables are in a separate schema, `youden`, which can belong to a role without special rights. Pending writes
+are one transaction. If its result is lost with the connection, it is repeated, and a counter per writer ensures
+that it counts once.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ _LIMITS = {
     ),
     **{f"tcp_{name}": str(seconds) for name, seconds in _KEEPALIVE.items() if name != "keepalives"},
 }
-"""Settings with which the server ends the transaction of a client that is late, suspended or disconnected, so that its locks do
-not block others."""
+"""Settings with which the server ends the transaction of a client that is late, suspended or disconnected, so that its
+locks do not block others."""
 _SET_DURABLE = (
     "SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
 )
-"""Turn synchronous commits on if a role, a database or a URL turned them off: a power cut of the server would lose the last
-commits."""
+"""Turn synchronous commits on if a role, a database or a URL turned them off: a power cut of the server would lose the
+last commits."""
 _DIALECT = {
     "@": "youden.",
     "EACH": "json_array_elements_text(?::json) AS each (value)",
@@ -93,8 +94,8 @@ class PostgresPlace(SqlPlace):
     Raises
     ------
     ConfigError
-        [store-url] if the URL is not valid; [store-missing] if there is nothing to read; [store-version] if it has another
-        version; [store-server-old] if the server is older than PostgreSQL 13.
+        [store-url] if the URL is not valid; [store-missing] if there is nothing to read; [store-version] if it has
+        another version; [store-server-old] if the server is older than PostgreSQL 13.
     JudgeError
         [store-unreachable] if the server is unreachable; [store-read-only] if the role may not write; [store-full],
         [store-failed] if the server fails.
@@ -153,8 +154,8 @@ class PostgresPlace(SqlPlace):
     def _run_with_retries(self, work: Callable[[Connection], T]) -> T:
         """Run `work` until it succeeds: again after a deadlock, a timeout, or a lost connection, which is opened again.
 
-        Raises: JudgeError if the server is unreachable for `max_wait` seconds, and then at once if the process is asked to stop;
-        JudgeError if the server reports another error.
+        Raises: JudgeError if the server is unreachable for `max_wait` seconds, and then at once if the process is asked
+        to stop; JudgeError if the server reports another error.
         """
         with self._lock:
             self._watchdog.begin()

@@ -58,11 +58,11 @@ class SqlitePlace(SqlPlace):
     Raises
     ------
     ConfigError
-        [store-missing] if there is nothing to read; [not-a-store] if the file belongs to another application; [store-version] if
-        it has another version.
+        [store-missing] if there is nothing to read; [not-a-store] if the file belongs to another application;
+        [store-version] if it has another version.
     JudgeError
-        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], by what SQLite reports; [store-deleted] if
-        the file was deleted or moved.
+        [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], by what SQLite reports;
+        [store-deleted] if the file was deleted or moved.
     """
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
@@ -95,7 +95,7 @@ class SqlitePlace(SqlPlace):
             self._connection.close()
 
     def _do(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Run `work`. A transaction locks the file before it reads: a reader cannot become a writer while others write."""
+        """Run `work`. A transaction locks the file first: a reader cannot become a writer while others write."""
         with self._lock, self._judge_errors():
             session = Session(self._connection, _DIALECT)
             if access == "read":
@@ -128,8 +128,9 @@ class SqlitePlace(SqlPlace):
 def _common_name(path: Path, *, read_only: bool) -> Path:
     """Return the name by which processes of this user open the file, which may be another hard link to it.
 
-    SQLite keeps its log and its locks next to the name that it is given. Processes that use two names would miss each other's
-    writes and damage the file, so the first name is recorded in the temporary folder, under the file's device and inode number.
+    SQLite keeps its log and its locks next to the name that it is given. Processes that use two names would miss each
+    other's writes and damage the file, so the first name is recorded in the temporary folder, under the file's device
+    and inode number.
     """
     if not (read_only or path.exists()):
         path.touch()
@@ -170,7 +171,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return whether the file's header names another application. Opening such a database would leave files next to it."""
+    """Return whether a file's header names another application; to open its database would leave files next to it."""
     if path.with_name(path.name + "-wal").exists():
         return False  # the header may still be in the log
     with path.open("rb") as file:

@@ -1,8 +1,8 @@
 """SQL statements of a store, each written once for SQLite and PostgreSQL, which differ in a few expressions.
 
 In a statement, `@` is the prefix of a table, `?` is a value, NOW is the current time of the store in seconds, EACH is a
-table whose column `value` has the elements of a JSON array, and LOCK is a clause that makes other transactions wait for the
-selected rows. Each database supplies its own text for them, its transactions and its error messages.
+table whose column `value` has the elements of a JSON array, and LOCK is a clause that makes other transactions wait for
+the selected rows. Each database supplies its own text for them, its transactions and its error messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from youden.judging.store.contract import (
 
 T = TypeVar("T")
 Access = Literal["read", "write", "transaction"]
-"""What a function does to a database: it reads, writes with one statement, or writes with several in one transaction."""
+"""Access of a function to a database: it reads, writes with one statement, or writes with several."""
 
 _SELECT_OUTCOMES = """
 SELECT key, completion, NULL, NULL FROM @answers WHERE key IN (SELECT value FROM EACH)
@@ -86,8 +86,9 @@ class Session:
     def many(self, text: str, rows: Iterable[Sequence[object]]) -> int:
         """Insert many rows.
 
-        Each statement inserts many rows. If one statement per row were sent without waiting for its result, a server that
-        loses the connection in between would keep its locks: none of its time limits applies before it has got the last one.
+        Each statement inserts many rows. If one statement per row were sent without waiting for its result, and the
+        connection were lost in between, the server would keep its locks: its time limits apply only after the last
+        statement.
 
         Parameters
         ----------
@@ -120,10 +121,10 @@ class SqlPlace:
 
     @abstractmethod
     def _do(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Run `work` and return its result. It may be run again if the connection is lost before its result is known."""
+        """Run `work` and return its result. It may run again if the connection is lost before its result is known."""
 
     def _is_new(self, _: Session) -> bool:
-        """Return whether the writes of this transaction were not committed before, by an attempt whose result was lost."""
+        """Return whether these writes are new: False if an earlier attempt, whose result was lost, committed them."""
         return True
 
     def _lock_name(self, _: Session, __: str) -> None:
@@ -229,7 +230,7 @@ class SqlPlace:
 
 
 def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:
-    """Return the values of a row of `paid`, where an unknown cost is NULL."""
+    """Return the values of a row of `costs`, in which an unknown cost is NULL."""
     usd = None if math.isnan(payment.usd) else payment.usd
     return account, key, usd, payment.tokens_in, payment.tokens_out, payment.seconds
 

@@ -1,8 +1,8 @@
 """Limit how long an unresponsive database is waited for, and warn about it.
 
-A statement ends `DEADLINE_SECONDS` after the server's last sign of life. A server that was reachable may be unreachable for
-`MAX_OUTAGE_SECONDS`. Once the process is asked to stop (`shutdown_started`), a pending statement still ends by its deadline, and
-nothing else is waited for.
+A statement ends `DEADLINE_SECONDS` after the server's last sign of life. A server that was reachable may be unreachable
+for `MAX_OUTAGE_SECONDS`. Once the process is asked to stop (`shutdown_started`), a pending statement still ends by its
+deadline, and nothing else is waited for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEADLINE_SECONDS = 20.0
 MAX_OUTAGE_SECONDS = 60.0
 """Time for which a server that was reachable is waited for."""
 MAX_WAIT_AT_SHUTDOWN_SECONDS = 2.0
-"""The same for a process that was asked to stop."""
+"""Time for which such a server is waited for once the process is asked to stop."""
 
 _LOG = logging.getLogger(__name__)
 shutdown_started = threading.Event()
@@ -76,7 +76,7 @@ class Watchdog:
 
     @contextmanager
     def warn_during(self) -> Iterator[None]:
-        """Log the warning from a timer while the block waits, which cannot call `warn_if_late` itself."""
+        """Log the warning from a timer while the block waits and cannot call `warn_if_late` itself."""
         timer = threading.Timer(WARN_AFTER_SECONDS, self.warn_if_late)
         timer.daemon = True
         timer.start()
@@ -86,7 +86,7 @@ class Watchdog:
             timer.cancel()
 
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run psycopg's generator `steps`, which is sent the state of the connection, and 0 at intervals if there is none.
+        """Run psycopg's generator `steps`; it is sent the state of the connection, or 0 at intervals without any.
 
         Raises: UnresponsiveError if only 0 is sent for `DEADLINE_SECONDS`.
         """

@@ -1,8 +1,9 @@
 """Coordinate the processes that send requests for one run, and divide the run's cost cap among them.
 
-The members are rows in the store, so that any host can join. At most one process is the coordinator, which writes the run folder.
-A member that stops renewing its row has ended: what it may have spent counts as spent, and the rest of its grant is free again.
-The cap holds for all members together, because the worst-case cost of each request is reserved in the store before it is sent.
+The members are rows in the store, so that any host can join. At most one process is the coordinator, which writes the
+run folder. A member that stops renewing its row has ended: what it may have spent counts as spent, and the rest of its
+grant is free again. The cap holds for all members together, because the worst-case cost of each request is reserved in
+the store before it is sent.
 """
 
 from __future__ import annotations
@@ -295,8 +296,8 @@ BUDGET_CHECK_SECONDS = 0.05
 class SharedBudget(Budget):
     """Share of the cost cap of a group that one member may spend without another report.
 
-    It requests twice what it needs, plus as much as is in flight. So one report covers many calls, and no more is lost to the
-    others if it dies.
+    It requests twice what it needs, plus as much again as its calls in flight may cost, so that one report covers many
+    calls. If the process dies, the others lose no more than that.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Check whether a pool can be ranked before money is spent, and estimate the cost of judging it.
 
-A check never changes the pool. Plans of a large pool are not drawn: their cost is estimated, or reported as unknown.
+A check never changes the pool. Plans of a large pool are not drawn; their cost is estimated, or reported as unknown.
 """
 
 from __future__ import annotations
@@ -53,21 +53,8 @@ DEFAULT_DESIGNS = ("cyclic",)
 def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
     """Estimate the cost of a run's plan with its judge.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-    unwritten : Pool, optional
-        The pool that the config names, if it has not been written yet.
-
-    Returns
-    -------
-    DesignCost
-
-    Raises
-    ------
-    PoolError, PlanError, ConfigError
-        If the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
+    `unwritten` is the pool that the config names, if it has not been written yet. Raise PoolError, PlanError or
+    ConfigError if the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
     """
     judge = load_judge_of_run(config)
     plan = draw_run_plan(config, unwritten)
@@ -76,7 +63,7 @@ def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> Desig
 
 
 def _is_available(judge: JudgeConfig) -> bool:
-    """Return whether the judge needs no key, its key is set, or it is one of the paper's."""
+    """Return whether the judge is one of the paper's, has its API key, or needs none."""
     if judge.name in PAPER_JUDGES or judge.find_key(os.environ)[0]:
         return True
     return judge.key_variable is None and judge.backend != "litellm"
@@ -85,21 +72,11 @@ def _is_available(judge: JudgeConfig) -> bool:
 def estimate_costs(
     pool: Pool, length: NDArray[np.int64], designs: Sequence[str] | None = None
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
-    """Estimate the cost of designs with each available judge.
+    """Estimate the cost of designs (default: all), each with its default budget, for each available judge.
 
-    Parameters
-    ----------
-    pool : Pool
-    length : int array (n_agents, n_items)
-        Characters of each response, −1 without a response; four count as one token.
-    designs : sequence of str, optional
-        Names of the designs, each with its default budget. Default: all.
+    length : int array (n_agents, n_items), characters of each response, −1 without a response; four count as one token.
 
-    Returns
-    -------
-    costs : tuple of DesignCost
-    notes : tuple of str
-        Reasons why the cost of a design could not be estimated.
+    Returns the costs, and notes on designs whose cost could not be estimated, with the reasons.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     costs: list[DesignCost] = []
@@ -123,13 +100,19 @@ def estimate_costs(
 
 
 def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
-    """Draw a plan, and return its numbers of calls and characters; None for a design that adds trials as answers arrive."""
+    """Draw a plan, and return its numbers of calls and characters.
+
+    Return None for a design that adds trials as answers arrive.
+    """
     plan = make_plan(pool, design=design)
     return None if plan.rounds is not None else (len(plan), plan.characters)
 
 
 def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Estimate the numbers of calls and characters of a plan; raise PlanError [cost-unknown] if that is not possible."""
+    """Estimate the numbers of calls and characters of a plan without drawing it.
+
+    Raise PlanError [cost-unknown] if that is not possible.
+    """
     design_class = DESIGNS.load(design)
     n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)
     n_calls = int(2 * (n_agents_of_item * (n_agents_of_item - 1)).sum())
@@ -179,7 +162,7 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     Returns
     -------
     PoolCheck
-        The first cost is that of the run's own plan.
+        The first cost is that of the run's own plan; if it is unknown, a note says why.
 
     Raises
     ------
@@ -199,7 +182,7 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     Parameters
     ----------
     pool : Pool
-        Sizes are those of all responses; slow checks use random items of a large pool.
+        Pool to check. Sizes count all responses; slow checks of a large pool use only random items.
     seed : int, default 0
         Seed of the sample.
     designs : sequence of str, optional
@@ -266,7 +249,8 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
 def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding]:
     """Find problems of agents that distort a ranking.
 
-    These are gaps and lengths, clones, text reuse, duplicates, rings, templates, copied prompts, and families.
+    Problems are gaps and unusual lengths, clones, text reuse, duplicates, rings, templates, copied prompts, lists of
+    words, texts that address a judge, and families.
 
     Parameters
     ----------
@@ -278,7 +262,7 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     Returns
     -------
     list of Finding
-        An agent whose responses a more specific finding explains is not reported for text reuse or duplicates.
+        An agent with a finding that explains its text reuse or duplicates is not reported for these.
     """
     pool = sample.pool
     plain = find_response_problems(pool, length)

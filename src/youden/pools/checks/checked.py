@@ -1,6 +1,6 @@
 """Define the result of a pool check, and the sample of texts that slow checks use.
 
-Slow checks use all items of a small pool, and random items with all their responses of a large one.
+The sample of a small pool has all its items. That of a large pool has random items, with all responses to them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Counts:
     shortest, median, longest, total : int
         Length of responses in characters.
     mean_words : float or None
-        Mean number of words per response of the sampled items; None without responses.
+        Mean number of words of the responses to the sampled items; None without responses.
     """
 
     n_agents: int
@@ -57,7 +57,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class DesignCost:
-    """Cost of judging a pool by one design, at its default budget, with one judge.
+    """Cost of judging a pool with one judge, by one design at its default budget or by the plan of a run.
 
     Attributes
     ----------
@@ -108,18 +108,13 @@ class PoolCheck:
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the result to a JSON object.
-
-        Returns
-        -------
-        dict
-        """
+        """Convert the result to a JSON object."""
         data: dict[str, Json] = asdict(self)
         return data
 
 
 def format_names(names: tuple[str, ...], *, limit: int = 5) -> str:
-    """Format names in quotes; of more than `limit` names, only the number of the others is given.
+    """Format up to `limit` names in quotes, and the number of the others.
 
     >>> format_names(("a", "b", "c"), limit=2)
     "'a', 'b' and 1 more"
@@ -168,10 +163,11 @@ class SampledTexts:
         Parameters
         ----------
         pool : Pool
+            The pool.
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses. All items are taken if they have fewer, and at least 20 items.
+            Approximate maximum number of responses. It determines the number of items, which is at least 20.
 
         Returns
         -------
@@ -192,7 +188,10 @@ class SampledTexts:
 
     @cached_property
     def bounds(self) -> Index:
-        """Bounds of the texts by sampled item, int (n_sampled_items + 1,): item m has bounds[m] to bounds[m + 1] (excluded)."""
+        """Bounds of the texts of each sampled item: int (n_sampled_items + 1,).
+
+        The texts of item m are those from bounds[m] to bounds[m + 1] (excluded).
+        """
         return np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
 
     @property
@@ -224,8 +223,8 @@ class SampledTexts:
     def hash_ngrams(self, size: int) -> tuple[Hashes, Index]:
         """Hash all n-grams of `size` words.
 
-        Returns their hashes, uint64 (n_ngrams,), and the position of the text that contains each, int (n_ngrams,), which is
-        n_texts + m for the prompt of the m-th sampled item.
+        Returns the hashes, uint64 (n_ngrams,), and the position of the text that contains each n-gram, int (n_ngrams,).
+        The prompt of the m-th sampled item has the position n_texts + m.
         """
         ids = self.texts.ids.astype(np.uint64)
         n = max(0, len(ids) - size + 1)
@@ -237,7 +236,10 @@ class SampledTexts:
         return hashes[is_in_one_text], text_of_word[:n][is_in_one_text]
 
     def iter_similarities(self) -> Iterator[tuple[Index, Floats]]:
-        """Yield, for each sampled item, its n texts, int (n,), and their pairwise Jaccard similarity of words, float (n, n)."""
+        """Yield two arrays for each sampled item with n texts.
+
+        They are the positions of its texts, int (n,), and their pairwise Jaccard similarities of words, float (n, n).
+        """
         for start, end in self.ranges:
             has_word = self.has_word[start:end].astype(np.float32)
             n_shared = (has_word @ has_word.T).toarray()
@@ -246,9 +248,9 @@ class SampledTexts:
             yield np.arange(start, end), n_shared / np.maximum(1, n_union)
 
     def mean_similarity(self) -> Floats:
-        """Return the mean Jaccard similarity of two agents over their common items, float (n_agents, n_agents).
+        """Return the mean Jaccard similarity of words of two agents' responses, float (n_agents, n_agents).
 
-        NaN for agents without a common item.
+        The mean is over their common items; NaN without one.
         """
         n_agents = self.pool.n_agents
         total, n = np.zeros((n_agents, n_agents)), np.zeros((n_agents, n_agents))
@@ -261,9 +263,9 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of each agent's texts, float (n_agents,); NaN values are ignored.
+        """Return the median of each agent's texts, float (n_agents,).
 
-        values : float array (n_texts,).
+        values : float array (n_texts,); NaN is ignored.
         """
         medians = np.full(self.pool.n_agents, np.nan)
         order = np.argsort(self.agent_of, kind="stable")

@@ -1,8 +1,8 @@
-"""Find responses that copy: their prompt, other responses, or a text that addresses the judge.
+"""Find responses that copy their prompt or other responses, and responses that address the judge.
 
-N-grams of words that occur in the prompt are counted as copied even if quoting was requested, and are ignored when agents are
-compared. Texts that address a judge are found by phrases in five languages; whether a judge would obey is unknown. In tasks in
-which responses coincide naturally, such as translation, nothing is reported.
+An n-gram that occurs in the prompt counts as copied, even if the task was to quote; when agents are compared with each
+other, it is ignored. Texts that address a judge are found by phrases in five languages; whether a judge would obey is
+unknown. In tasks in which responses coincide naturally, such as translation, no copying is reported.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from youden.types import Finding, Pool
 from youden.types.pool import Bools, Floats
 
 MIN_PROMPT_SIMILARITY = 0.5
-"""Minimum Jaccard similarity of words of an agent's median response and its prompt, of an agent that rewords its prompts.
+"""An agent rewords its prompts if its median response and the prompt have at least this Jaccard similarity of words.
 
-No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes reaches it; a source with three in ten words reworded does.
+No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes reaches it. A source text with three in
+ten words reworded does.
 """
 
 NATURAL_PROMPT_SIMILARITY = 0.3
-"""If the median agent reaches this similarity, the task is to keep to the words of the prompt, and no agent is reported."""
+"""If the median agent reaches this similarity, the task is to keep to the prompt: no agent is reported."""
 
 MIN_PROMPT_WORDS = 8
 
@@ -36,8 +37,8 @@ MIN_PROMPT_WORDS = 8
 def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    At least half of the n-grams of a copying agent's median response occur in the prompt; the median response of a rewording
-    agent shares half of all words with it.
+    At least half of the n-grams of a copying agent's median response occur in the prompt. A rewording agent's median
+    response and its prompt have at least half of all their words in common.
     """
     copied = np.full(len(sample), np.nan)
     for m, j in enumerate(sample.items):
@@ -162,7 +163,10 @@ _PHRASES = tuple(
         (("忽", "视", "視", "忘", "回", "输出", "輸出", "评", "評", "裁判"), _CHINESE),
     )
 )
-"""For each language: strings of which every match contains one, which are fast to search for, and the pattern of the phrases."""
+"""For each language: triggers, and the pattern of the phrases.
+
+Every match contains a trigger, and triggers are fast to search for.
+"""
 
 
 @lru_cache(maxsize=2**16)
@@ -207,27 +211,28 @@ def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
 
 _NGRAM_SIZE = 5
 MIN_REUSED_SHARE = 0.6
-"""Minimum share of n-grams in an agent's median response that occur in other agents' responses to the item, of text reuse.
+"""An agent reuses text if at least this share of its median response's n-grams occurs in others' responses to the item.
 
 Honest agents: at most .33 on SAMSum, .27 on AlpacaEval, .11 on MT-Bench. Copies, mosaics and concatenations: .8 to 1.
 """
 
 MIN_RESPONSE_SIMILARITY = 0.6
-"""Minimum Jaccard similarity of words of an agent's median response and the most similar one of another agent, of text reuse.
+"""An agent also reuses text if its median response has at least this similarity to another agent's.
 
-Honest agents: at most .51. Responses of others with three in ten words replaced by synonyms: .7 to .8.
+It is the Jaccard similarity of words to the most similar response. Honest agents: at most .51. Responses of others with
+three in ten words replaced by synonyms: .7 to .8.
 """
 
 NATURAL_REUSE = 0.4
-"""If the median agent reaches this share without the agent in question, responses coincide naturally; no agent is reported."""
+"""If the other agents' median reaches this share, responses coincide naturally: the agent is not reported."""
 
 MIN_CONTAINED_SHARE = 0.8
 MAX_RELATIVE_LENGTH = 0.7
 MIN_CONTAINED_RESPONSES = 1.5
-"""Minimum mean number of other responses that an agent's response contains, of a concatenation.
+"""An agent concatenates if its responses contain, on average, at least this many responses of others.
 
-A response is contained if .8 of its n-grams are, and it has at most .7 times as many n-grams. Honest agents: at most .41.
-Concatenations of two and three responses: 2 and 3.
+A response contains another one if it contains .8 of its n-grams, and the other has at most .7 times as many n-grams.
+Honest agents: at most .41. Concatenations of two and three responses: 2 and 3.
 """
 
 MIN_NGRAMS = 5
@@ -237,9 +242,10 @@ MIN_AGENTS = 4
 
 @dataclass(frozen=True, eq=False)
 class _NgramTable:
-    """N-grams of responses, by item and without those of the item's prompt.
+    """N-grams of responses, counted separately for each item, without those of the item's prompt.
 
-    `has_ngram` is int8 (n_texts, n_ngrams), 1 if the text contains the n-gram; `n_ngrams` is float (n_texts,), their number.
+    `has_ngram` is int8 (n_texts, n_distinct_ngrams), 1 if the text contains the n-gram. `n_ngrams` is float (n_texts,),
+    the number of distinct n-grams of each text.
     """
 
     sample: SampledTexts
@@ -268,7 +274,9 @@ class _NgramTable:
     def reused_shares(self, included: Bools) -> Floats:
         """Return the share of each text's n-grams that occur in a text of another included agent, float (n_texts,).
 
-        NaN for a text with few n-grams. included : bool array (n_agents,).
+        NaN for a text with few n-grams.
+
+        included : bool array (n_agents,).
         """
         is_included = included[self.sample.agent_of]
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
@@ -283,9 +291,11 @@ class _NgramTable:
         return shares
 
     def max_similarity(self, included: Bools) -> Floats:
-        """Return each text's Jaccard similarity of words to the most similar text of another included agent, float (n_texts,).
+        """Return each text's similarity to the most similar text of another included agent, float (n_texts,).
 
-        NaN for a text with few words. included : bool array (n_agents,).
+        It is the Jaccard similarity of words; NaN for a text with few words.
+
+        included : bool array (n_agents,).
         """
         sample = self.sample
         result = np.full(len(sample), np.nan)
@@ -298,7 +308,7 @@ class _NgramTable:
         return result
 
     def mean_contained(self) -> Floats:
-        """Return the mean number of other agents' complete responses that an agent's response contains, float (n_agents,)."""
+        """Return how many complete responses of other agents a response contains: mean by agent, float (n_agents,)."""
         sample = self.sample
         n_contained = np.zeros(len(sample))
         for start, end in sample.ranges:
@@ -317,23 +327,11 @@ class _NgramTable:
 def find_text_reuse(
     sample: SampledTexts, *, clones: frozenset[str] = frozenset(), excluded: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Find agents that concatenate or reuse responses of other agents.
+    """Yield at most one finding for agents that concatenate responses of others, and one for agents that reuse them.
 
-    Parameters
-    ----------
-    sample : SampledTexts
-        Texts of the pool.
-    clones : frozenset of str
-        Ids of agents that have a finding as clones; they are not reported.
-    excluded : frozenset of str
-        Ids of agents that have another finding. They are not reported, and their texts are ignored, because many of them are
-        another agent's response with a manipulation.
-
-    Yields
-    ------
-    Finding
-        At most one for concatenation and one for reuse. The agent with the largest reuse is reported first and then ignored, so
-        that those from which it copies are not reported with it.
+    Agents with ids in `clones` are not reported. Nor are those in `excluded`, which have another finding; their texts
+    are ignored, because many are another agent's response with a manipulation. The agent with the largest reuse is
+    found first and then ignored, so that the agents from which it copies are not reported with it.
     """
     agents = sample.pool.agents
     if len(agents) < MIN_AGENTS:

@@ -1,6 +1,7 @@
 """Find near-duplicate items, whose independent trials a judge would take for paired ones.
 
-Only words of prompts and of responses are compared, so two items with the same meaning in different words are not found.
+Only words of prompts and of responses are compared, so two items with the same meaning in different
+words are not found.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ _CHUNK_PAIRS = 1_000_000
 _ROUNDING_ERROR = 1e-9
 
 MIN_RESPONSE_SIMILARITY = 0.7
-"""Minimum similarity of the responses to two items, as a fraction of the similarity within the items, of near-duplicates."""
+"""Items are near-duplicates if their responses are at least this fraction as similar as those within each item."""
 
 MIN_PROMPT_SIMILARITY = 0.9
-"""Minimum cosine similarity of two prompts' idf-weighted words, of near-duplicates."""
+"""Items are also near-duplicates if the cosine similarity of their prompts' idf-weighted words is at least this."""
 
 
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """Yield one finding per cluster of near-duplicate items, judged by their prompts or by their responses.
 
-    The similarity of responses to items j and k is the cosine of idf-weighted word counts between one half of the agents on j and
-    the other half on k; it is compared with the same within j and within k.
+    The similarity of responses to items j and k is a cosine of idf-weighted word counts: those of one half of the
+    agents on j, and those of the other half on k. It is compared with the same similarity of the two halves within
+    j, and within k.
     """
     if pool.n_items < 2:
         return
@@ -94,7 +96,7 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
     """Weight the rows of word counts by idf over items, and scale them to norm 1 (or 0).
 
-    counts : (n_groups · n_items, n_distinct_words), all items of the first group, then of the second one, …
+    counts : (n_groups · n_items, n_distinct_words), all items of the first group, then all items of the second, …
     """
     n_items = counts.shape[0] // n_groups
     item_of = np.tile(np.arange(n_items), n_groups)
@@ -109,9 +111,10 @@ def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array
 def _find_similar_pairs(
     profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], threshold: Floats
 ) -> csr_array[np.float64]:
-    """Return a matrix (n_items, n_items) that is 1 where the product of profiles reaches the threshold of both items.
+    """Return a matrix (n_items, n_items) that is 1 for two different items with similar profiles, else 0.
 
-    Off the diagonal only; 0 elsewhere. Only pairs that share a word of both prefixes are compared.
+    Profiles are similar if their product reaches the threshold of both items. Only pairs that share a word of both
+    prefixes are compared, which loses none.
 
     profiles_a, profiles_b : (n_items, n_distinct_words), rows of norm 1 or 0; threshold : (n_items,).
     """
@@ -139,11 +142,11 @@ def _find_similar_pairs(
 
 
 def _select_prefixes(profiles: csr_array[np.float64], threshold: Floats, rarity: Positions) -> csr_array[np.float64]:
-    """Keep as many of the rarest words of each row as needed so that the norm of the dropped words is below the row's threshold.
+    """Keep the rarest words of each row, until the norm of the dropped words is below the row's threshold.
 
-    Two rows of norm 1 whose product reaches the threshold of both share a word that both keep. Otherwise one of them would have
-    dropped the rarest word that they share, and with it all others that they share, so that the product is below the threshold of
-    that row.
+    Two rows of norm 1 whose product reaches the threshold of both share a word that both keep. Otherwise one row would
+    have dropped the rarest word that they share, and with it all others that they share. Then the product would be
+    below the threshold of that row.
 
     profiles : (n_items, n_distinct_words); threshold : (n_items,); rarity : (n_distinct_words,), 0 for the rarest word.
 

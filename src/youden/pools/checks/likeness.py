@@ -1,8 +1,9 @@
 """Find agents that are too similar: clones, duplicates, rings, families and templates.
 
-Two responses to an item are compared as sets of words. A ring shares words that no other agent uses and no prompt contains,
-different ones on each item. A family is the value of `meta.family`; a finding about one is not an accusation. A template repeats
-n-grams of words, or has little to do with its items; one that always uses new words is not found if items have no prompts.
+Two responses to an item are compared as sets of words. A ring shares words that no other agent uses and no prompt
+contains, different ones on each item. A family is the value of `meta.family`; a finding about one is not an accusation.
+A template repeats n-grams of words, or has little to do with its items. A template that always uses new words is not
+found if items have no prompts.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ Honest agents with the same source stay below it: the median of any pair is at m
 """
 
 MIN_EXCESS_SIMILARITY = 0.5
-"""Such responses must also be above the median similarity m of the item by this fraction of 1 − m, because honest translations of
-one sentence share most of their words.
+"""The similarity of such responses must also exceed the item's median similarity m by this fraction of 1 − m.
+
+Otherwise honest translations of one sentence, which share most of their words, would count as the same.
 """
 
 MIN_CLONE_SHARE = 0.5
-"""Minimum share of common items with the same response, of agents that count as clones."""
+"""Two agents are clones if they give the same response to at least this share of their common items."""
 
 MIN_DUPLICATE_SHARE = 0.05
-"""Minimum share of an agent's responses that are identical to another's, of a reported agent."""
+"""An agent is reported if at least this share of its responses is identical to another agent's."""
 
 MIN_DUPLICATE_WORDS = 8
-"""Minimum number of words (separated by white space) of a response that counts as a duplicate; shorter ones coincide."""
+"""Minimum number of words, separated by white space, of a duplicate; shorter responses coincide by chance."""
 
 MIN_CLONE_WORDS = 3
 MIN_COMMON_ITEMS = 3
@@ -49,7 +51,7 @@ def find_clone_clusters(pool: Pool) -> tuple[tuple[str, ...], ...]:
     Parameters
     ----------
     pool : Pool
-        Some 3,000 responses to random items, at least 20 items, are compared.
+        Pool to search. About 3,000 responses, to at least 20 random items, are compared.
 
     Returns
     -------
@@ -60,7 +62,10 @@ def find_clone_clusters(pool: Pool) -> tuple[tuple[str, ...], ...]:
 
 
 def find_clones(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding per cluster of agents of which any two give the same response to at least half of their common items."""
+    """Yield one finding per cluster of clones.
+
+    Any two agents of a cluster give the same response to at least half of their common items.
+    """
     n_agents = sample.pool.n_agents
     n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
     n_common = np.zeros((n_agents, n_agents), dtype=np.int32)
@@ -104,8 +109,8 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
 def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:
     """Yield one finding for agents with long responses that are identical to another agent's response to the item.
 
-    Nothing is reported if most agents have such responses. `excluded` are ids of agents that have another finding; they are
-    ignored.
+    Nothing is reported if most agents have such responses. `excluded` are ids of agents that have another
+    finding; they are ignored.
     """
     included = [k for k, agent in enumerate(pool.agents) if agent.id not in excluded]
     n_duplicates: Counter[int] = Counter()
@@ -136,26 +141,27 @@ def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding
 
 
 MIN_RING_SHARE = 0.5
-"""Minimum share of items on which the same agents, and no others, have a word that occurs on this item only.
+"""Agents form a ring if they share a private word on at least this share of the items.
 
-No set of honest agents of SAMSum, AlpacaEval or MT-Bench reaches it. A ring with one made-up word per item reaches 1.
+A private word is used by these agents only, and on one item only. No set of honest agents of SAMSum, AlpacaEval or
+MT-Bench reaches the share. A ring with one made-up word per item reaches 1.
 """
 
 MIN_RING_SIZE = 3
 MIN_RING_ITEMS = 8
 
 LARGE_FAMILY_SHARE = 0.4
-"""Minimum share of the agents of a family that counts as large."""
+"""A family is large if it has at least this share of the agents."""
 
 MIN_FAMILY_RATIO = 1.25
-"""Minimum ratio of the words shared within a family to those shared with other agents, of a reported family."""
+"""A family is also reported if its agents share at least this many times as many words as with other agents."""
 
 
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Yield one finding per set of three or more agents that share private words on at least half of the items.
+    """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
-    `clones` are ids of agents that have a finding as clones. A set of which they are at least half is skipped, because clones
-    share all their words.
+    `clones` are ids of agents with a finding as clones. A set of agents is skipped if at least half of them are clones,
+    because clones share all their words.
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
@@ -194,7 +200,10 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 
 
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding per family (`meta.family`) that is a large part of the pool, or whose agents share more words."""
+    """Yield one finding per conspicuous family (`meta.family`).
+
+    It is a large part of the pool, or its agents share more words with each other than with other agents.
+    """
     agents = sample.pool.agents
     family_of = [agent.meta.get("family") for agent in agents]
     families = sorted({name for name in family_of if isinstance(name, str)})
@@ -230,17 +239,18 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
 _NGRAM_SIZE = 3
 
 RECURRENCE_SHARE = 0.1
-"""Minimum share of an agent's responses that contain an n-gram, of one that recurs."""
+"""An n-gram recurs if at least this share of the agent's responses contains it."""
 
 MIN_RECURRING_SHARE = 0.3
-"""Minimum share of recurring n-grams in the median response of an agent that is a template."""
+"""An agent is a template if at least this share of the n-grams in its median response recurs."""
 
 MAX_RELATIVE_SPECIFICITY = 0.3
-"""An agent is a template if its specificity is below this fraction of the median agent's."""
+"""An agent is also a template if its specificity to the item is below this fraction of the median agent's."""
 
 NORMAL_RELATIVE_OVERLAP = 0.75
-"""From this fraction of the median agent's overlap with other responses on, an agent is not a template: a human reference may
-keep its distance from the words of the prompt. The templates of SAMSum reach .33 to .69.
+"""An agent is not unspecific if its overlap with other responses is at least this fraction of the median agent's.
+
+It may still avoid the words of the prompt, as human references do. The templates of SAMSum reach .33 to .69.
 """
 
 MIN_TEMPLATE_ITEMS = 8
@@ -282,7 +292,8 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
 def _relative_specificity(sample: SampledTexts) -> Floats:
     """Return the specificity of each agent relative to the median agent, float (n_agents,); NaN if unknown.
 
-    It is measured by the prompts if all items have one, except for agents that overlap with other responses as most agents do: 1.
+    If all items have a prompt, it is the overlap with the prompts, or 1 for agents whose overlap with other responses
+    is normal. Otherwise it is the overlap with other responses.
     """
     by_responses = _relative_to_median(sample, specificity_to_responses(sample))
     if not all(sample.pool.items[j].prompt for j in sample.items):
@@ -292,7 +303,9 @@ def _relative_specificity(sample: SampledTexts) -> Floats:
 
 
 def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Divide the median of each agent's texts by that of the median agent, float (n_agents,); NaN for fewer than four agents.
+    """Divide the median of each agent's texts by that of the median agent, float (n_agents,).
+
+    NaN for an agent without values, and for all agents if fewer than four have values.
 
     values : float array (n_texts,).
     """
@@ -326,9 +339,9 @@ def recurring_shares(sample: SampledTexts) -> Floats:
 
 
 def specificity_to_prompts(sample: SampledTexts) -> Floats:
-    """Return the share of each text's idf-weighted words that its prompt contains, float (n_texts,); NaN without weight.
+    """Return the share of each text's words, weighted by idf, that its prompt contains, float (n_texts,).
 
-    Σ idf over the words that the prompt contains / Σ idf over all words of the text.
+    Σ idf over the words that the prompt contains / Σ idf over all words of the text; NaN if the latter is 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     in_prompt = weights.multiply(sample.prompt_has_word[sample.item_of])
@@ -337,9 +350,10 @@ def specificity_to_prompts(sample: SampledTexts) -> Floats:
 
 
 def specificity_to_responses(sample: SampledTexts) -> Floats:
-    """Return the share of each text's idf-weighted words that other responses contain, float (n_texts,); NaN without weight.
+    """Return the share of each text's words, weighted by idf, that other responses contain, float (n_texts,).
 
-    Each word counts in proportion to the item's other responses that contain it.
+    Each word counts in proportion to the number of other responses to the item that contain it. NaN if the
+    text has no weight.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     shared_weight = np.zeros(len(sample))

@@ -1,7 +1,8 @@
 """Find problems of single responses: gaps, lengths, languages, damaged characters, and lists of words.
 
-Languages are detected by `py3langid` from a few responses per agent. Function words are those that recur in an agent's own
-responses, whatever its language; if the median agent has few of them, because of its script or task, keywords are not reported.
+Languages are detected by `py3langid` from a few responses per agent. Function words are those that recur in an agent's
+own responses, in any language. Keywords are not reported if the median agent has few function words, because of its
+script or task.
 """
 
 from __future__ import annotations
@@ -52,12 +53,9 @@ class Languages:
 
 
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
-    """Detect the language of most of an agent's sampled responses, and report agents with another one than most agents.
+    """Detect the language of most of each agent's sampled responses, and report agents with another than most agents.
 
-    Raises
-    ------
-    ConfigError
-        [languages-missing]: if `py3langid` is not installed.
+    Raise ConfigError [languages-missing] if `py3langid` is not installed.
     """
     try:
         classify = import_module("py3langid").classify
@@ -104,25 +102,26 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
 
 
 RECURRENCE_SHARE = 0.2
-"""Minimum share of an agent's responses that contain a word, of a function word of the agent."""
+"""A word is a function word of an agent if at least this share of the agent's responses contains it."""
 
 MAX_RELATIVE_FUNCTION_SHARE = 0.15
-"""An agent lists keywords if the share of function words in its median response is below this fraction of the median agent's.
+"""An agent lists keywords if its share of function words is below this fraction of the median agent's.
 
-No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes (telegram style among them) is below it.
+Shares are those in the median response. No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes (telegram style
+among them) is below it.
 """
 
 MIN_FUNCTION_SHARE = 0.1
 """If the median agent's share of function words is lower than this, keywords are not reported."""
 
 MAX_RARE_SHARE = 0.1
-"""Share of the items below which a word that occurs in their prompts, and in their responses, is rare."""
+"""A word is rare if it occurs in the prompts, and in the responses, of less than this share of the items."""
 
 MIN_LISTED_SHARE = 0.5
-"""Minimum share of the prompt's rare words (of at most 25) that an agent's median response contains in one uninterrupted
-sequence, of a list of the prompt's words.
+"""An agent lists the prompt's words if its median response has a sequence of rare ones at least this long.
 
-Honest agents: at most .25. A weak response with 25 rare words of the prompt: .9 to 1.
+The length is a share of the prompt's rare words, of which at most 25 count. Honest agents: at most .25. A weak response
+with 25 rare words of the prompt: .9 to 1.
 """
 
 MAX_RARE_WORDS = 25
@@ -170,9 +169,10 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def function_word_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that occur in at least a fifth of its agent's texts, float (n_texts,).
+    """Return the share of each text's words that are function words of its agent, float (n_texts,).
 
-    NaN for a text with few words, and for all texts of an agent whose median text has few words.
+    These are words in at least a fifth of the agent's texts. NaN for a text with few words, and for all texts of an
+    agent with few texts, or whose median text has few words.
     """
     shares = np.full(len(sample), np.nan)
     for k in range(sample.pool.n_agents):
@@ -188,9 +188,9 @@ def function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Return the length of the longest sequence of rare prompt words in each text, as a share of these words, float (n_texts,).
+    """Return the length of the longest sequence of the prompt's rare words in each text, float (n_texts,).
 
-    The number of rare words counts up to 25. NaN if the prompt has fewer than four rare words, or there is none.
+    It is a share of the prompt's number of rare words, at most 25. NaN without a prompt, or with fewer than four.
     """
     n_items = len(sample.items)
     n_prompts: Floats = np.asarray(sample.prompt_has_word.sum(axis=0), dtype=np.float64)
@@ -219,8 +219,10 @@ MIN_ANSWERED_SHARE = 0.5
 
 MIN_LONG_RATIO = 2.5
 MAX_SHORT_RATIO = 0.08
-"""An agent's responses are very long or very short if the median ratio of their length, in characters, to the median length of
-the item is above the first or below the second value. Honest agents, in words: .2 to 1.9 on SAMSum, .28 to 1.6 on AlpacaEval.
+"""Responses are very long from the first median relative length on, very short up to the second.
+
+It is the number of characters, divided by the item's median. Honest agents, in words: .2 to 1.9 on SAMSum,
+.28 to 1.6 on AlpacaEval.
 """
 
 MIN_LENGTH_ITEMS = 8
@@ -244,7 +246,7 @@ def response_lengths(pool: Pool) -> NDArray[np.int64]:
 
 
 def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
-    """Find gaps, blank, very long and very short responses, placeholders, damaged characters, and ids that look the same.
+    """Find gaps, unusual lengths and repeats, placeholders, damaged characters, and ids that look the same.
 
     length : int array (n_agents, n_items), characters of each response, −1 without a response.
     """

@@ -1,4 +1,4 @@
-"""Check repeats, the responses of one agent to one item, that are all equal or that differ unusually."""
+"""Check repeats (responses of one agent to one item) that are all equal, or that differ unusually."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from youden.pools.checks.checked import format_names
 from youden.types import Finding, Pool
 
 _MAX_RELATIVE_SD, _MIN_REPORTED_SD = 3.0, 1.0
-"""Repeats of an agent differ unusually if the SD of the logarithm of their lengths is above the first value times that of the
-median agent, and above the second value.
+"""Repeats of an agent differ unusually if the SD of their log lengths is above two limits.
+
+The limits are the first value times the median agent's SD, and the second value.
 """
 
 
 def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
-    """Yield findings for agents whose repeats are all equal, and for agents whose repeats differ in length more than others'."""
+    """Yield at most two findings: for agents whose repeats are all equal, and for agents whose repeats differ too much.
+
+    Differences are those of length, compared with the median agent.
+    """
     if pool.repeat_texts is None:
         return
     has_repeats = pool.n_repeats > 1

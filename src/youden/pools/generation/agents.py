@@ -56,17 +56,8 @@ class Instruction:
     def messages(self, text: str, *, notes: str = "") -> tuple[Message, ...]:
         """Fill in the placeholders.
 
-        Parameters
-        ----------
-        text : str
-            Text for {{text}}.
-        notes : str
-            Text for {{notes}}.
-
-        Returns
-        -------
-        tuple of Message
-            The system message, if there is one, and the user message, in which texts are between tags that they cannot contain.
+        Returns the system message, if there is one, and the user message. Texts are between tags
+        that they cannot contain.
         """
         text, notes = (value.encode("utf-8", "replace").decode() for value in (text, notes))
         tag = make_fence(text, notes)
@@ -76,26 +67,11 @@ class Instruction:
 
 
 def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruction:
-    """Load an instruction.
+    """Load an instruction: a file of prompts/agents/, by its name without suffix, or a path that ends in .md.
 
-    Parameters
-    ----------
-    name : str
-        Name of a file in prompts/agents/, without its suffix, or a path that ends in .md.
-    folder : Path
-        Folder in which relative paths start.
-    notes : bool, default False
-        Whether the instruction must have a placeholder for notes.
-
-    Returns
-    -------
-    Instruction
-
-    Raises
-    ------
-    ConfigError
-        [not-found]: if there is no instruction of this name; [instruction]: if the file cannot be read, or its placeholders or
-        front matter do not fit.
+    Relative paths start in `folder`. With `notes`, a placeholder {{notes}} is required. Raise ConfigError [not-found]
+    if there is no such file in prompts/agents/; [instruction] if the file cannot be read, or its placeholders or front
+    matter do not fit.
     """
     path = folder / name if name.endswith(".md") else find_resource("prompts", f"agents/{name}.md")
     if path.is_file() and not is_inside_folder(path):
@@ -149,11 +125,13 @@ class AgentSpec(BaseModel):
     model, instruction : str, optional
         Model that makes the response, and its instruction: a file of prompts/agents/, or a path that ends in .md.
     notes_instruction : str, optional
-        Instruction for a first step, whose answer fills the notes of the second.
-    temperature, max_tokens, seed : float, int, int, optional
+        Instruction for a first request, whose answer is inserted as {{notes}} into that of the second.
+    temperature, seed : float, int, optional
         Sent with the request; None is not sent.
+    max_tokens : int, default 400
+        Maximum number of tokens of an answer, sent with the request.
     steps : tuple
-        Transforms, in order, of the model's answer or, without a model, of the text itself.
+        Transforms that are applied, in order, to the model's answer or, without a model, to the text.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -190,7 +168,7 @@ class AgentSpec(BaseModel):
 
     @property
     def transforms(self) -> tuple[Step, ...]:
-        """The transforms. Raises ConfigError [unknown-transform], [transform-option]."""
+        """The transforms; raises ConfigError [unknown-transform] or [transform-option] if one does not fit."""
         return tuple(Step(step) if isinstance(step, str) else Step(*next(iter(step.items()))) for step in self.steps)
 
 
@@ -229,7 +207,7 @@ class AgentsFile(BaseModel):
 
     @property
     def ordered(self) -> tuple[AgentSpec, ...]:
-        """Agents, each after its base. Raises ConfigError [agents-circle]."""
+        """Agents, each after the one on which it is based; raises ConfigError [agents-circle] if they form a circle."""
         sorted_agents: dict[str, AgentSpec] = {}
         waiting = list(self.agents)
         while waiting:
@@ -251,10 +229,11 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     Parameters
     ----------
     path : Path
-        The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for among the shipped ones.
+        The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for
+        among the shipped ones.
     model_map : mapping, optional
-        Name of a model in the file, or `*` for all → a replacement: another model of the file, a judge of configs/judges/, or a
-        path that ends in .yaml.
+        Name of a model in the file, or `*` for all → its replacement: another model of the file, a judge of
+        configs/judges/, or a path that ends in .yaml.
 
     Returns
     -------
@@ -263,8 +242,8 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     Raises
     ------
     ConfigError
-        [agents-file]: if the file cannot be read, or its content does not fit; [agents-circle]: if agents are based on each
-        other in a circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
+        [agents-file]: if the file cannot be read, or its content does not fit; [agents-circle]: if agents are based on
+        each other in a circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
     """
     path = _locate(path)
     content = _parse_file(path)
@@ -329,7 +308,7 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 
 
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
-    """Load the config of a model, or of the one to which it is mapped; raise ConfigError [model-map]."""
+    """Load the config of a model, or of its replacement in `model_map`; raise ConfigError [model-map]."""
     target = model_map.get(name, model_map.get(_ALL_MODELS, name))
     try:
         definition = content.models.get(target, target)

@@ -1,6 +1,7 @@
 """Generate a pool: let agents respond to items, with models or with transforms of texts.
 
-Models are queried by the scheduler that also queries judges, so that a text that was paid for is never requested again.
+The scheduler that queries judges also queries the models of agents, so a text that was paid for
+is never requested again.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ SCHEMA = 1
 class AgentRequest:
     """A request on behalf of an agent, about an item.
 
-    `key` is the request hash, which depends on the agent: two agents with the same messages get two texts. `model` is the name of
-    the model in the agents' file.
+    `key` is the request hash. It depends on the agent, so two agents with the same messages get two texts. `model` is
+    the name of the model in the agents' file.
     """
 
     key: str
@@ -71,23 +72,7 @@ class AgentRequest:
 def build_agent_request(
     config: JudgeConfig, messages: tuple[Message, ...], *, model: str, agent: str, item: str, repeat: int
 ) -> AgentRequest:
-    """Build the request for one response of an agent.
-
-    Parameters
-    ----------
-    config : JudgeConfig
-        Config of the model.
-    messages : tuple of Message
-        Messages to the model.
-    model, agent, item : str
-        Name of the model, and ids of the agent and the item.
-    repeat : int
-        Number of the response, from 1.
-
-    Returns
-    -------
-    AgentRequest
-    """
+    """Build the request for one response of an agent; `repeat` is the number of the response, from 1."""
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
         cache_salt["replicate"] = repeat - 1
@@ -97,7 +82,7 @@ def build_agent_request(
 
 
 def iter_recorded_entries(requests: Mapping[str, AgentRequest], store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the key of each request, and its entry for a cassette; None if the store has no outcome of it."""
+    """Yield the key of each request and its entry for a cassette, None if the store has no outcome."""
     outcomes = store.get_outcomes(list(requests))
     for key, agent_request in requests.items():
         request = canonical_request(agent_request.request, address=agent_request.address)
@@ -105,37 +90,21 @@ def iter_recorded_entries(requests: Mapping[str, AgentRequest], store: Store) ->
 
 
 class Models:
-    """Models that are queried together, with one budget and one log.
+    """Models that are queried together, with one budget and one log. Call `ask` any number of times, then `aclose`.
 
-    Call `ask` any number of times, then `aclose`.
-
-    Parameters
-    ----------
-    configs : mapping
-        Name of a model → its config.
-    store : Store
-        Store of the answers.
-    asking : JudgingOptions
-        Options of the queries.
-    n_calls : int
-        Expected number of calls in all.
-    environment : mapping
-        Environment variables, in which API keys are looked up when a model is queried.
-    judges : mapping
-        Name of a model → object that is queried instead.
-    replay : bool
-        Whether answers come only from the store; a missing one is an error.
+    `configs` has the config of each model by its name; `judges` has objects that are queried in place of models. API
+    keys are looked up in `environment` when a model is queried. With `replay`, answers come only from the store.
 
     Attributes
     ----------
     n_asked : int
-        Number of calls that were answered by a model, and not by the store.
+        Number of calls that a model answered; answers from the store do not count.
     n_done : int
         Number of calls with an answer or a failure.
     n_failed : int
         Number of calls without a usable answer.
     reasons : dict
-        Reasons of the failures, as keys.
+        Distinct reasons of the failures, as keys in order of occurrence.
     budget : Budget
         Cost of the calls.
     """
@@ -177,14 +146,10 @@ class Models:
             self._callers[name] = Caller(backend, config, self.budget)
 
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
-        """Query the models, and return the key and the completion of each answered request.
+        """Query the models, and return the completion of each answered request, by key.
 
-        Raises
-        ------
-        BudgetError, JudgeError
-            After the calls in flight have ended; answers are in the store.
-        ReplayMissError
-            If an answer is missing in a replay.
+        Raise BudgetError or JudgeError after the calls in flight have ended (answers are in the store), ReplayMissError
+        if an answer is missing in a replay.
         """
         works = {name: GeneratedTexts(self) for name in self._callers}
         for agent_request in requests.values():
@@ -221,7 +186,10 @@ class Models:
             self._log.advance(1, missing=reason, stored=True)
 
     def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
-        """Return the error for a missing answer; `has_other_model` tells that no answer of its model is in the store."""
+        """Return the error for a missing answer.
+
+        `has_other_model` means that the store has no answer of the request's model at all.
+        """
         judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
         contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
         replacement = judges[0] if len(judges) == 1 else "JUDGE"
@@ -239,7 +207,7 @@ class Models:
 
 
 class GeneratedTexts:
-    """Requests to one model, as work for the scheduler; `answers` are the completions by key."""
+    """Requests to one model, as work for the scheduler; `answers` maps a key to its completion."""
 
     def __init__(self, models: Models) -> None:
         self.requests: list[AgentRequest] = []
@@ -301,11 +269,11 @@ class GenerationResult:
     ----------
     pool : Pool
     n_asked : int
-        Number of calls that were answered by a model, and not by the store.
+        Number of calls that a model answered; answers from the store do not count.
     n_failed : int
         Number of calls without a usable answer.
     usd : float
-        Cost in USD of these calls; NaN if a price is unknown.
+        Cost of all calls, in USD; NaN if a price is unknown.
     notes : tuple of str
         Messages about failed calls and uncertain costs.
     """
@@ -336,13 +304,13 @@ def generate(
     store : str or Path
         Path or URL of the store; requests whose answer it contains are not sent.
     asking : JudgingOptions, optional
-        Options of the queries; `max_missing` is the maximum fraction of missing responses, checked at the end.
+        Options of the queries. `max_missing` is the maximum fraction of responses that may be missing at the end.
     replay : bool, default False
         Whether answers come only from the store, without calls, keys or a cost cap.
     environment : mapping, optional
         Environment variables, for API keys. Default: those of the process.
     judges : mapping, optional
-        Name of a model → object that is queried instead.
+        Name of a model → object that is queried instead of it.
     name : str, default "generated"
         Name of the pool.
 
@@ -355,8 +323,8 @@ def generate(
     ConfigError
         If options or keys do not fit, before any call; [replay-retries]: if a replay is to retry failures.
     BudgetError, JudgeError, TooManyMissingError
-        If the cap is exceeded, a model cannot be used, or too many responses are missing. Answers are stored: call again to
-        resume.
+        If the cap is exceeded, a model cannot be used, or too many responses are missing. Answers are stored:
+        call again to resume.
     ReplayMissError
         [replay-miss]: if an answer is missing in a replay.
     """
@@ -386,22 +354,10 @@ def generate(
 def collect_requests(
     generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]
 ) -> dict[str, AgentRequest]:
-    """Build every request that is possible with the given answers.
+    """Return every request that can be built from the given answers, by key.
 
-    The request for a response contains the answer of the agent's first step, if it has one, and the response of the agent on
-    which it is based.
-
-    Parameters
-    ----------
-    generation : Generation
-        Agents, items and instructions.
-    answers : callable
-        Function that returns the completions of those of the given keys that are answered.
-
-    Returns
-    -------
-    dict
-        Key → request.
+    The request for a response contains two answers if they exist: that of the agent's first step (its notes), and the
+    response of the agent on which it is based. `answers` is called with keys, and returns the completions it has.
     """
     requests: dict[str, AgentRequest] = {}
 
@@ -414,7 +370,10 @@ def collect_requests(
 
 
 def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
-    """Return the configs of the models with the largest `max_tokens` of an agent, on which the maximum cost of a call depends."""
+    """Return the config of each model with the largest `max_tokens` of its agents.
+
+    The maximum cost of a call depends on it.
+    """
     configs = {}
     for name, config in file.models.items():
         max_tokens = max(agent.max_tokens for agent in file.agents if agent.model == name)
@@ -433,9 +392,9 @@ Ask = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Completion]]
 
 
 async def _respond(generation: Generation, ask: Ask) -> Responses:
-    """Return the responses of each agent, None where there is none.
+    """Return the responses of each agent, with None for a missing one.
 
-    Each round processes all agents whose input exists: first their notes, then their responses, then their transforms.
+    Each round processes the agents whose input exists: first their notes, then their responses, then their transforms.
     """
     seed, responses = generation.file.seed, generation.responses
     texts: Responses = {SOURCE: [item.prompt for item, _ in responses]}
@@ -461,9 +420,9 @@ async def _respond(generation: Generation, ask: Ask) -> Responses:
 async def _query_agents(
     generation: Generation, ask: Ask, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """Return the answers of the agents' models, None without an input or an answer.
+    """Return the answers of the agents' models, with None if the input or the answer is missing.
 
-    With `notes` None they answer the instruction that produces notes, otherwise the one that uses them.
+    If `notes` is None, the models follow the instruction that produces notes, otherwise the one that uses them.
     """
     keys: dict[str, list[str | None]] = {}
     requests: dict[str, AgentRequest] = {}
@@ -499,12 +458,15 @@ async def _query_agents(
 
 
 def _response(completion: Completion) -> str | None:
-    """Return the text that an agent responds with; None if the model's reasoning did not end."""
+    """Return the response in a completion, None if the model's reasoning did not end."""
     return strip_leading_reasoning(completion.text or completion.refusal or "")
 
 
 def _configure_model(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:
-    """Return the config of the model for one of the agent's responses; its seed grows with the repeat, so that repeats differ."""
+    """Return the config of the model for one of the agent's responses.
+
+    A seed increases by one per repeat, so that repeats differ.
+    """
     seed = None if agent.seed is None else agent.seed + repeat - 1
     parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
     return generation.file.models[model].with_changes(parameters)
@@ -517,7 +479,7 @@ def _to_result(
     specs, items = generation.file.agents, generation.items
     agents = tuple(Agent(spec.id, spec.group, agent_metadata(spec, generation)) for spec in specs)
 
-    # a cell has no later response without the earlier ones, so that missing texts are moved to its end
+    # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
     cells = []
     for spec in specs:
         texts_by_item = [texts[spec.id][j :: len(items)] for j in range(len(items))]
@@ -542,7 +504,7 @@ def _to_result(
 
 
 def _response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
-    """Return the random numbers of one response, which do not depend on other agents, items and repeats."""
+    """Return the random generator of one response, which does not depend on other agents, items and repeats."""
     suffix = f"\0{repeat}" if repeat > 1 else ""
     digest = hashlib.sha256(f"{seed}\0{agent}\0{item}{suffix}".encode("utf-8", "surrogatepass")).digest()
     return standalone_stream(int.from_bytes(digest[:16], "little"))

@@ -1,6 +1,7 @@
-"""Define what `youden generate` makes: agents, items, instructions, the maximum cost, and the recipe in the pool's folder.
+"""Define what `youden generate` makes: agents, items, instructions, the maximum cost, and the recipe.
 
-Nothing in this module sends a request.
+The recipe is a file in the pool's folder, from which the requests can be built again. Nothing in this
+module sends a request.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from youden.types.planning import Cost
 from youden.types.pool import Json, or_none
 
 Instructions = tuple[Instruction | None, Instruction | None]
-"""Instructions for an agent's response, and for its notes, which come before."""
+"""Instructions for an agent's response, and for the notes that its model writes before; None without such a step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Generation:
 
     @property
     def responses(self) -> list[tuple[Item, int]]:
-        """Item and number, from 1, of each response: all first ones, then all second ones, and so on."""
+        """Item and repeat (from 1) of each response of an agent: all first ones, then all second ones, and so on."""
         return [(item, repeat) for repeat in range(1, self.repeats + 1) for item in self.items]
 
     @property
@@ -64,7 +65,7 @@ class Generation:
 
     @cached_property
     def cost(self) -> Cost:
-        """Maximum cost of the calls, with USD None if a price is unknown."""
+        """Maximum cost of the calls; its USD are None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
         n_responses = len(self.responses)
@@ -108,8 +109,8 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Raises
     ------
     ConfigError
-        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform needs a
-        package that is not installed.
+        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform
+        needs a package that is not installed.
     """
     folder = file.path.parent
     if any(step.name == "synonyms" for agent in file.agents for step in agent.transforms):
@@ -127,7 +128,7 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
 
 
 def check_output_pool(generation: Generation, out: Path) -> None:
-    """Check whether a folder is free, or contains a pool to be extended.
+    """Check that a folder has no pool, or one that the generation would reproduce or extend by repeats.
 
     Parameters
     ----------
@@ -190,11 +191,12 @@ class _RecipeFile(BaseModel):
 
 
 def is_generated(folder: Path) -> bool:
-    """Return whether `youden generate` made the pool in a folder.
+    """Return whether the pool in a folder has a recipe, so that `youden generate` made it completely.
 
     Parameters
     ----------
     folder : Path
+        Folder of the pool.
 
     Returns
     -------
@@ -255,21 +257,7 @@ def read_store_location(folder: Path) -> str:
 def read_generation(folder: Path) -> Generation:
     """Read the recipe and the items of a generated pool.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the pool.
-
-    Returns
-    -------
-    Generation
-
-    Raises
-    ------
-    RunFolderError
-        If the recipe is missing, damaged or of another version.
-    ConfigError
-        If a model of the recipe cannot be used.
+    Raise RunFolderError if the recipe is missing, damaged or of another version; ConfigError if a model cannot be used.
     """
     recipe = _read_recipe(folder)
     models = {name: load_judge_config(keys) for name, keys in recipe.models.items()}

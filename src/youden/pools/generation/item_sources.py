@@ -28,9 +28,9 @@ _UNDERLINE = re.compile(r"^[*=~^\"'-]{3,}$", re.MULTILINE)
 
 
 def python_topics() -> tuple[Item, ...]:
-    """Return the topics of Python's documentation with at least 100 words, ordered by name, at most 79.
+    """Return at most 79 topics of Python's documentation, ordered by name, each with at least 100 words.
 
-    Headings have no underlines, and a paragraph has no line breaks.
+    Underlines of headings, and line breaks in paragraphs, are removed.
     """
     text_by_topic: dict[str, str] = import_module("pydoc_data.topics").topics
     items = []
@@ -53,7 +53,8 @@ def read_items(source: str) -> tuple[Item, ...]:
     Parameters
     ----------
     source : str
-        Name of a registered source, path of an items.jsonl (id, prompt, meta?), or path of a pool, whose responses are ignored.
+        Name of a registered source, path of an items.jsonl (keys id, prompt and, optionally, meta), or path of a pool,
+        whose responses are ignored.
 
     Returns
     -------
@@ -62,7 +63,7 @@ def read_items(source: str) -> tuple[Item, ...]:
     Raises
     ------
     ConfigError
-        [items]: if an item has no prompt, or two items have the same id.
+        [items-invalid]: if there are no items, an item has no prompt or does not fit, or two items have the same id.
     PoolError, ImportFormatError
         If the pool or the file cannot be read.
     """

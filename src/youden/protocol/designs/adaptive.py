@@ -1,7 +1,7 @@
 """Designs that plan in rounds: until confidence intervals are narrow enough, or until the best agents are known.
 
-`FixedWidth` samples all agents equally, so no round favours an agent. `Adaptive` samples fewer and fewer contenders, and
-compares all of them with the same partner, on the same item and in the same order. The designs only draw rounds;
+`FixedWidth` samples all agents equally, so no round favours an agent. `Adaptive` samples fewer and fewer contenders,
+and compares all of them with the same partner, on the same item and in the same order. The designs only draw rounds;
 `pipeline/rounds.py` decides from the answers whether another round follows.
 """
 
@@ -29,11 +29,11 @@ from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.trials import MAIN
 
 HALF_WIDTH_FRACTION = 0.9
-"""Fraction of agents that must reach the half-width: a single unusual agent can take as many calls as all others together."""
+"""Fraction of agents that must reach the half-width: one unusual agent can take as many calls as all others."""
 MIN_PILOT_BLOCKS = 12
 """Minimum number of blocks in the first round; with fewer, the variances are too uncertain."""
 PILOT_BLOCKS_PER_PRECISION = 0.05
-"""The first round has this number over half_width² blocks: half of what the least variable answers in the paper's data need."""
+"""The first round has this number / half_width² blocks: half of what the least variable answers in the paper need."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,8 @@ class FixedWidth(TrialDesign):
     n_paired : int or None
         Maximum number of paired calls; None for all there are.
     half_width : float, default 0.05
-        Half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a fraction
-        `HALF_WIDTH_FRACTION` of the agents must reach.
+        Half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a
+        fraction `HALF_WIDTH_FRACTION` of the agents must reach.
     pairs : {"ordered", "unordered"}, default "ordered"
         Whether pairs may be judged in both orders.
 
@@ -109,7 +109,7 @@ def get_width_design(plan: Plan) -> FixedWidth:
     Parameters
     ----------
     plan : Plan
-        A plan of the design "half_width".
+        A plan of the design "fixed-width".
 
     Returns
     -------
@@ -122,7 +122,7 @@ def get_width_design(plan: Plan) -> FixedWidth:
 MIN_SEARCH_PILOT_BLOCKS = 24
 """Minimum number of blocks in the pilot of a search."""
 PILOT_BLOCKS_PER_REGRET = 0.04
-"""The pilot of a search with a maximum regret has at least this number over its square blocks."""
+"""The pilot of a search has about this number divided by max_regret² blocks, if there is a maximum regret."""
 
 
 class NextRound(NamedTuple):
@@ -131,11 +131,11 @@ class NextRound(NamedTuple):
     Attributes
     ----------
     trials : Trials
-        Paired trials of the round; none if the run stops.
+        Paired trials of the round; empty if the run stops.
     active : bool array (n_agents,)
         Agents that the round samples.
     stop_reason : {"near enough", "narrow", "budget", "items", "judge"} or None
-        Why the run stops; None if it goes on.
+        Why the run stops; None if it continues.
     detail : str
         Text that follows the stop reason.
     """
@@ -147,8 +147,8 @@ class NextRound(NamedTuple):
 
 
 ELIMINATION_POWER = 0.5
-"""Power of the finished fraction of rounds by which the number of contenders falls. Below 1, early rounds eliminate more agents,
-so that the last few contenders, on which the regret depends, get more trials."""
+"""Power of the finished fraction of rounds by which the number of contenders falls. Below 1, early rounds eliminate
+more agents, so that the last few contenders, on which the regret depends, get more trials."""
 
 
 def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
@@ -198,8 +198,8 @@ class Adaptive(TrialDesign):
     top : int, default 1
         Number of agents to find.
     max_regret : float, optional
-        Maximum regret at which the search stops. By default, it stops when the selected agents are significantly better than all
-        others, or when the budget is spent.
+        Maximum regret at which the search stops. By default, it stops when the selected agents are significantly better
+        than all others, or when the budget is spent.
     pairs : {"ordered", "unordered"}, default "ordered"
         Whether pairs may be judged in both orders.
 
@@ -210,20 +210,21 @@ class Adaptive(TrialDesign):
 
     Notes
     -----
-    In a block of a round, every contender is compared with one partner on one item and in one order, so neither the partner nor
-    the item favours a contender. A block counts for its contenders alone. Blocks go through items and partners in random orders;
-    no comparison is repeated.
+    In a block of a round, every contender is compared with one partner on one item and in one order, so
+    neither the partner nor the item favours a contender. A block counts for its contenders alone. Blocks go through
+    items and partners in random orders; no comparison is repeated.
 
-    Without `max_regret`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the budget.
-    Each round has an equal part of the rest. Contenders are the agents nearest to the boundary of the top; their number falls
-    to `top` + 1, faster in the first rounds.
+    Without `max_regret`, the pilot has a quarter of the budget, or 24 blocks if these are more, but at most half of the
+    budget. Each round has an equal part of the rest. Contenders are the agents nearest to the boundary of the top;
+    their number falls to `top` + 1, faster in the first rounds.
 
-    With `max_regret`, the pilot has .04/max_regret² blocks, at least 24 and at most a quarter of the budget. Each round samples
-    the agents that keep the regret bound too large, as much as they seem to need.
+    With `max_regret`, the pilot has .04/max_regret² blocks, at least 24 and at most a quarter of the budget. Each round
+    samples the agents that keep the regret bound too large, as much as they seem to need.
 
     References
     ----------
-    Karnin, Koren and Somekh (2013), who halve the contenders each round; arXiv 2606.07726, where contenders share comparisons.
+    Karnin, Koren and Somekh (2013), who halve the contenders each round; arXiv 2606.07726, where
+    contenders share comparisons.
     """
 
     pilot: float | None = None
@@ -350,8 +351,8 @@ class Adaptive(TrialDesign):
     ) -> Trials:
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
-        The sequence of blocks, of which the first has the number `first_block`, is the same in all rounds. A contender that was
-        dropped and comes back therefore catches up with the comparisons of the others.
+        All rounds go through the same sequence of blocks, whose first block has the number `first_block`. A contender
+        that was dropped and comes back therefore catches up with the comparisons of the others.
         """
         n_agents, n_items = eligible.shape
         items, partners = rng.permutation(n_items), rng.permutation(n_agents)

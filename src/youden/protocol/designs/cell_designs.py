@@ -1,8 +1,8 @@
-"""Designs over cells, from the paper: row, column, hybrid and n log n.
+"""Designs over cells, from the paper: row, column, hybrid and n log n. A cell is one agent on one item.
 
-The designs differ in the order in which they choose cells. Each cell has a threshold, the smallest sampling fraction at which
-the design chooses it, so the cells of larger fractions contain those of smaller ones. The largest fraction that fits a budget is
-found by bisection over the same random numbers.
+The designs differ in the order in which they choose cells. Each cell has a threshold, the smallest sampling fraction at
+which the design chooses it, so the cells of larger fractions contain those of smaller ones. The largest fraction that
+fits a budget is found by bisection over the same random numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from youden.types.pool import Bools, Floats
 
 _BISECTIONS = 24
 _DEFAULT_FRACTION = 1 / 3
-"""Sampling fraction if neither the options of a design nor a budget set one."""
+"""Sampling fraction if neither the options of a design nor a budget determine one."""
 SHARED_OPTIONS = ("d_core", "partners", "pairs", "repair")
 
 
@@ -41,11 +41,14 @@ SHARED_OPTIONS = ("d_core", "partners", "pairs", "repair")
 class CellDesign(TrialDesign, ABC):
     """Base class of the designs over cells: cells are chosen, and each is compared with partners on its item.
 
+    The d-core condition requires at least `d_core` chosen cells of each agent and on each item.
+
     Attributes
     ----------
     n_paired : int or None
-        Maximum number of paired calls. If the design's own options set no sampling fraction, the largest one that fits is used;
-        if even the d-core does not fit with all partners, as many partners as fit.
+        Maximum number of paired calls. If the design's own options set no sampling fraction, the largest one that
+        fits is used. If even the smallest choice of cells does not fit with all partners, each cell gets as many
+        partners as fit.
     pairs : {"ordered", "unordered"}, default "ordered"
         Whether pairs may be judged in both orders.
     d_core : int, default 3
@@ -53,8 +56,8 @@ class CellDesign(TrialDesign, ABC):
     partners : int, optional
         Number of partners of each cell; None for all, as the row score of the paper requires.
     repair : bool, default True
-        Whether to add random eligible cells until the d-core is reached and all cells are connected; if False, a design that
-        falls short raises an error.
+        Whether to add random eligible cells until the d-core is reached and all cells are connected. If False, a design
+        that falls short raises an error.
     """
 
     d_core: int = 3
@@ -74,9 +77,10 @@ class CellDesign(TrialDesign, ABC):
 
     @abstractmethod
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Compute the sampling fraction above which each cell is chosen, inf for cells that are not eligible.
+        """Compute the sampling fraction above which each cell is chosen: float array (n_agents, n_items).
 
-        eligible : bool array (n_agents, n_items); key : float array (n_agents, n_items) of random numbers in [0, 1)
+        It is inf for cells that are not eligible. eligible : bool array, key : float array of random numbers in [0, 1),
+        of the same shape.
         """
 
     @abstractmethod
@@ -88,18 +92,19 @@ class CellDesign(TrialDesign, ABC):
         """Return what to do if an agent, and if an item, has too few cells."""
 
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
-        """Choose cells by the design's own sampling fraction, or the default one.
+        """Choose cells by the sampling fraction that the design's options set, or by the default one.
 
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
             Cells that may be chosen.
-        rng : Generator
-            Random numbers.
+        rng : numpy.random.Generator
+            Source of all random numbers.
 
         Returns
         -------
         bool array (n_agents, n_items)
+            The chosen cells.
 
         Raises
         ------
@@ -113,7 +118,10 @@ class CellDesign(TrialDesign, ABC):
         return self._repair_or_check(eligible, key, threshold < fraction)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the comparisons of the chosen cells; eligible : bool array (n_agents, n_items).
+        """Choose cells, and draw their comparisons with partners.
+
+        The cells are those of `choose` if there is no budget, or if the options set a sampling fraction. Otherwise,
+        they are the most cells whose comparisons fit the budget.
 
         Raises
         ------
@@ -142,7 +150,7 @@ class CellDesign(TrialDesign, ABC):
         return DesignResult(trials, notes)
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return notes about options that the plan could not follow."""
+        """Return a note if the budget is too small for all partners; override it to add others."""
         if self.partners is not None or self.pairs != "ordered":
             return ()
         n_items = eligible.shape[1]
@@ -175,7 +183,7 @@ class CellDesign(TrialDesign, ABC):
         return 0.0 if self.repair else _DEFAULT_FRACTION
 
     def _choose_largest(self, eligible: Bools, key: Floats, threshold: Floats, *, n_partners: int | None) -> Bools:
-        """Choose the cells of the largest sampling fraction that fits the budget, or else of the smallest fraction.
+        """Choose the cells of the largest sampling fraction that fits the budget, or of the smallest one if none fits.
 
         eligible, key, threshold : arrays (n_agents, n_items)
         """
@@ -223,12 +231,13 @@ class Row(_LineDesign):
     Attributes
     ----------
     alpha : float in (0, 1], optional
-        Fraction of the eligible items of each agent. Default: the largest one that fits the budget, 1/3 without one.
+        Fraction of the eligible items of each agent. Default: the largest one that fits the budget; 1/3
+        without a budget.
 
     Notes
     -----
-    Agent i gets ⌈alpha · n_i⌉ of its n_i eligible items at random. Under a budget, alpha · n_i is rounded up or down at random,
-    so that the budget is spent.
+    Agent i gets ⌈alpha · n_i⌉ of its n_i eligible items at random. Under a budget, alpha · n_i is rounded up or down at
+    random, so that the budget is spent.
 
     References
     ----------
@@ -256,12 +265,13 @@ class Column(_LineDesign):
     Attributes
     ----------
     beta : float in (0, 1], optional
-        Fraction of the eligible agents on each item. Default: the largest one that fits the budget, 1/3 without one.
+        Fraction of the eligible agents on each item. Default: the largest one that fits the budget; 1/3
+        without a budget.
 
     Notes
     -----
-    Item j gets ⌈beta · m_j⌉ of its m_j eligible agents at random. Under a budget, beta · m_j is rounded up or down at random, so
-    that the budget is spent.
+    Item j gets ⌈beta · m_j⌉ of its m_j eligible agents at random. Under a budget, beta · m_j is rounded up or down at
+    random, so that the budget is spent.
 
     References
     ----------
@@ -289,7 +299,7 @@ class Hybrid(CellDesign):
     Attributes
     ----------
     alpha, beta : float in (0, 1], optional
-        Factors of the probability. Default: the largest probability that fits the budget, 1/3 without one.
+        Factors of the probability. Default: the largest probability that fits the budget; 1/3 without a budget.
 
     Raises
     ------
@@ -331,17 +341,18 @@ class Hybrid(CellDesign):
 
 @dataclass(frozen=True, kw_only=True)
 class NLogN(CellDesign):
-    """Choose c·(K + J)·ln(K + J) cells uniformly without replacement, or all if there are fewer.
+    """Choose c·(K + J)·ln(K + J) cells uniformly without replacement, or all if there are fewer: K agents, J items.
 
     Attributes
     ----------
     c : float, optional
-        Factor of the number of cells. Default: the largest one that fits the budget; 1.6 without a budget, which is a third of
-        30 × 200 cells.
+        Factor of the number of cells. Default: the largest one that fits the budget; 1.6 without a budget. For 30
+        agents and 200 items, 1.6 gives a third of all cells.
 
     References
     ----------
-    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}; with C = 1.6 it covers the 33 % that its tables report.
+    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}. With C = 1.6, it covers the 33 % that the
+    paper's tables report.
     """
 
     c: float | None = None
@@ -369,7 +380,7 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return notes, also about a number of cells that exceeds those that there are."""
+        """Add a note if `c` requests more cells than there are."""
         notes = super().get_notes(eligible, trials)
         n_requested = 0 if self.c is None else _nlogn_cells(self.c, eligible)
         n_eligible = int(eligible.sum())

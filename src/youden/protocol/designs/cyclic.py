@@ -1,7 +1,8 @@
-"""Designs over trials: cyclic, which compares agents in blocks, and dense, which compares every ordered pair on every item.
+"""Designs over trials: cyclic, which compares agents in blocks, and dense, which compares all ordered pairs.
 
-A block takes one item and one shift, and each agent appears once first and once second in it. The dense design is the reference
-for all others; it does not adapt to a budget, and reports an error if it exceeds one.
+A block takes one item and one shift, and each agent appears once first and once second in it. The dense design compares
+every ordered pair on every item. It is the reference for all others; it does not adapt to a budget, and reports an
+error if it exceeds one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Ids
 
 MIN_BLOCKS = 2
-"""Minimum number of blocks of a plan; with fewer there are no intervals."""
+"""Minimum number of blocks of a plan; with fewer, there are no intervals."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,16 @@ class Cyclic(TrialDesign):
     n_paired : int or None
         Maximum number of paired calls; None for all there are.
     pairs : {"ordered", "unordered"}, default "ordered"
-        `unordered` compares no pair in both orders on one item: of the shifts d and m − d an item gets one, and never d = m/2.
+        `unordered` compares no pair in both orders on one item. If m agents are eligible on an item, only one of the
+        shifts d and m − d is used, and never m/2.
 
     Notes
     -----
-    The agents are in one random order π for the whole run; items and shifts are in random orders too. Block s has item number
-    s mod J, shift number (s + ⌊s/lcm(J, K − 1)⌋) mod (K − 1), and the pairs (π[q], π[(q + d) mod K]) for all q. If only m of the
-    K agents are eligible on an item, the block goes around these m in the order π; a shift d ≥ m is replaced by the next one in
-    the order of shifts that fits, and no pair of item and shift is used twice. Blocks are drawn as long as the next one fits the
-    budget.
+    The agents are in one random order π for the whole run; items and shifts are in random orders too. Block
+    s has item number s mod J, shift number (s + ⌊s/lcm(J, K − 1)⌋) mod (K − 1), and the pairs (π[q], π[(q + d) mod K])
+    for all q. If only m of the K agents are eligible on an item, the block goes around these m in the order π; a shift
+    d ≥ m is replaced by the next one in the order of shifts that fits, and no pair of item and shift is used twice.
+    Blocks are drawn as long as the next one fits the budget.
     """
 
     name: ClassVar[str] = "cyclic"
@@ -77,7 +79,8 @@ class Cyclic(TrialDesign):
         Raises
         ------
         PlanError
-            [budget-cyclic]: if the budget is less than two blocks; [nothing-shared]: if no item has two eligible agents.
+            [budget-cyclic]: if the budget is less than two blocks; [nothing-shared]: if no item has
+            two eligible agents.
         """
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
@@ -112,12 +115,7 @@ class Cyclic(TrialDesign):
 def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:
     """Yield all cyclic blocks in order, without block numbers, each with all agents that are eligible on its item.
 
-    eligible : bool array (n_agents, n_items)
-
-    Raises
-    ------
-    PlanError
-        [nothing-shared]: if no item has two eligible agents.
+    eligible : bool array (n_agents, n_items). Raises PlanError [nothing-shared] if no item has two eligible agents.
     """
     for block in _iter_blocks(eligible, rng, pairs=pairs):
         item = np.full(len(block.agents), block.item, dtype=np.int32)
@@ -125,7 +123,10 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
 
 
 class _Block(NamedTuple):
-    """A cyclic block: its item, the agents of the first texts, int32 array (m,), and the shift of their partners among them."""
+    """A cyclic block: an item, the agents of the first texts, int32 array (m,), and a shift.
+
+    The partner of each agent is the one that follows it by `shift` places in this array, cyclically.
+    """
 
     item: int
     agents: Ids
@@ -170,7 +171,10 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
 
 
 def check_shared_items(eligible: Bools) -> None:
-    """Raise PlanError [nothing-shared] if no item has two eligible agents; eligible : bool array (n_agents, n_items)."""
+    """Raise PlanError [nothing-shared] if no item has two eligible agents.
+
+    eligible : bool array (n_agents, n_items)
+    """
     if not (eligible.sum(axis=0) > 1).any():
         raise PlanError(
             "No item has responses of two agents in training cells, so no agents can be compared. Check that the ids of agents "

@@ -1,7 +1,7 @@
-"""Choose cells for the designs over cells: check their options, add cells until they are connected, and draw their comparisons.
+"""Choose cells for the designs over cells: check options, add cells until all are connected, and draw comparisons.
 
-Each chosen cell is compared with partners on its item. Cells are added until every agent and item has at least d of them and all
-are connected: the paper's condition of a connected d-core, d ≥ 3.
+A cell is one agent on one item. Each chosen cell is compared with partners on its item. Cells are added until every
+agent and item has at least d of them and all are connected: the paper's condition of a connected d-core, d ≥ 3.
 """
 
 from __future__ import annotations
@@ -94,26 +94,13 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with partners on its item.
+    """Compare each chosen cell with `n_partners` random partners on its item, or with all if it is None.
 
-    Parameters
-    ----------
-    chosen : bool array (n_agents, n_items)
-        Cells to compare; all of them are eligible.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Number of partners of each chosen cell, drawn at random; None for all.
-    pairs : {"ordered", "unordered"}
-        `ordered`: the text of the chosen cell comes first, and two chosen cells are compared in both orders. `unordered`: one
-        comparison per pair, which serves both cells, in a random order.
-    rng : Generator
-        Random numbers.
+    Returns paired trials, sorted by item, then first, then second agent. chosen, eligible : bool
+    arrays (n_agents, n_items)
 
-    Returns
-    -------
-    Trials
-        Paired trials, sorted by item, then first, then second agent.
+    With "ordered" pairs, the text of the chosen cell comes first, and two chosen cells are compared in both orders.
+    With "unordered" pairs, there is one comparison per pair, in a random order, which serves both cells.
     """
     n_agents = len(chosen)
     shape = chosen.shape[1], n_agents, n_agents
@@ -211,25 +198,10 @@ def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, d
 def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     """Add eligible cells until every agent and item has d cells and all are connected.
 
-    Parameters
-    ----------
-    chosen : bool array (n_agents, n_items)
-        Chosen cells.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be added; each agent and item has at least d of them.
-    key : float array (n_agents, n_items)
-        Random numbers; cells with the smallest are added first.
-    d : int
-        Minimum number of cells per agent and per item.
+    chosen, eligible : bool arrays (n_agents, n_items); each agent and item must have d eligible cells. key : float
+    array of random numbers of the same shape; cells with the smallest ones are added first.
 
-    Returns
-    -------
-    bool array (n_agents, n_items)
-
-    Raises
-    ------
-    PlanError
-        [not-connected]: if the eligible cells themselves are not connected.
+    Raises PlanError [not-connected] if the eligible cells themselves are not connected.
     """
     chosen = chosen.copy()
     for cells, may_add, order in ((chosen, eligible, key), (chosen.T, eligible.T, key.T)):
@@ -261,17 +233,9 @@ def check_connected(cells: Bools) -> None:
 
 
 def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
-    """Find the components of the graph of agents and items whose edges are cells.
+    """Find the components of the graph of agents and items whose edges are cells, bool array (n_agents, n_items).
 
-    Parameters
-    ----------
-    cells : bool array (n_agents, n_items)
-        Edges of the graph.
-
-    Returns
-    -------
-    agents, items : int32 arrays (n_agents,) and (n_items,)
-        Number of the component of each agent and item, from 0.
+    Returns the component numbers of agents and of items, from 0: int32 arrays (n_agents,) and (n_items,).
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

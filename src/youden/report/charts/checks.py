@@ -1,4 +1,4 @@
-"""Draw the figures that support or question a ranking: difficulty, curl, false positives, held-out cells, labels, variance.
+"""Draw the figures that support or question a ranking: difficulty, curl, false positives, holdout, labels, variance.
 
 Each function yields its figures, and none if the run lacks the data.
 """

@@ -124,18 +124,7 @@ def draw_pairs(data: ReportData) -> Iterator[Figure]:
 
 @without_validation
 def draw_figures(data: ReportData) -> tuple[Figure, ...]:
-    """Draw all figures for which a run has data.
-
-    Parameters
-    ----------
-    data : ReportData
-        Data of the report.
-
-    Returns
-    -------
-    tuple of Figure
-        Figures, in the order of the page.
-    """
+    """Draw all figures for which a run has data, in the order of the page."""
     functions: Sequence[Callable[[ReportData], Iterator[Figure]]] = (
         _draw_ranking,
         _draw_agents,
@@ -153,20 +142,9 @@ def draw_figures(data: ReportData) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
-    """Draw the distances of agents from the average agent, with intervals.
+    """Draw the distances of agents from the average agent, with intervals at `level`.
 
-    Parameters
-    ----------
-    agents : sequence of RankedAgent
-        Ranking, best agent first; at least one agent has an ability.
-    level : float
-        Confidence level of the intervals.
-    source : str
-        Source of the data, for display.
-
-    Returns
-    -------
-    Figure
+    `agents` is the ranking, best first; at least one agent has an ability. `source` names the data for display.
     """
     ranked = [agent for agent in agents if agent.ability is not None]
     average = float(np.mean([agent.ability for agent in ranked]))

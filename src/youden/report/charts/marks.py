@@ -34,8 +34,8 @@ DASHED: dict[str, Any] = {"strokeDash": [5, 4], "color": "#888888"}
 """Style of reference lines."""
 
 without_validation = debug_mode(False)
-"""Decorator that builds charts without validating them against the schema of Vega-Lite, which takes longer than building them;
-tests validate them.
+"""Decorator that builds charts without validating them against the schema of Vega-Lite, which takes longer than
+building them; tests validate them.
 """
 
 
@@ -48,35 +48,18 @@ class Frame:
 
     @classmethod
     def from_columns(cls, **columns: Column) -> Frame:
-        """Create a frame.
+        """Create a frame from values by column name: sequences or arrays (n_marks,).
 
-        Parameters
-        ----------
-        **columns : sequence or array (n_marks,)
-            Values by column name. NaN becomes None; numbers are rounded to `DECIMALS`.
-
-        Returns
-        -------
-        Frame
+        NaN becomes None; numbers are rounded to `DECIMALS`.
         """
         return cls({name: _to_values(column) for name, column in columns.items()})
 
     @classmethod
     def from_rows(cls, rows: Iterable[object], /, *names: str, **columns: Column | str) -> Frame:
-        """Create a frame from attributes of objects.
+        """Create a frame from attributes of objects, one object per mark.
 
-        Parameters
-        ----------
-        rows : iterable of object
-            One object per mark.
-        *names : str
-            Attributes whose name is also the name of the column.
-        **columns : str, sequence or array (n_marks,)
-            Column name → name of an attribute, or values.
-
-        Returns
-        -------
-        Frame
+        `names` are attributes whose columns have the same name. `columns` maps a column to an attribute or to its
+        values (n_marks,).
         """
         rows = list(rows)
         values: dict[str, Column] = {}

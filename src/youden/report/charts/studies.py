@@ -82,7 +82,11 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 
 @without_validation
 def draw_stress_figure(stress: Stress) -> Figure:
-    """Draw the rank of the best attacker of each attack, in each ranking."""
+    """Draw the rank of the best agent of each attack, one dot per ranking method.
+
+    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent in the
+    plain ranking without an attack; it is the last rank if the base agent has none.
+    """
     attacks = [attack for attack in stress.attacks if attack.ranks_after]
     attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
     marks = [(attack, ranking, result) for attack in attacks for ranking, result in attack.ranks_after.items()]
@@ -121,7 +125,7 @@ def draw_stress_figure(stress: Stress) -> Figure:
 
 @without_validation
 def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
-    """Draw the rank correlation and the top-k recall of each design by number of calls; a ring marks the recommended budget."""
+    """Draw ρ and the top-k recall of each design by number of calls; a ring marks the recommended budget."""
     recommended = recommend(study, goal).row
     budgets = [(design, row) for design, rows in study.designs.items() for row in rows if row.rho_mean is not None]
     frame = Frame.from_rows(

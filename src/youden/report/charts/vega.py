@@ -1,7 +1,7 @@
 """Load the script that draws figures in a page, and render figures as pictures.
 
-The script is part of the package: `docs/making/vega_script.py` bundled it with vl-convert from Vega, Vega-Lite and vega-embed
-(BSD-3-Clause). Only pictures need vl-convert itself.
+The script is part of the package: `docs/making/vega_script.py` bundled it with vl-convert from Vega, Vega-Lite and
+vega-embed (BSD-3-Clause). Only pictures need vl-convert itself.
 """
 
 from __future__ import annotations
@@ -63,13 +63,7 @@ def need_charts() -> None:
 
 
 def need_pictures() -> None:
-    """Check that figures can be drawn as files.
-
-    Raises
-    ------
-    ConfigError
-        [pictures-missing]: if the extra `figures` is not installed.
-    """
+    """Check that figures can be drawn as files. Raises: ConfigError [pictures-missing]."""
     if not has_pictures():
         raise ConfigError(
             "Pictures need Altair and vl-convert, which are not installed. Install them with `pip install 'youden[figures]'`.",
@@ -103,24 +97,9 @@ PictureKind = Literal["svg", "png"]
 
 
 def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
-    """Return the complete specification of one figure of a run.
+    """Return the complete specification of one figure of a run, such as "ranking": with data, title, source and width.
 
-    Parameters
-    ----------
-    data : ReportData
-        Data of the report.
-    slug : str
-        Short name of the figure, such as "ranking".
-
-    Returns
-    -------
-    dict
-        Vega-Lite specification with data, title, source and width.
-
-    Raises
-    ------
-    ConfigError
-        [unknown-chart]: if the run has no such figure; the message lists those that it has.
+    Raises: ConfigError [unknown-chart] if the run has no such figure; the message lists those that it has.
     """
     from youden.report.charts.figures import draw_figures
 
@@ -140,20 +119,10 @@ def stress_spec(stress: Stress) -> dict[str, Json]:
 
 
 def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:
-    """Render a complete specification as a picture.
+    """Render a complete Vega-Lite specification as the contents of a picture file, "svg" or "png".
 
-    Parameters
-    ----------
-    spec : dict
-        Complete Vega-Lite specification.
-    kind : {"svg", "png"}
-        Format.
-
-    Returns
-    -------
-    bytes
-        Contents of the file. An SVG ends with a comment that has the digest of the specification, so that a test can check
-        whether it is up to date.
+    An SVG ends with a comment that has the digest of the specification, so that a test can check whether it is up
+    to date.
     """
     import vl_convert
 
@@ -169,7 +138,7 @@ def spec_digest(spec: dict[str, Json]) -> str:
 
 
 def _complete_spec(figure: Figure, name: str) -> dict[str, Json]:
-    """Add data, title, source and width to the specification of a figure; name : of the run."""
+    """Add data, title, source and width to the specification of a figure of the run `name`."""
     title: Json = {
         "text": f"{printable(name)}: {figure.title}",
         "subtitle": f"Source: {figure.source}",

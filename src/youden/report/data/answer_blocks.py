@@ -120,20 +120,13 @@ class Repeats(NamedTuple):
 
 
 def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
-    """Encode the texts, their order and the answer of each trial as one number.
+    """Encode both texts, their order and the answer of each trial as one number, int64 (n_trials,).
 
-    Parameters
-    ----------
-    columns : mapping of str to array (n_trials,)
-        Columns of trials and answers, named as in verdicts.parquet.
-    plan : Plan
-        Plan of the run; its trials are not read.
+    The code is 4·p + 2·s + y. p numbers the two texts without regard to their order; s is 1 if the text with the larger
+    number is read first; y is 1 for a yes. So trials of the same two texts have the same code >> 2, and in the same
+    order the same code >> 1. The code is −1 for a trial without an answer.
 
-    Returns
-    -------
-    int64 array (n_trials,)
-        4 × (number of the two cells in ascending order) + 2 if the cell with the larger number is read first + 1 for a yes;
-        −1 for a trial without an answer.
+    `columns` are named as in verdicts.parquet; the trials of `plan` are not read.
     """
     first, second = number_cells(columns, plan)
     low, high = np.minimum(first, second), np.maximum(first, second)
@@ -144,19 +137,10 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
 
 
 def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """Assign a number to each text of the trials.
+    """Assign numbers to the first and second texts of trials: row × n_items + item, int64 (n_trials,) each.
 
-    Parameters
-    ----------
-    columns : mapping of str to array (n_trials,)
-        Columns of trials, named as in verdicts.parquet.
-    plan : Plan
-        Plan of the run; its trials are not read.
-
-    Returns
-    -------
-    first, second : int64 array (n_trials,)
-        row × n_items + item of the first and of the second text, where row is the row of the text in `Pool.every`.
+    The row is that of the text in `Pool.all_texts`. `columns` are named as in verdicts.parquet; the trials of `plan`
+    are not read.
     """
     item, other_item = columns["item"], columns["item"]
     is_independent = columns["trial_type"] == INDEPENDENT
@@ -171,16 +155,9 @@ def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
 
 
 def compare_repeats(code: Positions) -> Repeats:
-    """Compare all answers about the same two texts.
+    """Compare all answers about the same two texts; `code` is that of `encode_trials`, in the order of the run.
 
-    Parameters
-    ----------
-    code : int64 array (n_trials,)
-        Codes of `encode_trials`, in the order of the run.
-
-    Returns
-    -------
-    Repeats
+    Pairs of texts are divided into parts, and only the trials of one part are sorted at a time, to save memory.
     """
     n_parts = 1 << (len(code) // TRIALS_PER_SORT).bit_length()
     differ = np.zeros(len(code), dtype=np.bool_)
@@ -207,7 +184,7 @@ def compare_repeats(code: Positions) -> Repeats:
 
 
 def _rows_of_part(code: Positions, part: int, n_parts: int) -> Positions:
-    """Find the answered trials whose two texts belong to a part; n_parts is a power of 2."""
+    """Find the answered trials whose pair of texts has the number `part` modulo `n_parts`, a power of 2."""
     rows = [np.empty(0, dtype=np.int64)]
     for start in range(0, len(code), TRIALS_PER_SORT):
         chunk = code[start : start + TRIALS_PER_SORT]

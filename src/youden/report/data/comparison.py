@@ -202,11 +202,12 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 
 
 def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
-    """Find the agents whose standardised distance from the average differs between two rankings.
+    """Find the agents whose standardised distance from the average agent differs significantly between two rankings.
 
     pairs : each agent in both rankings; ability : float array (2, n_agents)
 
-    Without standard errors, or if all abilities of a ranking are equal, rank intervals that do not overlap decide.
+    Without standard errors, or if all abilities of a ranking are equal, agents whose rank intervals do not
+    overlap differ.
     """
     ranges = [(a.rank_interval, b.rank_interval) for a, b in pairs]
     has_disjoint_ranks = [a[1] < b[0] or b[1] < a[0] for a, b in ranges]
@@ -226,7 +227,10 @@ def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: F
 
 
 def _tabulate_answers(result: Verdicts, against: Floats) -> Table:
-    """Count how both judges answered common trials, by trial type; against : float array (n_trials,), NaN if none."""
+    """Count common trials by the answers of both judges and, in percent, those that differ; one row per trial type.
+
+    against : float array (n_trials,), decision of the other judge on each trial of `result`, 0 or 1; NaN if it has none
+    """
     is_common = result.answered & ~np.isnan(against)
     rows = []
     for trial_type, name in ((PAIRED, "paired"), (INDEPENDENT, "independent")):

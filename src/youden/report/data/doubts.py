@@ -36,13 +36,14 @@ class GroupLine:
     n_agents : int
         Number of its agents.
     inside, across, outside : float or None
-        Mean agreement of pairs within the group, of its agents with others, and of others; None if one of them is unknown.
+        Mean agreement of pairs within the group, of its agents with others, and of others; None if one of them
+        is unknown.
     losing_share : float or None
-        Fraction of the pool from which on agents that always agree would rank above the group; None if the group agrees less
-        inside than across.
+        Fraction of the pool from which on agents that always agree would rank above the group; None if the group agrees
+        less inside than across.
     correlation : float or None
-        Spearman correlation of the ranking of the other agents with and without the group as partners; None if there are too
-        few others.
+        Spearman correlation of the ranking of the other agents with and without the group as partners; None if there
+        are too few others.
     most_moved : str or None
         Agent whose rank changes most without the group; None if `correlation` is None.
     max_change : int
@@ -50,25 +51,14 @@ class GroupLine:
 
     Notes
     -----
-    losing_share = (FF − FB)/((FF − FB) + (1 − FB)) for agreements FF inside and FB across: at a share p of agents that always
-    agree, and that agree with the group as the others do, (1 − p)·FF + p·FB = (1 − p)·FB + p.
+    losing_share = (FF − FB)/((FF − FB) + (1 − FB)) for agreements FF inside and FB across: at a share p of agents
+    that always agree, and that agree with the group as the others do, (1 − p)·FF + p·FB = (1 − p)·FB + p.
     """
 
     def __init__(self, group: str, pairs: PairMeans, inside: Bools, *, residual: Floats, agents: Sequence[str]) -> None:
-        """Measure one group.
+        """Measure the group of the agents `inside`, bool (n_agents,).
 
-        Parameters
-        ----------
-        group : str
-            Name of the group.
-        pairs : PairMeans
-            Agreement of all pairs of agents.
-        inside : bool array (n_agents,)
-            Agents of the group.
-        residual : float array (n_agents, n_agents)
-            Agreement minus the sum of the effects of both agents.
-        agents : sequence of str
-            Ids of all agents.
+        residual : float array (n_agents, n_agents), agreement minus the sum of the effects of both agents
         """
         self.group, self.n_agents = group, int(inside.sum())
         self.inside: float | None = None
@@ -99,21 +89,9 @@ class GroupLine:
 
 
 def describe_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
-    """Measure the agreement and the influence of each group.
+    """Measure each group for which something can be measured; those with a known agreement come first.
 
-    Parameters
-    ----------
-    pairs : PairMeans
-        Agreement of all pairs of agents.
-    groups : sequence of str or None
-        Group of each agent; None if it has none.
-    agents : sequence of str
-        Ids of the agents.
-
-    Returns
-    -------
-    list of GroupLine
-        Groups for which something could be measured, those with a known agreement first.
+    `groups` has the group of each of the `agents`, None if it has none.
     """
     agreement = np.where(pairs.compared, pairs.mean, 0.0)
     residual = pairs.mean - fit_pair_effects(pairs.compared.astype(np.float64), agreement.sum(axis=1))
@@ -160,7 +138,7 @@ def _row_means(value: Floats, used: Bools) -> Floats:
 
 
 def _mean_over(pairs: PairMeans, rows: Bools, columns: Bools) -> float:
-    """Average the agreement of compared pairs of the given rows and columns, bool (n_agents,) each; NaN if there are none."""
+    """Average the agreement of compared pairs of rows and columns, bool (n_agents,) each; NaN without such a pair."""
     used = pairs.compared & rows[:, None] & columns
     return float(pairs.mean[used].mean()) if used.any() else float("nan")
 
@@ -218,20 +196,9 @@ class PairGrid:
         *,
         max_side: int = MAX_AGENTS_PER_SIDE,
     ) -> None:
-        """Arrange pairs of agents.
+        """Arrange pairs of agents in at most `max_side` rows.
 
-        Parameters
-        ----------
-        pairs : PairMeans
-            Agreement of all pairs of agents.
-        links : FlaggedPairs
-            Linked pairs and residuals.
-        agents : sequence of str
-            Ids of the agents, by position.
-        ranked : sequence of str
-            Ids of the agents, best first.
-        max_side : int, default 100
-            Maximum number of rows.
+        `agents` are the ids by position, `ranked` the same ids, best first; `links` has the linked pairs and residuals.
         """
         position = {agent: k for k, agent in enumerate(agents)}
         order = np.array([position[agent] for agent in ranked], dtype=np.int64)
@@ -260,7 +227,8 @@ MIN_RHO_WITHOUT_GROUP = 0.9
 HIGH_AGREEMENT = 0.8
 """Fraction of the items on which two agents agree for the pair to count as agreeing."""
 MAX_AGREEING_PAIRS = 0.5
-"""Fraction of agreeing pairs from which on a pool has too little spread. ICLR has .72, the paper's other domains at most .30."""
+"""Fraction of agreeing pairs from which on a pool has too little spread. ICLR has .72, the paper's other domains at
+most .30."""
 MAX_NAMED_PAIRS = 5
 """Maximum number of pairs that a finding names."""
 
@@ -288,19 +256,7 @@ class RankingChecks:
 
 
 def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
-    """Check what else than ability the ranking of a run may follow.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Tables of the run.
-    summary : Summary
-        Summary of the run.
-
-    Returns
-    -------
-    RankingChecks
-    """
+    """Check what else than ability the ranking of a run may follow."""
     agents, pairs = evidence.agent_ids, evidence.pairs
     if pairs is None:
         return RankingChecks(None, (), (_check_signal(summary),))

@@ -108,15 +108,7 @@ class Sources:
     """
 
     def __init__(self, folder: RunFolder, judge: Mapping[str, Json] | None) -> None:
-        """Open the sources of a run.
-
-        Parameters
-        ----------
-        folder : RunFolder
-            Folder of the run.
-        judge : mapping or None
-            Settings of the judge that made the calls; None if no calls were made.
-        """
+        """Open the sources of a run. `judge` has the settings of the judge that made the calls; None without calls."""
         self.pool: Pool | None = None
         self.prompt: dict[str, Json] | None = None
         self.store: str | None = None

@@ -30,8 +30,8 @@ class AgentGrid(ReadOnly):
     agents: tuple[str, ...]
     """Ids of the agents, by position."""
     value: Floats
-    """float (n_agents, n_agents) in [−1, 1], mean of TPR − FPR over items; rows are the agents that are read first; NaN for
-    pairs that were not compared.
+    """float (n_agents, n_agents) in [−1, 1], mean of TPR − FPR over items; rows are the agents that are read first; NaN
+    for pairs that were not compared.
     """
     by_rank: Positions
     """int64 (n_agents,), positions of the agents, best first."""
@@ -39,23 +39,10 @@ class AgentGrid(ReadOnly):
     """int64 (n_agents,), positions of the agents, similar agents next to each other."""
 
     def tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
-        """Average the agreement over tiles.
+        """Average the agreement over about `max_tiles` tiles at most, with the agents in the given order.
 
-        Parameters
-        ----------
-        order : int64 array (n_agents,)
-            Positions of the agents, in the order of the rows and columns.
-        max_tiles : int, default 12,000
-            Approximate maximum number of tiles.
-
-        Returns
-        -------
-        value : float array (n_tiles, n_tiles)
-            Mean agreement of each tile.
-        names : tuple of str
-            Labels of the rows and columns.
-        agents_per_tile : int
-            Number of agents in a row of tiles.
+        Returns the means, float array (n_tiles, n_tiles), the labels of the rows and columns, and the number of agents
+        per row.
         """
         agents_per_tile = -(-len(order) // math.isqrt(max_tiles))
         value = self.value[np.ix_(order, order)]
@@ -68,18 +55,8 @@ class AgentGrid(ReadOnly):
 def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
     """Arrange the agreement of all pairs of agents.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Tables of the run.
-    ranked : sequence of str
-        Ids of the agents, best first.
-    fpr : float or None
-        Pooled false-positive rate, which is subtracted unless each pair has its own.
-
-    Returns
-    -------
-    AgentGrid
+    `ranked` are the ids of the agents, best first. `fpr` is the pooled false-positive rate, which is subtracted unless
+    each pair has its own.
     """
     value = evidence.agreement - (0.0 if evidence.own_rates else fpr or 0.0)
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
@@ -92,17 +69,11 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
 
 
 def cluster_order(value: Floats) -> Positions:
-    """Order agents so that agents that agree are next to each other, by average linkage.
+    """Order agents so that agents that agree are next to each other, by average linkage: positions, int64 (n_agents,).
 
-    Parameters
-    ----------
-    value : float array (n_agents, n_agents)
-        Agreement of ordered pairs; NaN is replaced by the mean of all pairs.
+    value : float array (n_agents, n_agents), agreement of ordered pairs; NaN is replaced by the mean of all pairs
 
-    Returns
-    -------
-    int64 array (n_agents,)
-        Positions of the agents. The distance of two agents is 1 − their mean agreement over both orders.
+    The distance of two agents is 1 − their mean agreement over both orders.
     """
     n_agents = len(value)
     if n_agents < 3:
@@ -172,21 +143,8 @@ def _tile_means(row: Positions, column: Positions, values: Floats, shape: tuple[
 
 
 def bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
-    """Choose bins of agents and items.
+    """Choose numbers of agents and of items per bin, for about `max_tiles` tiles at most; shape : (n_agents, n_items).
 
-    Parameters
-    ----------
-    shape : (int, int)
-        Number of agents and of items.
-    max_tiles : int
-        Approximate maximum number of tiles.
-
-    Returns
-    -------
-    agents_per_row, items_per_column : int
-
-    Examples
-    --------
     >>> bin_sizes((30, 200), 12_000), bin_sizes((200, 2000), 12_000)
     ((1, 1), (2, 17))
     """
@@ -198,22 +156,8 @@ def bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
 
 
 def bin_means(value: Floats, per_row: int, per_column: int) -> Floats:
-    """Average a matrix over bins, ignoring NaN.
+    """Average a matrix over bins of `per_row` rows and `per_column` columns, ignoring NaN; an empty bin is NaN.
 
-    Parameters
-    ----------
-    value : float array (n_rows, n_columns)
-        Matrix.
-    per_row, per_column : int
-        Number of rows and of columns in a bin.
-
-    Returns
-    -------
-    float array (n_row_bins, n_column_bins)
-        Mean of each bin; NaN if all its values are NaN.
-
-    Examples
-    --------
     >>> bin_means(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
     array([[ 2., nan]])
     """
@@ -229,19 +173,9 @@ def bin_means(value: Floats, per_row: int, per_column: int) -> Floats:
 
 
 def average_orders(value: Floats, *, default: float) -> Floats:
-    """Average each pair of agents over both orders, ignoring NaN.
+    """Average each pair of agents over both orders, ignoring NaN: float array (n_agents, n_agents), like `value`.
 
-    Parameters
-    ----------
-    value : float array (n_agents, n_agents)
-        Value of each ordered pair.
-    default : float
-        Result for a pair that is NaN in both orders.
-
-    Returns
-    -------
-    float array (n_agents, n_agents)
-        Symmetric matrix.
+    `default` is the result for a pair that is NaN in both orders.
     """
     orders = np.stack([value, value.T])
     n = (~np.isnan(orders)).sum(axis=0)
@@ -298,23 +232,10 @@ class HoldoutPoints(ReadOnly):
 
 
 def compute_false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
-    """Compute the false-positive rate of each agent with a confidence interval.
+    """Compute the false-positive rate of each agent that has an answered independent trial, highest rate first.
 
-    Parameters
-    ----------
-    counts : YesCounts
-        Answers to independent trials, by pair of agents.
-    agent_ids : sequence of str
-        Ids of the agents.
-
-    Returns
-    -------
-    tuple of FalseAlarm
-        One per agent with an answered independent trial, highest rate first.
-
-    Notes
-    -----
-    Clopper–Pearson intervals at level 1 − .05/K (Bonferroni), so that all K intervals cover simultaneously with 95 %.
+    Intervals are Clopper–Pearson intervals at the level 1 − .05/K (Bonferroni), so that all K intervals cover
+    simultaneously with 95 %.
     """
     alarmed = {position for alarm in counts.find_alarms() for position in alarm.agents}
     n, n_yes = (table.sum(axis=0) + table.sum(axis=1) for table in (counts.n, counts.n_yes))
@@ -329,17 +250,9 @@ def compute_false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[F
 
 
 def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:
-    """Sample held-out cells with their predicted and observed scores.
+    """Sample at most `MAX_POINTS` held-out cells with their predicted and observed scores.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Tables of the run.
-
-    Returns
-    -------
-    HoldoutPoints or None
-        At most `MAX_POINTS` cells; None if the run has no held-out cell that could be predicted.
+    Returns None if the run has no held-out cell that could be predicted.
     """
     if evidence.holdout is None:
         return None

@@ -65,25 +65,12 @@ class TrialSample:
         preferred: Sequence[int] = (),
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Sample trials and read their texts.
+        """Sample trials and read their texts, of at most `max_bytes` in all.
 
-        Parameters
-        ----------
-        book : TrialBook or TrialReading
-            Trials of the run.
-        sources : Sources
-            Sources of texts and raw answers.
-        rng : numpy.random.Generator
-            Source of the random sample.
-        preferred : sequence of int, optional
-            Rows of trials that are selected first, for at most half of the trials and of the bytes.
-        max_bytes : int, default 1,100,000
-            Maximum size of the texts, in bytes.
+        The trials in the rows `preferred` are selected first, for at most half of the trials and of the bytes.
+        `sources` has the texts and the raw answers.
 
-        Raises
-        ------
-        JudgeError
-            [store-damaged]: if the store is damaged.
+        Raises: JudgeError [store-damaged] if the store is damaged.
         """
         sampled = book.sample_surprising(rng, MAX_TRIALS).tolist()
         rows = [*preferred, *sampled]
@@ -122,7 +109,7 @@ class TrialSample:
 
 
 def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
-    """Return the settings of the judge of these answers; None if it makes no calls, because then no store has its answers."""
+    """Return the settings of the judge of these answers; None if it makes no calls, so that no store has them."""
     return None if result.request_hash is None else result.judge
 
 

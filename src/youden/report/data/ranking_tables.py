@@ -1,7 +1,7 @@
 """Prepare rankings, items and labels for display.
 
-Texts keep their characters except those that deceive a reader, such as controls, which are escaped here; markup is escaped by the
-templates.
+Texts keep their characters except those that deceive a reader, such as controls, which are escaped here; markup is
+escaped by the templates.
 """
 
 from __future__ import annotations
@@ -31,20 +31,8 @@ _DECEPTIVE = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]"
 
 
 def escape_controls(text: str) -> str:
-    r"""Escape characters of a text that are invisible or change its display.
+    r"""Escape control characters, lone surrogates and bidirectional controls of a text; line breaks and tabs stay.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    str
-        The text with control characters, lone surrogates and bidirectional controls as escapes; line breaks and tabs stay.
-
-    Examples
-    --------
     >>> escape_controls("a\u202eb\x00\n")
     'a\\u202eb\\x00\n'
     """
@@ -81,7 +69,7 @@ Tied = Mapping[str, tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class IntervalBar:
-    """Position of a confidence interval on an axis that contains all intervals of the ranking, in percent of the axis."""
+    """Position of a confidence interval, in percent of an axis that contains all intervals of the ranking."""
 
     low: float
     """Position of the lower bound."""
@@ -124,7 +112,7 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Return the rows with the numbers of the ranking that the run reports first; agents without such numbers keep theirs."""
+    """Return the rows with the numbers of the ranking that the run reports first, or unchanged if they lack them."""
     if ranked_by == "plain":
         return tuple(rows)
     return tuple(
@@ -134,7 +122,7 @@ def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[Ran
 
 
 def displayed_columns(rows: Sequence[RankedAgent]) -> tuple[TableColumn, ...]:
-    """Return the additional columns of a displayed ranking: those with a heading in which an agent has a value."""
+    """Return the additional columns of a displayed ranking: those with a heading and with a value in some row."""
     columns = [column for column in columns_of(RankedAgent) if column.heading]
     return tuple(column for column in columns if any(getattr(row, column.name) is not None for row in rows))
 
@@ -254,22 +242,9 @@ LABELS = "labels.json"
 
 
 def read_current_quality(folder: RunFolder) -> QualityFacts | None:
-    """Read quality.json if it belongs to the present ranking.
+    """Read quality.json; None if the run has none, or one that belongs to an earlier ranking.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a fitted run.
-
-    Returns
-    -------
-    QualityFacts or None
-        None if the run has no quality.json, or one that belongs to an earlier ranking.
-
-    Raises
-    ------
-    RunFolderError
-        If the file is damaged.
+    Raises: RunFolderError if the file is damaged.
     """
     if not folder.has("quality.json"):
         return None
@@ -278,24 +253,10 @@ def read_current_quality(folder: RunFolder) -> QualityFacts | None:
 
 
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
-    """Read labels.json if it belongs to the present ranking.
+    """Read labels.json; None if the run has none, or one that belongs to an earlier ranking.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a fitted run.
-
-    Returns
-    -------
-    validation : Validation or None
-        Contents of the file; None if the run has none, or one that belongs to an earlier ranking.
-    finding : Finding or None
-        Warning that the file belongs to an earlier ranking; else None.
-
-    Raises
-    ------
-    RunFolderError
-        If the file is damaged.
+    Returns the contents, and a warning if they belong to an earlier ranking, else None. Raises: RunFolderError if the
+    file is damaged.
     """
     if not folder.has(LABELS):
         return None, None

@@ -67,18 +67,10 @@ class AgentPage:
     ) -> None:
         """Select the partners and items to show.
 
-        Parameters
-        ----------
-        agreement : float array (n_agents,)
-            Agreement with each agent; NaN if unknown.
-        item : int array (n_scored,)
-            Positions of the items on which the agent has a score.
-        score, residual : float array (n_scored,)
-            Its scores there, and scores minus predictions.
-        findings : sequence of str
-            Sentences about the agent.
-        worst : sequence of int
-            Rows of its worst trials.
+        agreement : float array (n_agents,), agreement with each agent; NaN if unknown
+        item : int array (n_scored,), positions of the items on which the agent has a score
+        score, residual : float array (n_scored,), its scores there, and scores minus predictions
+        worst : rows of its worst trials
         """
         self.findings, self.worst = findings, worst
         highest, lowest = _extremes(agreement)
@@ -92,7 +84,10 @@ class AgentPage:
 def _agent_pages(
     evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
-    """Make one page per agent, in the order of the grid. worst: rows of each agent's worst trials, empty for an imported run."""
+    """Make one page per agent, in the order of the grid.
+
+    worst : rows of the worst trials of each agent; empty for an imported run
+    """
     cells, scores, _ = evidence.scores.cells
     n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
     cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])

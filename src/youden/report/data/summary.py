@@ -78,7 +78,8 @@ class Summary:
     links : list of (str, str, LinkFacts)
         Curl of each kind of scores on each link.
     labels, quality, variance : Validation, QualityFacts, VarianceFacts or None
-        Contents of labels.json, quality.json and variance_components.json; None if there are none, or if they are out of date.
+        Contents of labels.json, quality.json and variance_components.json; None if there are none, or if they are out
+        of date.
     judge : str or None
         Name of the judge; None for an imported run.
     judged_on : str
@@ -217,7 +218,8 @@ class Summary:
     def chances(self) -> str | None:
         """Sentence with the probabilities of being the best, highest first.
 
-        None if only the selected agents may be the best, if agents cannot be compared, or if the judge does not discriminate.
+        None if only the selected agents may be the best, if agents cannot be compared, or if the judge does
+        not discriminate.
         """
         choice = self.facts.choice
         if choice is None or not choice.candidates or not self.facts.signal.discriminates:

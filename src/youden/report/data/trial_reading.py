@@ -79,15 +79,7 @@ class CallDurations:
 def compute_reused_usd(folder: RunFolder) -> float | None:
     """Compute the cost in USD of the reused answers of a run, at present prices.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a judged run.
-
-    Returns
-    -------
-    float or None
-        None if a price is unknown, if the store cannot be read, or if the judge makes no calls.
+    Returns None if a price is unknown, if the store cannot be read, or if the judge makes no calls.
     """
     result = folder.read_verdicts(folder.read_plan())
     if result.request_hash is None:
@@ -105,7 +97,8 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
 
 
 MIN_PARTNER_FRACTION = 0.5
-"""Minimum fraction of the possible partners of a cell for curl to show additivity; below it, scores of cells are mostly noise."""
+"""Minimum fraction of the possible partners of a cell for curl to show additivity; below it, scores of cells are
+mostly noise."""
 
 
 class JudgeQuality:
@@ -114,7 +107,8 @@ class JudgeQuality:
     Attributes
     ----------
     retest, swapped : AnswerAgreement or None
-        Agreement of answers about the same two texts, in the same order and in the opposite order; None if there are none.
+        Agreement of answers about the same two texts, in the same order and in the opposite order; None if there
+        are none.
     """
 
     def __init__(self) -> None:
@@ -172,9 +166,9 @@ class WorstTrials:
 
     Notes
     -----
-    With p_i the predicted score of agent i on the item, and p̄ the mean over agents, the expected answer to a paired trial of i
-    and k is p_i + p_k − p̄. The shortfall of a paired trial is the expected answer minus the answer; that of an independent trial
-    is the answer itself, because it should be 0.
+    With p_i the predicted score of agent i on the item, and p̄ the mean over agents, the expected answer to a
+    paired trial of i and k is p_i + p_k − p̄. The shortfall of a paired trial is the expected answer minus the answer;
+    that of an independent trial is the answer itself, because it should be 0.
     """
 
     def __init__(self, plan: Plan, predictions: Predictions) -> None:
@@ -263,20 +257,7 @@ class TrialReading:
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        """Read all trials.
-
-        Parameters
-        ----------
-        source : TrialSource
-            Trials of the run.
-        predictions : Predictions
-            Scores that the fit predicts.
-
-        Raises
-        ------
-        RunFolderError
-            If a file is damaged.
-        """
+        """Read all trials; `predictions` are of the fit. Raises: RunFolderError if a file is damaged."""
         self._source = source
         self._lines: dict[int, TrialLine] = {}
         n_trials, plan = source.n_trials, source.plan
@@ -310,7 +291,7 @@ class TrialReading:
         return count_kinds(self._kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample rows of surprising trials: int64 (n_rows,), the kinds in the order of `KINDS`, at random within a kind."""
+        """Sample rows of surprising trials, int64 (n_rows,): kinds as in `KINDS`, at random within a kind."""
         return sample_surprising(self._kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int]) -> list[TrialLine]:

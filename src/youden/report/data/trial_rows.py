@@ -257,7 +257,7 @@ class TrialBook(TrialRows):
     """All trials of a run, in memory."""
 
     def __init__(self, result: Verdicts, against: Floats | None = None) -> None:
-        """Collect the trials of a run; against : float array (n_trials,), decisions of another judge, NaN if it has none."""
+        """Collect the trials of a run; `against`: decision of another judge on each, float (n_trials,), or NaN."""
         columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
         columns |= {"answer": result.answer, "hard_answer": result.hard_answer, "missing_reason": result.missing_reason}
         super().__init__(columns, result.plan, against=against)
@@ -277,7 +277,7 @@ class TrialBook(TrialRows):
         return count_kinds(self.kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample rows of surprising trials: int64 (n_rows,), the kinds in the order of `KINDS`, at random within a kind."""
+        """Sample rows of surprising trials, int64 (n_rows,): kinds as in `KINDS`, at random within a kind."""
         return sample_surprising(self.kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int] | Positions) -> list[TrialLine]:
@@ -325,21 +325,11 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample trials, the most surprising kinds first.
+    """Sample at most `max_trials` positions in `kind`, int64 (n_sampled,): the most surprising kinds first.
 
-    Parameters
-    ----------
-    kind : int8 array (n_trials,)
-        Index into `KINDS`.
-    rng : numpy.random.Generator
-        Source of the order within a kind.
-    max_trials : int
-        Maximum number of trials.
+    kind : int8 array (n_trials,), index into `KINDS`
 
-    Returns
-    -------
-    int64 array (n_sampled,)
-        Positions in `kind`: trials of the first kind in random order, then those of the second, and so on.
+    Trials of the first kind come first, in random order, then those of the second, and so on.
     """
     sampled = [np.empty(0, dtype=np.int64)]
     remaining = max_trials

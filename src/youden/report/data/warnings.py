@@ -19,21 +19,10 @@ MAX_FPR = 0.05
 
 
 def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> Iterator[Finding]:
-    """Yield all warnings about a run, except the checks of its ranking.
+    """Yield the warnings of a run, those that follow from its numbers, then `notes` on data that could not be read.
 
-    Parameters
-    ----------
-    summary : Summary
-        Summary of the run.
-    notes : sequence of str
-        Data that the report could not read, and why.
-    additivity : bool, default True
-        Whether cells were compared with enough partners for R² to show additivity.
-
-    Yields
-    ------
-    Finding
-        Warnings of the run, then those that follow from its numbers, then `notes`.
+    The checks of its ranking are not included. `additivity`: whether cells were compared with enough partners for R² to
+    show additivity.
     """
     facts, calls = summary.facts, summary.calls
     yield from summary.warnings
@@ -109,21 +98,9 @@ class Group:
 
 
 def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline: str) -> tuple[Group, ...]:
-    """Group warnings, and checks that question the ranking, by subject.
+    """Group warnings of the run, and checks that question its ranking, by subject.
 
-    Parameters
-    ----------
-    advice : sequence of Finding
-        Warnings about the run.
-    checks : RankingChecks
-        Checks of the ranking.
-    headline : str
-        Headline of the report; a warning that it contains is left out.
-
-    Returns
-    -------
-    tuple of Group
-        Subjects with at least one warning.
+    A warning that the headline of the report contains is left out, and so is a subject without a warning.
     """
     lines = merge_by_kind((*advice, *checks.warnings), headline=headline)
     groups = [Group(about, tuple(line for subject, line in lines if subject == about)) for about in TITLES]

@@ -61,16 +61,7 @@ def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
 def make_policy(scripts: Sequence[Script], *, is_served: bool) -> str:
     """Make a content security policy that allows only the given scripts.
 
-    Parameters
-    ----------
-    scripts : sequence of Script
-        Scripts of the page.
-    is_served : bool
-        Whether the viewer serves the page, which may then load data from it. A page in a file loads nothing.
-
-    Returns
-    -------
-    str
+    If `is_served`, the viewer serves the page, which may load data from it. A page in a file loads nothing.
     """
     script_sources = " ".join(script.source for script in scripts) or "'none'"
     viewer = "'self'" if is_served else "'none'"
@@ -132,7 +123,7 @@ def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: 
 
 
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
-    """Collect the details of all agents for the script of the page: names, findings, partners, items and worst trials."""
+    """Collect the details of all agents for the script of the page: findings, partners, items, worst trials."""
     position_by_agent = {name: k for k, name in enumerate(data.agents.agents)}
     rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst = () if data.trials is None else data.trials.worst
@@ -181,21 +172,10 @@ def _round(value: float | None) -> float | None:
 def collect_trial_data(
     trials: TrialSample | None, agents: Sequence[str], items: Sequence[str], *, has_sample: bool
 ) -> dict[str, Json] | None:
-    """Collect trials for the script of the page.
+    """Collect trials in columns, their texts and names for the script of the page; None for an imported run.
 
-    Parameters
-    ----------
-    trials : TrialSample or None
-        Sample of trials; None for an imported run.
-    agents, items : sequence of str
-        Ids of all agents and items, by position.
-    has_sample : bool
-        Whether the page contains the sample; else it loads trials from the viewer.
-
-    Returns
-    -------
-    dict or None
-        Trials in columns, their texts, and the names of their agents and items; None for an imported run.
+    `agents` and `items` are all ids by position. Unless `has_sample`, the page has no trials and loads them from
+    the viewer.
     """
     if trials is None:
         return None
@@ -281,18 +261,8 @@ def get_environment() -> Environment:
 def format_code(text: str) -> Markup:
     """Format a text as HTML, with the parts between backticks as code.
 
-    Parameters
-    ----------
-    text : str
-        Text; a single backtick stays.
+    Other markup is escaped, and a single backtick stays.
 
-    Returns
-    -------
-    Markup
-        HTML, in which all other markup is escaped.
-
-    Examples
-    --------
     >>> format_code("run `youden fit` <now>")
     Markup('run <code>youden fit</code> &lt;now&gt;')
     """

@@ -1,6 +1,7 @@
 """Render reports, comparisons, studies, gates and stress tests as HTML, Markdown or JUnit, and write them to files.
 
-Nothing is computed here. Names and texts of a pool are untrusted, so that their markup and control characters are escaped.
+Nothing is computed here. Names and texts of a pool are untrusted, so that their markup and control characters
+are escaped.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ MAX_AGENTS = 30
 BAR_CELLS = 20
 """Width in characters of the bar of an interval in a Markdown table."""
 RunLine = tuple[str, str, str, Summary | None, str | None]
-"""Run in the list of the viewer: name, name in an address, state, summary if it is fitted, and error message if there is one."""
+"""Run in the list of the viewer: name, name in an address, state, summary if it is fitted, and error message if there
+is one."""
 
 
 def render_page(data: ReportData, *, live: str | None = None, home: str | None = None) -> str:
@@ -66,8 +68,8 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
     data : ReportData
         Data of the report.
     live, home : str, optional
-        Paths under which the viewer serves the trials of the run, and its list of runs. Default: the page is a file, which
-        contains a sample of the trials.
+        Paths under which the viewer serves the trials of the run, and its list of runs. Default: the page is a file,
+        which contains a sample of the trials.
     """
     return _render(
         "report.html",
@@ -225,7 +227,7 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 
 
 def gate_markdown(gate: Gate) -> str:
-    """Render the result of a gate as Markdown: result, one row per agent, next command, and best agents of the whole run."""
+    """Render the result of a gate as Markdown: result, one row per agent, next command, best agents of the run."""
     lines = [
         f"## {_MARKS[gate.outcome]} {gate.outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
         "",
@@ -318,7 +320,7 @@ def write_report(folder: RunFolder) -> ReportData:
 
 
 def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
-    """Write the report of a fitted run as HTML, by default to report.html in its folder; return the path and the data."""
+    """Write the report of a fitted run as HTML and return path and data; default: report.html in its folder."""
     data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
     write_file(path, render_page(data))
@@ -326,7 +328,10 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Rep
 
 
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
-    """Write a comparison of two fitted runs as HTML, by default to against-SECOND.html in the first folder; return the path."""
+    """Write a comparison of two fitted runs as HTML and return its path.
+
+    Default: against-SECOND.html in the folder of the first run.
+    """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     write_file(path, render_comparison(Comparison(first, second)))
     return path

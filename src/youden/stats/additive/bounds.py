@@ -1,13 +1,15 @@
-"""Fit the additive model to scores in [−1, 1]: saturated scores as bounds only (`censored`), or every prediction in a box.
+"""Fit the additive model to scores in [−1, 1], with saturated scores as bounds (`censored`) or predictions in a box.
 
 Censored: a saturated score, ±1, contributes only if the prediction falls short of it. The objective, with μ = x − y,
-Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² + Σ_{s=−1} w(1 + μ)₊² + ridge, is convex and piecewise quadratic. A Newton step is the
-plain fit without the saturated cells that the predictions exceed; an exact line search along it makes the steps finite in number.
+Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² + Σ_{s=−1} w(1 + μ)₊² + ridge, is convex and piecewise quadratic. A Newton step
+is the plain fit without the saturated cells that the predictions exceed; an exact line search along it makes the steps
+finite in number.
 
-Box: |x_i − y_j| ≤ 1 for every observed row and column, that is, x ∈ [q, p] and y ∈ [p − 1, q + 1] for some p and q. A primal–dual
-active set puts the effects that are beyond a bound on it, solves for the others, releases the effects whose multiplier has the
-wrong sign, and repeats. At the upper bound (e = 1, v = p) and at the lower one (e = −1, v = q): e(x − v) ≤ 0, e(y − v + e) ≥ 0,
-effects on the bound have e·∂x ≤ 0 and e·∂y ≥ 0, and the gradients over a bound sum to 0.
+Box: |x_i − y_j| ≤ 1 for every observed row and column, that is, x ∈ [q, p] and y ∈ [p − 1, q + 1] for some p and q. A
+primal–dual active set puts the effects that are beyond a bound on it, solves for the others, releases the effects
+whose multiplier has the wrong sign, and repeats. At the upper bound (e = 1, v = p) and at the lower one (e = −1, v =
+q): e(x − v) ≤ 0, e(y − v + e) ≥ 0, effects on the bound have e·∂x ≤ 0 and e·∂y ≥ 0, and the gradients over a bound sum
+to 0.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ MAX_BOX_ROUNDS = 50
 MAX_BOX_ROWS = 4_000
 BISECTION_WIDTH = 1e-3
 TOLERANCE = 1e-11
-"""An effect is beyond a bound, or a multiplier has the wrong sign, if it is by more than this times the largest total weight."""
+"""An effect is beyond a bound, or a multiplier has the wrong sign, if it is by more than this times the largest
+total weight."""
 MAX_CENSORED_ROUNDS = 100
 FLAT = 1e-13
 """A gradient counts as zero below this, relative to the largest total score or to the first slope of a line search."""
@@ -92,7 +95,10 @@ def fit_box(equations: Equations) -> Fit:
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise with the active effects on their bounds p, q: n_rows + 3 unknowns x, p, q, ν after eliminating free columns."""
+    """Minimise with the active effects on their bounds p, q.
+
+    Eliminating the free columns leaves n_rows + 3 unknowns: x, p, q and ν.
+    """
     A, m, r, c, g, f = (
         equations.A,
         equations.m,

@@ -1,7 +1,8 @@
 """Estimate the clipped-linear model, score ≈ clip(ability − difficulty, −1, 1), with intervals of the abilities.
 
-Residuals of cells are summed by item. An item is one draw, whatever its cells have in common; its own effect is a parameter of
-the fit, and is no error.
+A cell is one agent on one item. Items are the independent draws: the residuals of all cells of an item are summed
+before they are squared, so that cells of one item may be correlated. The difficulty of an item is a fitted parameter,
+and no error.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ from youden.types.cells import CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions, freeze
 
 _EXACT_FIT = 1e-9
-"""A cell of leverage above 1 minus this is fitted exactly, whatever its score: it alone links two parts of the graph."""
+"""A cell whose leverage exceeds 1 minus this is fitted exactly, whatever its score: no other cell links the agents and
+items on its two sides."""
 
 
 class CellInfluence(NamedTuple):
     """Influence of the items on the abilities of one set of linked agents.
 
-    The agents stay linked if any single cell is removed.
+    Agents are linked if they have cells on a common item, directly or through other agents. These agents stay linked if
+    any single cell is removed.
 
     Attributes
     ----------
@@ -59,14 +62,18 @@ def _item_covariance(cells: CellIndex, weight: Floats, residual: Floats, *, comp
 
     weight, residual : float (n_cells,), weights above 0; component : int (n_agents,), component of each agent.
 
-    θ̄ is the mean over the agents of the same component that have a variance. NaN for an agent seen once, for one that a single
-    cell links to the others, for an agent alone, and for pairs of two components.
+    θ̄ is the mean over the agents of the same component that have a variance. An entry is NaN for an agent with a
+    single cell, for one that a single cell links to the others, for an agent alone, and for two agents of
+    different components.
 
-    With V any inverse of XᵀAX on what the cells determine, R = V with centred rows and T = R·A/m, θ̂_i changes with the score
-    of cell (k, j) by A_kj(R_ik − T_ij), and the leverage is h = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is U_ij =
-    Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k. n and m are the weights of agents
-    and items without cells that are fitted exactly. For a dense matrix the root is 1 (MacKinnon & White 1985, J. Econometrics
-    29, by item, with weights taken as fixed).
+    A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of XᵀAX on what the cells determine. R is V
+    minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell by A_kj(R_ik − T_ij), and the
+    leverage of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
+
+    U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k.
+
+    Under the root, n and m are the weights of agents and items without cells that are fitted exactly. For a dense
+    matrix the root is 1 (MacKinnon & White 1985, J. Econometrics 29, by item, with weights taken as fixed).
     """
     n_agents = cells.n_agents
     covariance, df = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
@@ -93,8 +100,9 @@ def _iter_influence(cells: CellIndex, weight: Floats, residual: Floats, *, compo
 class _LinkedGroup(NamedTuple):
     """Agents that stay linked if any single cell is removed, and the influence of items on them, in chunks of items.
 
-    agents : int64 (n_linked,); weight : float (n_linked,), total weight of an agent's cells; n_items : int64 (n_linked,), number
-    of items with a share; share_squares : float (n_linked,); iter_chunks : yields influence and share, (n_linked, n_chunk_items).
+    agents : int64 (n_linked,); weight : float (n_linked,), total weight of an agent's cells; n_items : int64
+    (n_linked,), number of items with a share; share_squares : float (n_linked,), sum of the squared shares of an
+    agent's cells; iter_chunks : function that yields influence and share, float (n_linked, n_chunk_items) each.
     """
 
     agents: Positions
@@ -181,11 +189,12 @@ class ClippedLinear(Estimator):
     Parameters
     ----------
     constraint : {"censored", "clip", "box", "none"}, default "censored"
-        Treatment of the range of scores. "censored": a score of ±1 contributes only if the prediction falls short of it. "clip"
-        and "none": plain least squares, and only predictions are clipped. "box": |θ_i − b_j| ≤ 1 for all observed agents and
-        items.
+        Treatment of the range of scores. "censored": a score of ±1 contributes only if the prediction falls short of
+        it. "clip" and "none": plain least squares, and only predictions are clipped. "box": |θ_i − b_j| ≤ 1 for all
+        observed agents and items.
     ridge : float, default 1e-6
-        Positive ridge penalty, in mean weights of a cell. It makes the solution unique; the default is too small to change it.
+        Positive ridge penalty, as a multiple of the mean weight of a cell. It makes the solution unique; the default is
+        too small to change it.
     level : float in (0, 1), default 0.95
         Confidence level of the intervals.
 
@@ -198,19 +207,19 @@ class ClippedLinear(Estimator):
     low_, high_ : float array (n_agents,)
         Confidence bounds: the interval of θ_i − θ̄, shifted to θ_i. NaN if the standard error is unknown.
     covariance_ : float array (n_agents, n_agents)
-        Covariance of the θ_i − θ̄, clustered by item; θ̄ is the mean over the agents of the same component that have a
-        variance. NaN for an agent seen once or linked to the others by a single cell, for an agent alone, and for pairs of two
-        components.
+        Covariance of the θ_i − θ̄, clustered by item. θ̄ is the mean over the agents of the same component that have a
+        variance. NaN for an agent with a single cell, for one that a single cell links to the others, for an agent
+        alone, and for two agents of different components.
     df_ : float array (n_agents,)
         Degrees of freedom of Student's t.
     residual_ : float array (n_agents, n_items)
         Residuals s − θ_i + b_j, not clipped; NaN for unobserved cells.
     r2_ : float
-        Coefficient of determination; NaN if all scores are equal. With "censored", the residual of a score of ±1 that the
-        prediction exceeds counts as 0.
+        Coefficient of determination; NaN if all scores are equal. With "censored", the residual of a score of ±1 that
+        the prediction exceeds counts as 0.
     status_ : {"ok", "disconnected", "not_converged"}
-        "disconnected": abilities of different components cannot be compared. "not_converged": the optimality conditions are not
-        met to 1e-8 of the largest total.
+        "disconnected": abilities of different components cannot be compared. "not_converged": the optimality conditions
+        are not met to 1e-8 of the largest total score of an agent or item.
     message_ : str
         Advice if the status is not "ok", else empty.
     kkt_ : float
@@ -225,11 +234,11 @@ class ClippedLinear(Estimator):
 
     Notes
     -----
-    The model minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, with Σ b = 0 over observed items. The predictions
-    are clip(θ_i − b_j, −1, 1). A weight w is the number of answered trials of a cell divided by its mean.
+    The model minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, with Σ b = 0 over observed items. The
+    predictions are clip(θ_i − b_j, −1, 1). A weight w is the number of answered trials of a cell divided by its mean.
 
-    Intervals are for items like these, each of which is one draw. With "censored", scores of ±1 that predictions exceed
-    contribute nothing to them; with "box", they are those of a fit without the box.
+    Intervals are for items like the sampled ones, with each item as one independent draw. With "censored", scores of ±1
+    that their predictions exceed do not contribute to them. With "box", they are computed as if there were no box.
 
     References
     ----------
@@ -264,8 +273,8 @@ class ClippedLinear(Estimator):
         Parameters
         ----------
         scores : Scores or array_like (n_agents, n_items)
-            Scores in [−1, 1]; NaN is unobserved. The cells of an array have equal weights, those of `Scores` the number of their
-            answered trials.
+            Scores in [−1, 1]; NaN is unobserved. The cells of an array have equal weights, those of `Scores` the number
+            of their answered trials.
 
         Returns
         -------
@@ -275,10 +284,10 @@ class ClippedLinear(Estimator):
         Raises
         ------
         StatisticsError
-            [scores-empty], [scores-range], [scores-infinite], [scores-shape], [scores-numeric], [scores-holdout]: if the scores
-            cannot be fitted; [weights-negative], [weights-shape], [weights-numeric], [weights-scale]: if the weights cannot be
-            used; [ridge], [level], [constraint]: if a parameter is out of range; [box-too-large]: if the box needs too much
-            memory.
+            [scores-empty], [scores-range], [scores-infinite], [scores-shape], [scores-numeric], [scores-holdout]: if
+            the scores cannot be fitted; [weights-negative], [weights-shape], [weights-numeric], [weights-scale]: if the
+            weights cannot be used; [ridge], [level], [constraint]: if a parameter is out of range; [box-too-large]: if
+            the box needs too much memory.
         """
         check_level(self.level)
         index, value, weight = _normalised_cells(scores)
@@ -357,13 +366,7 @@ class ClippedLinear(Estimator):
 
     @property
     def residual_cells_(self) -> ScoredCells:
-        """Residuals of the observed cells as columns, with weights of mean 1.
-
-        Raises
-        ------
-        StatisticsError
-            [not-fitted]: if `fit` was not called.
-        """
+        """Residuals of the observed cells as columns, with weights of mean 1; [not-fitted] before `fit`."""
         self._check_fitted()
         return self._cells
 
@@ -377,13 +380,7 @@ class ClippedLinear(Estimator):
 
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
-        """`covariance_` and `df_` as one object, computed on first access.
-
-        Raises
-        ------
-        StatisticsError
-            [not-fitted]: if `fit` was not called.
-        """
+        """`covariance_` and `df_` as one object, computed on first access; [not-fitted] before `fit`."""
         estimate = _item_covariance(*self._binding_cells(), component=self._component)
         freeze([estimate.covariance, estimate.df])
         return estimate
@@ -449,22 +446,7 @@ def _normalised_cells(scores: Scores | ArrayLike) -> ScoredCells:
 
 
 def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> float:
-    """Compute the coefficient of determination of a fit.
-
-    Parameters
-    ----------
-    value : float array (n,)
-        Observed values.
-    residual : float array (n,)
-        Residuals of the fit.
-    weight : float array (n,), optional
-        Weights. Default: 1.
-
-    Returns
-    -------
-    float
-        1 − Σw·residual² / Σw·(value − mean)²; NaN if all values are equal.
-    """
+    """Compute R² = 1 − Σw·residual² / Σw·(value − mean)², by default with w = 1; NaN if all values are equal."""
     if np.ptp(value) == 0:
         return float("nan")
     w = np.ones(len(value)) if weight is None else weight

@@ -1,8 +1,8 @@
 """Solve the normal equations of the additive model on observed cells by eliminating the larger side.
 
-The smaller side of the cells are the rows (effects x), the larger side the columns (effects y), so that a score is s ≈ x − y; if
-there are more agents than items, the sides are swapped and scores change their sign. A Cholesky factorisation solves what is left
-for the rows if it is cheap to form, conjugate gradients otherwise.
+The smaller side of the cells are the rows (effects x), the larger side the columns (effects y), so that a score is s ≈
+x − y; if there are more agents than items, the sides are swapped and scores change their sign. A Cholesky factorisation
+solves what is left for the rows if it is cheap to form, conjugate gradients otherwise.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
 
     Notes
     -----
-    With ν the multiplier of the gauge g·x + f·y = 0, the equations are (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. With
-    w = 1/(m+λ), eliminating y leaves Sx + νh = q and h·x = γν + δ, where S = diag(n+λ) − A diag(w) Aᵀ, h = g + A(w∘f),
-    q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). S is nearly singular along h, and S + σhhᵀ is not.
+    With ν the multiplier of the gauge g·x + f·y = 0, the equations are (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c.
+    With w = 1/(m+λ), eliminating y leaves Sx + νh = q and h·x = γν + δ, where S = diag(n+λ) − A diag(w) Aᵀ, h =
+    g + A(w∘f), q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). S is nearly singular along h, and S + σhhᵀ is not.
     """
     A, g, f = equations.A, equations.row_gauge, equations.column_gauge
     w = 1 / (equations.m + equations.ridge)

@@ -1,7 +1,8 @@
 """Check columns of observed cells for an estimator, without copying them.
 
-A fit takes tenths of milliseconds, or has hundreds of millions of cells. Checks therefore compute a minimum and a maximum first,
-which show NaN, infinity and range in one pass without a temporary array; an invalid row is searched for only then.
+A fit takes tenths of milliseconds, or has hundreds of millions of cells. Checks therefore compute a minimum and a
+maximum first, which show NaN, infinity and range in one pass without a temporary array; an invalid row is searched for
+only then.
 """
 
 from __future__ import annotations
@@ -122,9 +123,9 @@ def cells_from_arrays(
     Raises
     ------
     StatisticsError
-        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is no integer or out
-        of range; [scores-numeric], [scores-infinite], [scores-empty]: if scores are no finite numbers, or there are none;
-        [weights-numeric], [weights-negative]: if weights are no finite numbers, or one is negative.
+        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is no integer
+        or out of range; [scores-numeric], [scores-infinite], [scores-empty]: if scores are no finite numbers, or there
+        are none; [weights-numeric], [weights-negative]: if weights are no finite numbers, or one is negative.
     """
     agents, items = np.asarray(agent), np.asarray(item)
     scores = as_reals(score, noun="scores")
@@ -157,8 +158,8 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     Parameters
     ----------
     matrix : array_like or sparse array (n_agents, n_items)
-        Scores, NaN for unobserved cells; or a SciPy sparse array, whose stored entries are the observed cells, including stored
-        zeros.
+        Scores, NaN for unobserved cells; or a SciPy sparse array, whose stored entries are the observed cells,
+        including stored zeros.
     weight : float array_like (n_agents, n_items), optional
         Weights, at least 0; for a sparse array (n_entries,), in the order of its COO format. Default: 1.
 
@@ -170,10 +171,10 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
     Raises
     ------
     StatisticsError
-        [scores-shape], [weights-shape]: if the matrix is not two-dimensional, or weights have another shape; [scores-numeric],
-        [scores-infinite], [scores-empty]: if scores are no finite numbers, or there are none; [weights-numeric],
-        [weights-negative]: if weights are no finite numbers, or one is negative; [cells-length]: if weights of a sparse array
-        have another length.
+        [scores-shape], [weights-shape]: if the matrix is not two-dimensional, or weights have another shape;
+        [scores-numeric], [scores-infinite], [scores-empty]: if scores are no finite numbers, or there are none;
+        [weights-numeric], [weights-negative]: if weights are no finite numbers, or one is negative; [cells-length]: if
+        weights of a sparse array have another length.
 
     Examples
     --------
@@ -202,18 +203,7 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
 
 
 def check_range(cells: Cells) -> None:
-    """Raise an error if a score is outside [−1, 1].
-
-    Parameters
-    ----------
-    cells : Cells
-        Cells to check.
-
-    Raises
-    ------
-    StatisticsError
-        [scores-range]: naming the first score outside [−1, 1].
-    """
+    """Raise StatisticsError [scores-range], naming the first score outside [−1, 1]."""
     if cells.low < -1 or cells.high > 1:
         row = int(np.argmax(np.abs(cells.score) > 1))
         raise StatisticsError(

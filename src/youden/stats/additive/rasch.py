@@ -51,8 +51,8 @@ class Rasch(Estimator):
     link_ : Link
         The link that was fitted.
     status_ : {"ok", "disconnected", "not_converged"}
-        "disconnected": abilities of different components cannot be compared. "not_converged": quasi-likelihood did not converge
-        in 100 steps, or the equations were not solved.
+        "disconnected": abilities of different components cannot be compared. "not_converged": quasi-likelihood did not
+        converge in 100 steps, or the equations were not solved.
     message_ : str
         Advice if the status is not "ok", else empty.
     n_rounds_ : int
@@ -164,7 +164,7 @@ class _Cells:
     ridge: float
 
     def fit(self, value: Floats, weight: Floats | None = None) -> Solution:
-        """Fit the additive model, without constraint, to values on the scale of the link; value, weight : float (n_cells,)."""
+        """Fit the additive model without constraint; value, on the scale of the link, and weight : float (n_cells,)."""
         n_agents, n_items = self.shape
         return solve_additive(
             self.agent,

@@ -1,7 +1,7 @@
 """Fit score ≈ ability − difficulty by least squares to any set of cells, and check that the result can be interpreted.
 
-Given one side, the other has a closed form, so equations are solved for the smaller side only. The constraints `box` and
-`censored` need a few such solutions.
+Given one side, the other has a closed form, so equations are solved for the smaller side only. The constraints `box`
+and `censored` need a few such solutions.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class Solution(ReadOnly):
     difficulty : float array (n_items,)
         Difficulties in the unit of scores; NaN for an item without a cell. They sum to 0.
     status : {"ok", "disconnected", "not_converged"}
-        "disconnected": some agents are not connected by a chain of cells. The ridge makes the solution unique, but abilities of
-        different components cannot be compared. "not_converged": the equations are not met to 1e-8 of the largest total.
+        "disconnected": some agents are not connected by a chain of cells. The ridge makes the solution unique, but
+        abilities of different components cannot be compared. "not_converged": the equations are not met to 1e-8 of the
+        largest total score of an agent or item.
     message : str
         Advice if the status is not "ok", else empty.
     kkt : float
@@ -103,9 +104,9 @@ def solve_additive(
     ridge : float, default 1e-6
         Positive ridge penalty.
     constraint : {"censored", "clip", "box", "none"}, default "censored"
-        "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller. "censored": a
-        score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for observed agents and items.
-        All are equal if no score is ±1 and no prediction leaves the range.
+        "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller.
+        "censored": a score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for
+        observed agents and items. All are equal if no score is ±1 and no prediction leaves the range.
 
     Returns
     -------
@@ -116,15 +117,15 @@ def solve_additive(
     ------
     StatisticsError
         [ridge], [constraint]: if a parameter is out of range; [scores-range], [scores-infinite], [scores-numeric],
-        [scores-empty]: if scores cannot be fitted; [weights-scale]: if the ridge outweighs all cells of an agent or item, or the
-        weights overflow; [weights-negative], [weights-numeric]: if a weight is invalid; [cells-length], [cells-id]: if columns do
-        not fit each other or a position is out of range; [additive-singular]: if the system is singular; [box-too-large]: if the
-        box needs too much memory.
+        [scores-empty]: if scores cannot be fitted; [weights-scale]: if the ridge outweighs all cells of an agent or
+        item, or the weights overflow; [weights-negative], [weights-numeric]: if a weight is invalid; [cells-length],
+        [cells-id]: if columns do not fit each other or a position is out of range; [additive-singular]: if the system
+        is singular; [box-too-large]: if the box needs too much memory.
 
     Notes
     -----
-    Minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the observed items. The solution is
-    exact; the paper's alternating minimisation of the same objective has the constraint over all items.
+    Minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the observed items. The
+    solution is exact; the paper's alternating minimisation of the same objective has the constraint over all items.
     """
     cells = cells_from_arrays(agent, item, score, n_agents=n_agents, n_items=n_items, weight=weight)
     return solve_cells(cells, ridge=ridge, constraint=constraint)
@@ -140,8 +141,9 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     ridge : float, default 1e-6
         Positive ridge penalty.
     constraint : {"censored", "clip", "box", "none"}, default "censored"
-        "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller. "censored": a
-        score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for observed agents and items.
+        "none": scores of any scale. "clip": plain least squares, with predictions to be clipped by the caller.
+        "censored": a score of ±1 contributes only if the prediction falls short of it. "box": |θ_i − b_j| ≤ 1 for
+        observed agents and items.
 
     Returns
     -------
@@ -151,9 +153,10 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     Raises
     ------
     StatisticsError
-        [ridge], [constraint]: if a parameter is out of range; [scores-range]: if a score is outside [−1, 1] and `constraint` is
-        not "none"; [weights-scale]: if the ridge outweighs all cells of an agent or item, or the weights overflow;
-        [additive-singular]: if the system is singular; [box-too-large]: if the box needs too much memory.
+        [ridge], [constraint]: if a parameter is out of range; [scores-range]: if a score is outside [−1, 1] and
+        `constraint` is not "none"; [weights-scale]: if the ridge outweighs all cells of an agent or item, or the
+        weights overflow; [additive-singular]: if the system is singular; [box-too-large]: if the box needs too
+        much memory.
     """
     check_ridge(ridge)
     check_constraint(constraint, choices=_CONSTRAINTS)

@@ -1,7 +1,7 @@
 """Fit the effects of agents and items jointly to the answers of an unbalanced plan, with errors clustered by item.
 
-The score of a cell is a mean over the partners that it met. If there are few, their abilities distort it, and a fit of cells
-pulls abilities together. A fit of trials takes the partners into account.
+The score of a cell is a mean over the partners that it met. If there are few, their abilities distort it, and a fit of
+cells pulls abilities together. A fit of trials takes the partners into account.
 """
 
 from __future__ import annotations
@@ -80,22 +80,24 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     Returns
     -------
     TrialFit or None
-        The fit; None if fewer than 3 agents have trials, fewer than 2 are on 2 items, or the trials do not link all agents.
+        The fit; None if fewer than 3 agents have trials, fewer than 2 are on 2 items, or the trials do not link
+        all agents.
 
     Notes
     -----
-    The weighted least-squares model is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a, because an ability is a
-    mean over the other agents.
+    The weighted least-squares model is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a, because an ability
+    is a mean over the other agents.
 
-    With z = x − x̄_group the centred design row of a trial, M = Σw·zzᵀ, P its pseudo-inverse, and leverages h = w(1/m_group +
-    zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k P_ik E_kj. E_kj is the sum of w·e/√(1 − h) over the trials of
-    agent k on the item. The covariance is the sandwich estimate from U, clustered by item.
+    With z = x − x̄_group the centred design row of a trial, M = Σw·zzᵀ, P its pseudo-inverse, and leverages h =
+    w(1/m_group + zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k P_ik E_kj. E_kj is the sum of
+    w·e/√(1 − h) over the trials of agent k on the item. The covariance is the sandwich estimate from U, clustered
+    by item.
 
-    The finite population correction is
-    (σ²c·(Σ_j p_ij² − 1/J) + (σ²n − φ)·(1/n_i − 1/(PJ + 1)) + φ/n_i) / (σ²c·Σ_j p_ij² + σ²n/n_i), each term at least 0. Here
-    p_ij is the share of the item in the agent's weight, n_i = (Σw)²/Σw², and P = 2(K − 1). σ²c is the mean product of an agent's
-    residuals on one item, σ²n the remaining variance of a residual, and φ the variance of false-positive rates that were
-    estimated by pair, which comparing all pairs does not remove.
+    The finite population correction is (σ²c·(Σ_j p_ij² − 1/J) + (σ²n − φ)·(1/n_i − 1/(PJ + 1)) + φ/n_i) / (σ²c·Σ_j
+    p_ij² + σ²n/n_i), each term at least 0. Here p_ij is the share of the item in the agent's weight, n_i = (Σw)²/Σw²,
+    and P = 2(K − 1). σ²c is the mean product of an agent's residuals on one item, σ²n the remaining variance of a
+    residual, and φ the variance of false-positive rates that were estimated by pair, which comparing all pairs does
+    not remove.
     """
     sums = _sum_chunks(chunks(), n_agents)
     observed = sums.weight > 0
@@ -277,7 +279,7 @@ def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
 
 
 def _item_means(chunk: PairChunk, group_effect: Floats) -> Floats:
-    """Average the group effects, float (n_groups,), over the trials of each item: float (n_items,), NaN without a trial."""
+    """Average group effects, float (n_groups,), over the trials of each item: float (n_items,), NaN without a trial."""
     n = np.bincount(chunk.item, chunk.weight, chunk.n_items)
     if chunk.effect_group is None:
         return np.where(n > 0, group_effect, np.nan)

@@ -1,7 +1,8 @@
-"""Estimate the joint covariance of centred abilities from the influence of independent clusters, items or blocks of trials.
+"""Estimate the joint covariance of centred abilities from the influence of independent clusters (items or blocks).
 
-A cluster is one draw: its influence on an agent is summed before it is squared, however many trials it has. The module also holds
-the table of answers that the estimators read, and the least-squares fit of additive agent effects to means of pairs.
+A cluster is one independent draw: the influences of all its trials on an agent are summed before they are squared. The
+module also holds the table of answers that the estimators read, and the least-squares fit of additive agent effects to
+means of pairs.
 """
 
 from __future__ import annotations
@@ -19,18 +20,7 @@ from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 def check_level(level: float) -> None:
-    """Raise an error unless a confidence level is between 0 and 1.
-
-    Parameters
-    ----------
-    level : float
-        Confidence level.
-
-    Raises
-    ------
-    StatisticsError
-        [level]: unless 0 < level < 1.
-    """
+    """Raise StatisticsError [level] unless 0 < level < 1."""
     if not 0 < level < 1:
         raise StatisticsError(
             f"The confidence level must be between 0 and 1: got {level}. Pass a level such as 0.95.", slug="level"
@@ -38,20 +28,7 @@ def check_level(level: float) -> None:
 
 
 def check_trials(*columns: Ids | Floats | Bools, answer: Floats) -> None:
-    """Raise an error unless columns of trials have one length and no answer is NaN.
-
-    Parameters
-    ----------
-    *columns : arrays (n_trials,)
-        Columns with one value per trial.
-    answer : float array (n_trials,)
-        Answers, without NaN.
-
-    Raises
-    ------
-    StatisticsError
-        [trial-columns]: if lengths differ; [trial-answer]: if an answer is NaN.
-    """
+    """Raise StatisticsError [trial-columns] if columns differ in length, [trial-answer] if an answer is NaN."""
     lengths = [*(len(column) for column in columns), len(answer)]
     if len(set(lengths)) > 1:
         raise StatisticsError(
@@ -68,6 +45,8 @@ def check_trials(*columns: Ids | Floats | Bools, answer: Floats) -> None:
 @dataclass(frozen=True, eq=False)
 class PairChunk:
     """All answers to trials on some items, as columns.
+
+    The answers of a run are read chunk by chunk, so that only one chunk is in memory.
 
     Attributes
     ----------
@@ -86,13 +65,14 @@ class PairChunk:
     effect_group : int array (n_trials,), optional
         Group of trials that share an additive effect, numbered from 0: a block of a cyclic plan. Default: the item.
     first_weight, second_weight : bool array (n_trials,) or bool, default True
-        Whether a trial measures its first (second) agent. It does not if this agent takes part in all trials of its group.
+        Whether a trial measures its first (second) agent. It does not if this agent takes part in all trials of
+        its group.
 
     Raises
     ------
     StatisticsError
-        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [trial-item]: if an item is not
-        below `n_items`.
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [trial-item]: if an item
+        is not below `n_items`.
     """
 
     first: Ids
@@ -191,42 +171,18 @@ class InfluenceChunk(NamedTuple):
 
 
 def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column by agent, on either side of a trial, and effect group.
+    """Sum a column, float (n_trials,), by agent and effect group: float (n_agents, n_effect_groups).
 
-    Parameters
-    ----------
-    chunk : PairChunk
-        Trials.
-    column : float array (n_trials,)
-        Values to sum.
-    n_agents : int
-        Number of agents.
-
-    Returns
-    -------
-    float array (n_agents, n_effect_groups)
-        Sums.
+    A trial counts for both of its agents.
     """
     n_groups = chunk.n_items if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
     return _sum_by_agent(chunk, chunk.effect_groups, (column, column), n_agents, n_groups)
 
 
 def sum_by_item(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column by agent, on either side of a trial, and item.
+    """Sum a column, float (n_trials,), by agent and item: float (n_agents, n_items).
 
-    Parameters
-    ----------
-    chunk : PairChunk
-        Trials; those that do not measure an agent are left out of its sums.
-    column : float array (n_trials,)
-        Values to sum.
-    n_agents : int
-        Number of agents.
-
-    Returns
-    -------
-    float array (n_agents, n_items)
-        Sums.
+    A trial counts for each of its agents that it measures.
     """
     columns = column * chunk.first_weight, column * chunk.second_weight
     return _sum_by_agent(chunk, chunk.item, columns, n_agents, chunk.n_items)
@@ -269,8 +225,8 @@ def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
     normal = weight + np.diag(weight.sum(axis=1))
     ridge = _RIDGE * max(float(np.diag(normal).max(initial=0.0)), 1.0)
     try:
-        # If agents form two halves and only pairs across them were compared, one direction is not determined: the ridge
-        # selects the shortest solution.
+        # If agents form two groups and only pairs across them were compared, a constant can move from one group to the
+        # other. The ridge selects the shortest of these solutions.
         factor = cho_factor(normal + ridge * np.eye(len(normal)), check_finite=False)
         effects = cho_solve(factor, total, check_finite=False)
     except LinAlgError:
@@ -279,14 +235,15 @@ def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
 
 
 PRIOR_CLUSTERS = 6
-"""Weight of the average variance when an agent's variance is shrunk towards it, in clusters."""
+"""Weight, in clusters, of the average variance towards which an agent's variance is shrunk."""
 UNSEEN_CLUSTERS = 3.54
-"""(ln 40 / 1.96)². If none of n clusters has an influence, this many clusters with a unit effect are added, so that 1.96 standard
-errors are about 1 − .025^(1/n)."""
+"""(ln 40 / 1.96)². If none of n clusters has an influence, this many clusters with a unit effect are added, so that
+1.96 standard errors are about 1 − .025^(1/n)."""
 ROUNDING = 1e-6
-"""Influences and differences of abilities below this are due to rounding, or to the ridge of a fit with missing cells."""
+"""Influences and differences of abilities below this are due to rounding, or to the ridge of a fit with
+missing cells."""
 _NO_INFLUENCE = 1e-5
-"""Root mean square influence, each cluster taken alone, below which no cluster has an influence on the agent."""
+"""Root mean square effect of an agent's clusters below which none of them counts as having an influence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +327,8 @@ class CentredCovariance(ReadOnly):
     def with_scaled_ability_variances(self, factor: Floats) -> CentredCovariance:
         """Return a copy with the variances of the θ_i multiplied by factors.
 
-        Use it if the factors of agents differ: the error of each agent is also in θ̄, and so in the distances of all agents.
+        Use it if the factors of agents differ. The error of each agent enters θ̄, and thereby the distances of
+        all agents.
 
         Parameters
         ----------
@@ -389,8 +347,8 @@ class CentredCovariance(ReadOnly):
 
         Notes
         -----
-        The θ_i are assumed to be independent on average. Their covariance is then C + tr C/(K(K − 1)), with K agents that can
-        be compared. Its rows and columns are scaled and centred.
+        The θ_i are assumed to be independent on average. Their covariance is then C + tr C/(K(K − 1)), with K agents
+        that can be compared. Its rows and columns are scaled and centred.
         """
         is_linked = ~np.isnan(self.covariance)
         n = np.maximum(is_linked.sum(axis=1), 2)
@@ -412,7 +370,8 @@ def covariance_over_clusters(
 ) -> CentredCovariance:
     """Estimate the covariance of centred abilities, clustered by item or block.
 
-    This is a sandwich estimator with shrinkage for small numbers of clusters.
+    This is a sandwich estimator with shrinkage for small numbers of clusters. A cluster is an item or block, one
+    independent draw.
 
     Parameters
     ----------
@@ -423,7 +382,7 @@ def covariance_over_clusters(
     relative_variance : float array (n_agents,), optional
         Expected ratios of the agents' variances, positive, such as 1 / number of trials. Default: all equal.
     anchors : bool array (n_agents,), optional
-        Agents over which means are taken: θ̄, the centre of the influences and the average variance. Default: all.
+        Agents over which θ̄, the mean influence and the average variance are taken. Default: all.
 
     Returns
     -------
@@ -439,10 +398,10 @@ def covariance_over_clusters(
     -----
     C = Σ_j g_j g_jᵀ with g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j the mean over agents. For an agent in n_i clusters:
 
-    - Its variance v_i is shrunk to (v_i·(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), s the relative variances. Covariances are
-      shrunk towards those of independent agents.
-    - A term for effects that no cluster has shown is added: 3.54/2·h_i/m_i², with m_i = 1/Σ_j p_ij² the effective number of
-      clusters, and h_i the unseen squared effect of the m_i·g_ij.
+    - Its variance v_i is shrunk to (v_i·(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), s the relative variances. Covariances
+      are shrunk towards those of independent agents.
+    - The term 3.54/2·h_i/m_i² is added for effects that no observed cluster shows, with m_i = 1/Σ_j p_ij² the effective
+      number of clusters, and h_i the `unseen_effect_square` of the effects m_i·g_ij.
     - Student's t has n_i + 5 degrees of freedom.
 
     References
@@ -486,8 +445,8 @@ def covariance_of_chunks(
     Parameters
     ----------
     chunks : iterable of (influence, share)
-        Float arrays (n_agents, n_clusters_of_chunk): influence of each cluster on each ability, and the cluster's share in
-        the weight of each agent.
+        Float arrays (n_agents, n_clusters_of_chunk): influence of each cluster on each ability, and the cluster's share
+        in the weight of each agent.
     n_clusters : int array (n_agents,)
         Number of clusters with a trial of the agent, over all chunks.
     share_squares : float array (n_agents,)
@@ -495,7 +454,7 @@ def covariance_of_chunks(
     relative_variance : float array (n_agents,), optional
         Expected ratios of the agents' variances, positive. Default: all equal.
     anchors : bool array (n_agents,), optional
-        Agents over which means are taken. Default: all.
+        Agents over which θ̄, the mean influence and the average variance are taken. Default: all.
 
     Returns
     -------
@@ -546,27 +505,15 @@ def covariance_of_chunks(
 
 
 def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float = 0.0) -> Floats:
-    """Estimate the squared effect of a kind of cluster that was not observed yet.
+    """Estimate the squared effect of a kind of cluster that was not observed yet: float (n_agents,), at least 0.
 
-    Parameters
-    ----------
-    effect : float array (n_agents, n_clusters)
-        Effect d of each cluster on each agent, as if it were the agent's only cluster.
-    n : array (n_agents,)
-        Number of clusters of each agent.
-    floor : float, default 0
-        Smallest value of the factor 1 − 3r/n.
+    effect : float (n_agents, n_clusters), effect d of each cluster on each agent, as if it were the agent's only
+    cluster; n : array (n_agents,), number of clusters of each agent; floor : smallest value of the factor 1 − 3r/n.
 
-    Returns
-    -------
-    float array (n_agents,)
-        Squared effects, at least 0; 1 if no cluster has an effect.
-
-    Notes
-    -----
-    The estimate is q²·max(1 − 3r/n, floor) with r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r). r is the effective number of
-    clusters that make up the variance: k if k of n clusters have equal effects and the others none, n/3 if effects are
-    normally distributed. A small r means that effects are rare events, and that others may not have occurred yet.
+    The estimate is q²·max(1 − 3r/n, floor) with r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r); it is 1 if no cluster has an
+    effect. r is the effective number of clusters that make up the variance: k if k of n clusters have equal effects and
+    the others none, n/3 if effects are normally distributed. A small r means that effects are rare events, of which
+    others may not have occurred yet.
     """
     return _unseen_effect_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 

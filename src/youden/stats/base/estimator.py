@@ -23,24 +23,10 @@ RealColumn = NDArray[np.float32] | NDArray[np.float64]
 def check_score_matrix(
     value: ArrayLike, *, agent_ids: Sequence[str] | None = None, item_ids: Sequence[str] | None = None
 ) -> Floats:
-    """Convert scores to a matrix in [−1, 1].
+    """Convert scores to a float64 matrix (n_agents, n_items) in [−1, 1], NaN for unobserved cells.
 
-    Parameters
-    ----------
-    value : array_like (n_agents, n_items)
-        Scores, NaN for unobserved cells.
-    agent_ids, item_ids : sequence of str, optional
-        Names of agents and items for the error message. Default: positions.
-
-    Returns
-    -------
-    float64 array (n_agents, n_items)
-        The scores.
-
-    Raises
-    ------
-    StatisticsError
-        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if they are no matrix of numbers in [−1, 1].
+    Raises StatisticsError [scores-numeric], [scores-shape], [scores-infinite] or [scores-range]. `agent_ids` and
+    `item_ids` name the cell in the message; without them it is named by its position.
     """
     scores = np.asarray(as_matrix(value), dtype=np.float64)
     is_invalid = np.abs(scores) > 1
@@ -54,23 +40,10 @@ def check_score_matrix(
 
 
 def check_scored_cells(scores: Scores) -> ScoredCells:
-    """Return the cells of scores after a check of values and weights.
+    """Return the cells of scores after a check: scores in [−1, 1], weights finite and at least 0.
 
-    Parameters
-    ----------
-    scores : Scores
-        Scores with weights.
-
-    Returns
-    -------
-    ScoredCells
-        Cells with scores in [−1, 1] and finite weights of at least 0.
-
-    Raises
-    ------
-    StatisticsError
-        [scores-infinite], [scores-range]: if a score is outside [−1, 1]; [weights-negative], [weights-shape]: if a weight is
-        invalid; [scores-holdout]: if the scores are of held-out cells.
+    Raises StatisticsError [scores-infinite], [scores-range], [weights-negative], [weights-shape], or [scores-holdout]
+    if the scores are of held-out cells.
     """
     _refuse_holdout(scores)
     cells = scores.cells
@@ -143,22 +116,9 @@ def no_cells_error(size: str) -> StatisticsError:
 
 
 def as_matrix(array: ArrayLike) -> RealColumn:
-    """Convert scores to a matrix of floats, and keep float32.
+    """Convert scores to a float matrix (n_agents, n_items), without a copy if they are a float32 or float64 matrix.
 
-    Parameters
-    ----------
-    array : array_like (n_agents, n_items)
-        Scores, NaN for unobserved cells.
-
-    Returns
-    -------
-    float32 or float64 array (n_agents, n_items)
-        The scores, without a copy if they are such an array.
-
-    Raises
-    ------
-    StatisticsError
-        [scores-numeric], [scores-shape]: if they are no two-dimensional array of numbers.
+    Raises StatisticsError [scores-numeric] or [scores-shape] if they are no two-dimensional array of numbers.
     """
     scores = as_reals(array, noun="scores")
     if scores.ndim != 2:
@@ -252,8 +212,9 @@ def observed_scores(scores: Scores | ArrayLike) -> Floats:
     Raises
     ------
     StatisticsError
-        [scores-empty]: if no cell was observed; [scores-holdout]: if the scores are of held-out cells; [scores-numeric],
-        [scores-shape], [scores-infinite], [scores-range]: if they are no matrix of numbers in [−1, 1].
+        [scores-empty]: if no cell was observed; [scores-holdout]: if the scores are of held-out cells;
+        [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if they are no matrix of numbers in
+        [−1, 1].
     """
     if isinstance(scores, Scores):
         _refuse_holdout(scores)

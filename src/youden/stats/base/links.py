@@ -87,4 +87,5 @@ PROBIT = Link("probit", (-CLIP, CLIP), _probit, _from_probit, _from_probit_slope
 LOGIT = Link("logit", (-CLIP, CLIP), _logit, _from_logit, _from_logit_slope)
 
 LINKS: Mapping[str, Link] = MappingProxyType({link.name: link for link in (IDENTITY, PROBIT, LOGIT)})
-"""Links by name. With p = (clip(s, ±.99) + 1)/2, the probit is Φ⁻¹(p) and the logit ln(p/(1 − p)). The identity does not clip."""
+"""Links by name. With p = (clip(s, ±.99) + 1)/2, the probit is Φ⁻¹(p) and the logit ln(p/(1 − p)). The identity does
+not clip."""

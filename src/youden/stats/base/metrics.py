@@ -1,6 +1,7 @@
 """Measure how well a ranking agrees with another or with known groups, and how far predictions are from observations.
 
-Every result has an interval with its level and its method. The random units, agents, abilities or cells, differ by metric.
+A `Metric` has an interval with its level and its method. What is random in it differs by metric: the agents, the errors
+of their abilities, or the cells.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class RankRange(NamedTuple):
     Attributes
     ----------
     low, high : int32 array (n_agents,)
-        Lowest and highest rank.
+        Best possible rank (the smallest number) and worst possible rank.
     """
 
     low: Ids
@@ -35,13 +36,13 @@ def rank_ranges(low: Floats, high: Floats) -> RankRange:
     Parameters
     ----------
     low, high : float array (n_agents,)
-        Confidence bounds. An agent with NaN in either may have any rank, and does not limit the ranks of others.
+        Confidence bounds. An agent with a NaN bound may have any rank, and does not limit the ranks of others.
 
     Returns
     -------
     RankRange
-        Lowest rank: 1 + the number of agents whose interval lies above. Highest rank: n_agents − the number of agents whose
-        interval lies below.
+        Lowest rank: 1 + the number of agents whose interval lies above. Highest rank: n_agents − the number of agents
+        whose interval lies below.
 
     Raises
     ------
@@ -125,13 +126,13 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     Returns
     -------
     Metric
-        ρ with its interval, for agents as a random sample; without an interval below 5 agents and for ρ = ±1.
+        ρ with its interval, which treats the agents as a random sample. There is none below 5 agents and for ρ = ±1.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there are fewer
-        than 2 agents, or all values of an array are equal; [level].
+        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
+        are fewer than 2 agents, or all values of an array are equal; [level].
 
     Notes
     -----
@@ -160,13 +161,13 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     Returns
     -------
     Metric
-        τ-b with its interval, for agents as a random sample; without an interval below 5 agents and for τ = ±1.
+        τ-b with its interval, which treats the agents as a random sample. There is none below 5 agents and for τ = ±1.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there are fewer
-        than 2 agents, or all values of an array are equal; [level].
+        [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
+        are fewer than 2 agents, or all values of an array are equal; [level].
 
     Notes
     -----
@@ -202,8 +203,8 @@ def ranking_auc(ability: Floats, positive: Bools) -> float:
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group is not
-        boolean; [auc-one-group]: if a group is empty.
+        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
+        is not boolean; [auc-one-group]: if a group is empty.
 
     Examples
     --------
@@ -226,7 +227,7 @@ def auc_measurement_interval(
 ) -> Metric:
     """Compute the AUC with an interval for the errors of the abilities.
 
-    The interval is for exactly these agents.
+    The agents are treated as fixed: the interval says nothing about other agents.
 
     Parameters
     ----------
@@ -246,18 +247,20 @@ def auc_measurement_interval(
     Returns
     -------
     Metric
-        AUC with its interval; without an interval if an ability has none, or if nearly all draws give the estimate itself.
+        AUC with its interval. There is none if an ability has none, or if nearly all draws give the estimate itself.
 
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group is not
-        boolean; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper bound; [level].
+        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group
+        is not boolean; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
+        bound; [level].
 
     Notes
     -----
-    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. Draws have more
-    error than the estimates, so that their AUC is closer to ½; the interval is extended to contain the estimate.
+    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. The
+    draws contain the errors of the abilities twice, so that their AUC is closer to ½. The interval is therefore
+    extended to contain the estimate.
     """
     positive = _check_groups(ability, positive)
     for bounds in (low, high):
@@ -305,14 +308,14 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     Raises
     ------
     StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group is not
-        boolean; [auc-one-group]: if a group is empty; [level].
+        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
+        is not boolean; [auc-one-group]: if a group is empty; [level].
 
     Notes
     -----
-    The bounds are the solutions θ of (A − θ)² = z²·V(θ), with A the AUC and V Hanley and McNeil's variance for exponential
-    distributions: V(θ) = θ(1 − θ)·(1 + (N − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ)))/(m·n), N = (m + n)/2 for m positive and n negative
-    agents.
+    The bounds are the solutions θ of (A − θ)² = z²·V(θ), with A the AUC and V Hanley and McNeil's variance for
+    exponential distributions: V(θ) = θ(1 − θ)·(1 + (N − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ)))/(m·n), N = (m + n)/2 for m
+    positive and n negative agents.
 
     References
     ----------
@@ -344,14 +347,14 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     predicted : float array (...)
         Predictions.
     observed : float array (...)
-        Observations of the same shape; NaN is not a cell.
+        Observations of the same shape, NaN for unobserved cells.
     level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Metric
-        RMSE with its interval, for independent cells; without an interval if all squared errors are equal.
+        RMSE with its interval, which treats cells as independent. There is none if all squared errors are equal.
 
     Raises
     ------
@@ -361,7 +364,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
 
     Notes
     -----
-    The bounds are the roots of those of the mean squared error, a normal interval.
+    The bounds are the square roots of the bounds of a normal interval of the mean squared error.
     """
     if predicted.shape != observed.shape:
         raise shape_error(predicted, observed)
@@ -402,23 +405,7 @@ def _fisher_interval(value: float, variance: float, *, n: int, level: float, met
 
 
 def normal_quantile(level: float) -> float:
-    """Return the normal quantile z of a two-sided interval.
-
-    Parameters
-    ----------
-    level : float
-        Confidence level.
-
-    Returns
-    -------
-    float
-        The (1 + level)/2 quantile of the standard normal distribution.
-
-    Raises
-    ------
-    StatisticsError
-        [level]: unless 0 < level < 1.
-    """
+    """Return the (1 + level)/2 quantile of the standard normal distribution, or raise StatisticsError [level]."""
     check_level(level)
     return float(ndtri((1 + level) / 2))
 

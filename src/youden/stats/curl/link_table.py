@@ -1,9 +1,9 @@
 """Measure how additive a score matrix is on each link: its curl, raw and scale-free, and the R² of the additive fit.
 
-Raw curl has different units on different links (the logit stretches the scale by 3.2 at s = .61), so all three are reported
-together. Up to `EXACT_DIFFERENCES` differences of rows, curl is exact over all rectangles; larger matrices are sampled, and
-reported as such. Pairs of rows are independent draws, but rectangles of one pair are not. Standard errors are therefore
-computed over pairs.
+Raw curl has different units on different links (the logit stretches the scale by 3.2 at s = .61), so all three are
+reported together. Up to `EXACT_DIFFERENCES` differences of rows, curl is exact over all rectangles; larger matrices are
+sampled, and reported as such. Pairs of rows are independent draws, but rectangles of one pair are not. Standard errors
+are therefore computed over pairs.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class SampledCurl:
 
         Notes
         -----
-        The standard error is half the difference of the order statistics at q plus and minus the standard error of q. It is 0 if
-        scores lie on a lattice and both are equal.
+        The standard error is half the difference of the order statistics at q plus and minus the standard error of q.
+        It is 0 if scores lie on a lattice and both are equal.
 
         References
         ----------
@@ -130,7 +130,8 @@ def _rounding(x: float) -> float:
 
 
 EXACT_DIFFERENCES = 2**20
-"""Largest number K(K − 1)/2·J of differences, K ≤ J, for which curl is exact: 30 agents × 2,400 items take about a second."""
+"""Largest number K(K − 1)/2·J of differences, K ≤ J, for which curl is exact: 30 agents × 2,400 items take about
+a second."""
 
 _EQUAL = 1e-12
 

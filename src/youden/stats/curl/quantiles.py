@@ -1,8 +1,8 @@
-"""Compute the distribution of curl |Δ| over all complete rectangles, and intervals of differences between medians of two links.
+"""Compute the distribution of curl |Δ| over complete rectangles, and intervals of differences between links' medians.
 
-Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is the gap between two differences of one pair of rows. In sorted differences, one search
-per entry counts the gaps up to x, without listing them. A quantile is then found by bisection, which lists only the last few
-gaps. Raw medians of two links have different units.
+Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is the gap between two differences of one pair of rows. In sorted differences, one
+search per entry counts the gaps up to x, without listing them. A quantile is then found by bisection, which lists only
+the last few gaps. Raw medians of two links have different units.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _ROUNDING_STEPS = 2
 class _Gaps:
     """Sorted differences of all pairs of rows on an integer grid, one pair after the other.
 
-    key : int64 (n_entries,), ascending; the distance between differences of two pairs exceeds all gaps within pairs. end : int64
-    (n_entries,), index of the end of the entry's pair. unit : size of a step of the grid. largest : largest gap, in steps.
+    key : int64 (n_entries,), ascending; the distance between differences of two pairs exceeds all gaps within pairs.
+    end : int64 (n_entries,), index of the end of the entry's pair. unit : size of a step of the grid. largest : largest
+    gap, in steps.
     """
 
     key: Positions
@@ -115,14 +116,14 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     Raises
     ------
     StatisticsError
-        [curl-no-rectangles]: if there is no complete rectangle; [curl-infinite]: if a score is infinite; [curl-too-large]: if the
-        matrix needs too much memory; [curl-level]: if a probability is outside [0, 1]; [scores-numeric], [scores-shape]: if the
-        scores are no matrix of numbers.
+        [curl-no-rectangles]: if there is no complete rectangle; [curl-infinite]: if a score is infinite;
+        [curl-too-large]: if the matrix needs too much memory; [curl-level]: if a probability is outside [0, 1];
+        [scores-numeric], [scores-shape]: if the scores are no matrix of numbers.
 
     Notes
     -----
-    Δ = s_ij − s_i'j − s_ij' + s_i'j' is 0 for all rectangles of an additive matrix. The time is O(K²J log J) and the memory
-    O(K²J), with K the shorter side. The paper samples rectangles instead of using all.
+    Δ = s_ij − s_i'j − s_ij' + s_i'j' is 0 for all rectangles of an additive matrix. The time is O(K²J log J) and the
+    memory O(K²J), with K the shorter side. The paper samples rectangles instead of using all.
 
     Examples
     --------
@@ -148,8 +149,8 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     matrix : float array (n_agents, n_items)
         Scores on any scale; NaN is unobserved.
     x : float array_like (n,)
-        Values in the unit of scores, in any order. A |Δ| that differs from x by less than 1e-13 of the range of scores is equal
-        to x, so that steps are exact for scores on a lattice.
+        Values in the unit of scores, in any order. A |Δ| that differs from x by less than 1e-13 of the range of scores
+        is equal to x, so that steps are exact for scores on a lattice.
 
     Returns
     -------
@@ -160,8 +161,8 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     ------
     StatisticsError
         [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if there is no complete rectangle;
-        [curl-infinite]: if a score is infinite; [curl-too-large]: if the matrix needs too much memory; [scores-numeric],
-        [scores-shape]: if the scores are no matrix of numbers.
+        [curl-infinite]: if a score is infinite; [curl-too-large]: if the matrix needs too much memory;
+        [scores-numeric], [scores-shape]: if the scores are no matrix of numbers.
 
     Examples
     --------
@@ -273,8 +274,8 @@ def median_differences(
     rng : numpy.random.Generator
         Source of the bootstrap samples.
     coincident : {"drop", "keep"}, default "drop"
-        What to do with rectangles that contain an agent or item twice. Their Δ is 0. "keep", as in the paper, counts them, which
-        biases medians towards 0.
+        What to do with rectangles that contain an agent or item twice. Their Δ is 0. "keep", as in the paper, counts
+        them, which biases medians towards 0.
     level : float, default 0.95
         Confidence level.
     n_draws : int, default 500
@@ -290,13 +291,14 @@ def median_differences(
     Raises
     ------
     StatisticsError
-        [coincident], [bootstrap-draws], [level]: if a parameter is out of range; [curl-no-rectangles]: if fewer than half of
-        the samples have a complete rectangle; [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the
-        scores are no matrix of numbers in [−1, 1].
+        [coincident], [bootstrap-draws], [level]: if a parameter is out of range; [curl-no-rectangles]: if fewer than
+        half of the samples have a complete rectangle; [scores-numeric], [scores-shape], [scores-infinite],
+        [scores-range]: if the scores are no matrix of numbers in [−1, 1].
 
     Notes
     -----
-    Each draw resamples agents and items with replacement, and then samples complete rectangles uniformly, the same for all links.
+    Each draw resamples agents and items with replacement, and then samples complete rectangles uniformly, the same for
+    all links.
     """
     check_level(level)
     _check_parameters(coincident, n_draws=n_draws, n_rectangles=n_rectangles)

@@ -1,7 +1,7 @@
-"""Count and sample the complete rectangles of a score matrix: two agents and two items of which all four cells were observed.
+"""Count and sample complete rectangles of a score matrix: two agents and two items with all four cells observed.
 
-Pairs of rows are drawn with probabilities proportional to their numbers of rectangles, and then some rectangles of each pair, so
-that all rectangles are equally likely.
+Pairs of rows are drawn with probabilities proportional to their numbers of rectangles, and then some rectangles of each
+pair, so that all rectangles are equally likely.
 """
 
 from __future__ import annotations
@@ -22,22 +22,12 @@ _DENSE_SPEEDUP = 256
 _SAMPLED_CELLS_PER_CHUNK = 2**22
 N_PAIRS = 4096
 N_PER_PAIR = 32
-"""Default numbers of pairs of rows and of rectangles of each: 131,072 in all, for a standard error of a share of about .003."""
+"""Default numbers of pairs of rows and of rectangles of each: 131,072 in all, for a standard error of a share of
+about .003."""
 
 
 def n_rectangles(observed: Bools) -> int:
-    """Count the complete rectangles.
-
-    Parameters
-    ----------
-    observed : bool array (n_agents, n_items)
-        Whether a cell was observed.
-
-    Returns
-    -------
-    int
-        Number of complete rectangles.
-    """
+    """Count the complete rectangles, which have two agents, two items and all four cells in `observed`."""
     n_shared = _RowPairs.from_mask(observed).n_shared
     return int((n_shared * (n_shared - 1) // 2).sum())
 
@@ -62,17 +52,7 @@ class _RowPairs(NamedTuple):
 
 
 def shared_columns(rows: Bools) -> Positions:
-    """Count the columns that each pair of rows shares.
-
-    Parameters
-    ----------
-    rows : bool array (n_rows, n_columns)
-        Whether a cell was observed.
-
-    Returns
-    -------
-    int64 array (n_rows, n_rows)
-        Number of columns in which both cells were observed.
+    """Count the columns in which both rows of a pair were observed: bool (n_rows, n_columns) to int64 (n_rows, n_rows).
 
     Examples
     --------
@@ -111,17 +91,9 @@ class Corners(NamedTuple):
     n_all: int
 
     def scores(self, score_at: Callable[[Positions, Positions], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
-        """Look up the scores of the four cells of each rectangle.
+        """Look up the scores of the cells (i, j), (k, j), (i, m) and (k, m): float (n_pairs, n_per_pair) each.
 
-        Parameters
-        ----------
-        score_at : callable
-            Function of arrays of agents and of items that returns their scores.
-
-        Returns
-        -------
-        tuple of float arrays (n_pairs, n_per_pair)
-            Scores of the cells (i, j), (k, j), (i, m) and (k, m).
+        score_at : function of arrays of agents and of items that returns their scores.
         """
         i, k, j, m, _ = self
         return score_at(i, j), score_at(k, j), score_at(i, m), score_at(k, m)

@@ -1,6 +1,7 @@
 """Measure the agreement of two judges, or of a judge and labels, beyond chance and by the correlation of cells.
 
-Correlations are computed over all cells, and among agents within items, because differences between items alone correlate cells.
+Correlations are computed over all cells, and among agents within items, because differences between items alone
+correlate cells.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def krippendorff_alpha(answers: Floats) -> float:
 
     Notes
     -----
-    α = 1 − D_o/D_e. The squared difference of two answers is averaged over pairs of answers to one unit in D_o, and over all
-    pairs of answers in D_e. For answers 0 and 1 this is the nominal α.
+    α = 1 − D_o/D_e. The squared difference of two answers is averaged over pairs of answers to one unit in D_o, and
+    over all pairs of answers in D_e. For answers 0 and 1 this is the nominal α.
 
     References
     ----------
@@ -145,7 +146,8 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Returns
     -------
     CellCorrelation
-        Correlations. A value is NaN if nothing varies, and an interval with fewer than 3 items, or if all items have the same ρ.
+        Correlations. A value is NaN if nothing varies, and an interval with fewer than 3 items, or if all items have
+        the same ρ.
 
     Raises
     ------
@@ -154,8 +156,8 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
 
     Notes
     -----
-    The interval of the overall ρ is tanh(atanh ρ ± t·SE), with the jackknife standard error of atanh ρ over at most 50 groups of
-    items. The interval within items is the mean ± t·SE of the ρ of items.
+    The interval of the overall ρ is tanh(atanh ρ ± t·SE), with the jackknife standard error of atanh ρ over at most 50
+    groups of items. The interval within items is the mean ± t·SE of the ρ of items.
     """
     check_level(level)
     if a.shape != b.shape or a.ndim != 2:

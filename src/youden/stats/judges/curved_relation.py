@@ -1,7 +1,7 @@
 """Estimate how a judge's answers about agents deviate from a smooth curve in the abilities under another judge.
 
-Two judges that see the same grades, but have different thresholds for a yes, are related by a curve: strong agents lose less by a
-strict threshold than weak ones. A straight line between the judges would report this difference as favour.
+Two judges that see the same grades, but have different thresholds for a yes, are related by a curve: strong agents lose
+less by a strict threshold than weak ones. A straight line between the judges would report this difference as favour.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from youden.types.pool import Floats, Ids, ReadOnly
 _VARIANCE_RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
 _TINY = 1e-9
 _MAX_ERROR_SHARE = 0.5
-"""Share of a covariate's variance that may be measurement error. Above it, no correction is made: nearly all of the covariate is
-error, so that the correction would divide noise by noise."""
+"""Share of a covariate's variance that may be measurement error. Above it, no correction is made: nearly all of the
+covariate is error, so that the correction would divide noise by noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class CurvedRelation(ReadOnly):
     """Deviations of agents from a curve between judges, and label statistics.
 
-    Labels f of agents have the coefficient c = f'score / f'information·f, and f'score has the variance f'variance·f, in units of
-    the variance of a trial.
+    Labels f of agents have the coefficient c = f'score / f'information·f, and f'score has the variance f'variance·f, in
+    units of the variance of a trial.
 
     Attributes
     ----------
@@ -64,7 +64,8 @@ class CurvedRelation(ReadOnly):
 class _AdjustedDesign(NamedTuple):
     """Cross products of trials after projection on the complement Q of the fixed part.
 
-    N : Z'QZ, float (n_agents, n_agents); v : Z'Qy, float (n_agents,); squares : y'Qy; df : remaining degrees of freedom.
+    N : Z'QZ, float (n_agents, n_agents); v : Z'Qy, float (n_agents,); squares : y'Qy; df : remaining degrees
+    of freedom.
     """
 
     N: Floats
@@ -104,14 +105,14 @@ def curved_relation(
 
     Notes
     -----
-    The model is y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, with x the abilities in SDs
-    and r the deviation. The random effects u ~ N(0, τ²) allow for small differences between agents, which arise if they win by
-    different mixtures of grades. τ² is the maximum of the restricted likelihood on a grid. The shift of an agent is a fixed
-    effect, tested against the τ² of all other agents. Its standard error is at least √(3.54·h)/n over the agent's n trials,
-    with h the unseen squared effect.
+    The model is y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, with x the abilities
+    in SDs and r the deviation. The random effects u ~ N(0, τ²) allow for small differences between agents, which arise
+    if they win by different mixtures of grades. τ² is the maximum of the restricted likelihood on a grid. The shift of
+    an agent is a fixed effect, tested against the τ² of all other agents. Its standard error is at least √(3.54·h)/n
+    over the agent's n trials, with h the unseen squared effect.
 
-    Errors of the abilities flatten the curve, so that strong agents would seem favoured. For labels, the contribution of the
-    errors is therefore subtracted from the moments of x and x².
+    Errors of the abilities flatten the curve, so that strong agents would seem favoured. For labels, the contribution
+    of the errors is therefore subtracted from the moments of x and x².
 
     References
     ----------
@@ -154,8 +155,8 @@ def curved_relation(
 def curve_share(ability: Floats, member: Floats) -> float:
     """Compute the share of a label's variance that ability explains.
 
-    A share near 0 means that agents with and without the label have the same abilities. If it is high, they have not, and the
-    estimated effect of the label depends on the shape of the curve.
+    A share near 0 means that agents with and without the label have the same abilities. If it is high, they have not,
+    and the estimated effect of the label depends on the shape of the curve.
 
     Parameters
     ----------
@@ -200,8 +201,9 @@ def _label_statistics(
 ) -> tuple[Floats, Floats, Floats]:
     """Compute score, information and variance of labels after a parabola in x was subtracted.
 
-    x, x_variance : float (n_agents,), covariate and variances of its errors. t_m is an unbiased estimate of the m-th power of the
-    true x, so that G·(t_m·t_n − t_(m+n)), summed over agents, is the contribution of the errors to a moment.
+    x, x_variance : float (n_agents,), covariate and variances of its errors. t_m is an unbiased estimate of the
+    m-th power of the true x, so that G·(t_m·t_n − t_(m+n)), summed over agents, is the contribution of the errors
+    to a moment.
     """
     eigenvalues, U = np.linalg.eigh(design.N)
     eigenvalues = np.maximum(eigenvalues, 0)
@@ -252,7 +254,8 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 def _agent_shift(design: _AdjustedDesign, i: int, noise_ratio: float) -> tuple[float, float, float]:
     """Estimate the shift of agent i, its standard error and degrees of freedom, with τ² from all other agents.
 
-    noise_ratio : noise variance of the agent's trials divided by that of all trials. NaN if the shift is not determined.
+    noise_ratio : noise variance of the agent's trials divided by that of all trials. NaN if the shift is
+    not determined.
     """
     N, v = design.N, design.v
     others = np.arange(len(v)) != i

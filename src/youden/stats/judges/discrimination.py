@@ -1,7 +1,7 @@
 """Estimate Youden's J of a judge with a confidence interval, and test whether abilities differ at all.
 
-The intervals of J's two rates are Wilson intervals at an effective sample size, so that J has a valid interval also if a rate is
-0 or 1 and if answers on one item are correlated.
+The intervals of J's two rates are Wilson intervals at an effective sample size, so that J has a valid interval also if
+a rate is 0 or 1 and if answers on one item are correlated.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class ItemTotals:
         Notes
         -----
         With residuals r_t and u_j the sum of r_t over the trials of item j, V = (Σ_j u_j² − (m − 1)·Σ_t r_t²)/N², times
-        G/(G − 1) for G items. m is the number of items of a trial: for m = 2, a trial is in two of the u_j, and V is the dyadic
-        cluster-robust variance.
+        G/(G − 1) for G items. m is the number of items of a trial: for m = 2, a trial is in two of the u_j, and V is
+        the dyadic cluster-robust variance.
 
         References
         ----------
@@ -93,30 +93,17 @@ class ItemTotals:
 
 
 def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proportion:
-    """Estimate a mean answer with a Wilson interval at its effective sample size.
+    """Estimate a mean answer in [0, 1], each of weight 1, with a Wilson interval at its effective sample size.
 
-    Parameters
-    ----------
-    answers : ItemTotals
-        Answers in [0, 1], each of weight 1.
-    level : float, default 0.95
-        Confidence level.
+    NaN without a trial.
 
-    Returns
-    -------
-    Proportion
-        NaN without a trial.
+    The effective sample size is p(1 − p)/V, with V the clustered variance, but at most the number of trials. It is
+    multiplied by (z/t)², with t the quantile of Student's t with one degree of freedom fewer than there are items.
+    Answers without variation do not show how correlated those on one item are. For them the number of items is used for
+    paired trials, and the number of trials for independent ones, which join different items.
 
-    Notes
-    -----
-    The effective sample size is p(1 − p)/V, V the clustered variance, but at most the number of trials, multiplied by (z/t)², t
-    the quantile of Student's t with one degree of freedom fewer than there are items. Answers without variation do not show how
-    correlated those on one item are. Then the number of items is used for paired trials, and the number of trials for independent
-    ones, which join different items.
-
-    References
-    ----------
-    Korn & Graubard (1998), Survey Methodology 24, 193–201. Wilson (1927), J. American Statistical Association 22, 209–212.
+    References: Korn & Graubard (1998), Survey Methodology 24, 193–201. Wilson (1927), J. American Statistical
+    Association 22, 209–212.
     """
     check_level(level)
     n, p = answers.n_trials, answers.mean
@@ -151,8 +138,9 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
     Notes
     -----
-    Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. The rates are treated as statistically
-    independent. Items on which a judge says yes more often raise both rates, so the interval is rather too wide.
+    Newcombe's hybrid of two Wilson intervals, which is valid if a rate is 0 or 1. The rates are treated as
+    statistically independent. Items on which a judge says yes more often raise both rates, so the interval is rather
+    too wide.
 
     References
     ----------
@@ -206,9 +194,9 @@ def equal_abilities_p(ability: Floats, covariance: CentredCovariance) -> float:
 
     Notes
     -----
-    With C the centred covariance and d the distances from the mean, Q = Σ d_i²/tr C has the mean 1 if abilities are equal. Q is
-    referred to an F distribution with (tr C)²/tr C² and min ν_i degrees of freedom (Box's approximation). C is never inverted, so
-    the test keeps its size if there are hardly more items than agents.
+    With C the centred covariance and d the distances from the mean, Q = Σ d_i²/tr C has the mean 1 if abilities are
+    equal. Q is referred to an F distribution with (tr C)²/tr C² and min ν_i degrees of freedom (Box's approximation). C
+    is never inverted, so the test keeps its size if there are hardly more items than agents.
 
     References
     ----------

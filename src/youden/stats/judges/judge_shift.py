@@ -1,7 +1,7 @@
-"""Compare the answers of two judges to the same paired trials by agent, by group of agents, and by the resulting rankings.
+"""Compare two judges' answers to the same paired trials by agent, by group of agents, and by the resulting rankings.
 
-No judge is assumed to be right: a shift of the second judge is relative to the first. The second judge may have answered only
-some of the trials.
+Neither judge is assumed to be right: a shift is that of the second judge relative to the first. The second judge may
+have answered only some of the trials.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class JudgeShift:
     slope : float
         Slope of `effect_b` on `effect_a`.
     shift, low, high : float array (n_compared,)
-        Deviation of each agent from the curve between the judges, with its confidence bounds.
+        Deviation of each agent from the curve that relates both judges, with its confidence bounds.
     p_holm : float array (n_compared,)
         P-values of no shift, with Holm's correction.
     curve : CurvedRelation
-        The curve, and statistics of group labels.
+        The fitted curve, and the statistics that tests of group labels need.
     level : float
         Confidence level.
     n_trials : int
@@ -60,9 +60,10 @@ class JudgeShift:
 
     Notes
     -----
-    Least squares of y_B = α_i + α_k + β·y_A over the trials that both judges answered: the noise of a trial cancels as far as the
-    judges agree on it. The effects α + β·a extend this to all trials of judge A (two-phase sampling). Shifts are residuals from a
-    curve in a, so that a judge with another threshold shifts no agent. If the judges never differ, the n trials of an agent still
+    y_B = α_i + α_k + β·y_A is fitted by least squares to the trials of agents i and k that both judges answered, so
+    that noise that both judges share cancels. With a the effects under judge A, the effects under judge B over all
+    trials of judge A are α + β·a (two-phase sampling). A shift is the residual of an agent from a curve in a, so that a
+    judge with another threshold for a yes shifts no agent. If the judges never differ, the n trials of an agent still
     allow a shift of 1 − .025^(1/n).
 
     References
@@ -133,7 +134,7 @@ class JudgeShift:
         self.reliability_b = _reliability(b, np.diag(covariance))
 
     def min_half_width(self, member: Bools, level: float) -> float:
-        """Compute the smallest half-width of the shift of a group of agents.
+        """Compute the smallest half-width that the interval of a group's shift may have.
 
         Parameters
         ----------
@@ -145,12 +146,13 @@ class JudgeShift:
         Returns
         -------
         float
-            Shift against the other agents that the answers may not have shown, if judges differ in rare events.
+            Shift of the group against the other agents that these answers could have missed, because judges may differ
+            in rare events.
         """
         return math.hypot(*(self._unseen_shift(side, level) for side in (member, ~member)))
 
     def _unseen_shift(self, side: Bools, level: float) -> float:
-        """Compute the shift that the trials of some agents, bool (n_compared,), may not have shown."""
+        """Compute the shift that the trials of the agents in `side`, bool (n_compared,), could have missed."""
         n = self.n_by_agent[side]
         mean_square = np.average(self.curve.unseen_effect_square[side], weights=n)
         return float(zero_event_upper_bound((1 - level) / 2, n.sum()) * np.sqrt(mean_square))
@@ -185,7 +187,7 @@ def _fit_effects(
 def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
     """Compute variances of effects, float (K,), with a separate error variance for each trial.
 
-    The answers to an agent to which a judge nearly always says no have less variance.
+    Error variances differ: answers vary less for an agent to which a judge nearly always says no.
     """
     leverage = inverse[:, first] + inverse[:, second]
     n_trials = len(residual)
@@ -207,7 +209,7 @@ _BENDS = np.linspace(0.0, 1.0, 21)
 
 @dataclass(frozen=True)
 class RankAgreement:
-    """Spearman's ρ of two judges' rankings, if both had judged the whole plan.
+    """Spearman's ρ of two judges' rankings, as if both had judged the whole plan.
 
     Attributes
     ----------
@@ -218,7 +220,7 @@ class RankAgreement:
     level : float
         Level of the interval.
     ceiling : float
-        Attenuation ceiling: median ρ of judge A's ranking with one by new answers of the same judge.
+        Attenuation ceiling: median ρ between judge A's ranking and posterior draws of the true effects under judge A.
     """
 
     rho: float
@@ -229,9 +231,7 @@ class RankAgreement:
 
 
 def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 4000) -> RankAgreement:
-    """Estimate Spearman's ρ of two judges' rankings.
-
-    It is corrected for the sampling error of judge B.
+    """Estimate Spearman's ρ of two judges' rankings, corrected for the sampling error of judge B.
 
     Parameters
     ----------
@@ -249,14 +249,15 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 
     Notes
     -----
-    The true effects under judge B have the prior N(c₀ + c₁a_i + c₂a_i², τ²), with a the effects under judge A, flat priors of
-    c₀ and c₁, and a normal prior of the quadratic term whose SD is at most the linear rise. τ and this SD are integrated over a
-    grid of restricted likelihoods. ρ with a is computed for posterior draws of the true effects; unlike ρ of the estimates it
-    is not attenuated. Without the quadratic term, judges with different thresholds for a yes would seem to disagree: in replays
-    of PubMed and SAMSum the coverage of the 95 % interval was .3 to .6 without it, and is .9 with it.
+    The true effects under judge B have the prior N(c₀ + c₁a_i + c₂a_i², τ²), with a the effects under judge A, flat
+    priors of c₀ and c₁, and a normal prior of the quadratic term whose SD is at most the linear rise. τ and this SD are
+    integrated out on a grid of restricted likelihoods. ρ is computed between a and posterior draws of the true effects.
+    Unlike ρ between two estimates, it is not attenuated by the error of judge B. Without the quadratic term, judges
+    with different thresholds for a yes would seem to disagree: in replays of PubMed and SAMSum the coverage of the 95 %
+    interval is .3 to .6 without it, and .9 with it.
 
-    The ceiling is the median of ρ between a and draws of the true effects of judge A, N(ā + B(a − ā), B(1 − B)·var a), with B the
-    reliability of a.
+    The ceiling is the median of ρ between a and draws of the true effects of judge A, N(ā + B(a − ā), B(1 − B)·var a),
+    with B the reliability of a.
     """
     a, b, covariance = shift.effect_a, shift.effect_b, shift.covariance
     K = len(a)
@@ -335,7 +336,8 @@ class LabelShift:
     Attributes
     ----------
     shift : float
-        Difference between agents with and without the label; on the scale of the score's variance if the information is 0.
+        Difference between agents with and without the label. If the label has no information, f'score/f'Vf (see
+        `label_shift`), with an infinite interval; NaN if f'Vf is 0 as well.
     low, high : float
         Confidence bounds at `level`; ∓∞ if no value can be excluded.
     p_value : float
@@ -355,7 +357,7 @@ class LabelShift:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the interval is finite, so that data could have excluded 0."""
+        """Whether the interval is finite, so that it can exclude 0."""
         return bool(np.isfinite([self.low, self.high]).all())
 
 
@@ -369,18 +371,16 @@ def label_shift(
     level: float = 0.95,
     n_permutations: int = N_PERMUTATIONS,
 ) -> LabelShift:
-    """Estimate the effect of a label on agents by a permutation test.
-
-    The interval is the inversion of the test.
+    """Estimate the difference between agents with and without a label, with the interval of a permutation test.
 
     Parameters
     ----------
     score : float array (n_agents,)
-        Score vector, without NaN.
+        Score vector of the regression, see Notes; without NaN.
     information : float array (n_agents, n_agents)
-        Information matrix M.
+        Information matrix M, see Notes.
     member : bool array (n_agents,)
-        Whether an agent has the label; some have it, and some have not.
+        Whether an agent has the label. At least one agent must have it, and at least one must not.
     variance : float array (n_agents, n_agents), optional
         Covariance matrix V of the score vector. Default: `information`.
     rng : numpy.random.Generator
@@ -388,7 +388,7 @@ def label_shift(
     level : float, default 0.95
         Confidence level.
     n_permutations : int, default 9999
-        Number of random permutations; all are used if there are no more.
+        Number of random permutations. If there are no more than this, all are used instead.
 
     Returns
     -------
@@ -398,14 +398,16 @@ def label_shift(
     Raises
     ------
     StatisticsError
-        [label-shape]: if the arrays do not fit each other; [label-constant]: if all agents or none have the label; [level].
+        [label-shape]: if the arrays do not fit each other; [label-constant]: if all agents or none have the
+        label; [level].
 
     Notes
     -----
-    For a regression y ≈ … + c·f with residual maker P, score = Py and M = P (with Z' and Z around them if f is a label of
-    agents and y one of trials). The p-value of c counts the permutations F with u(F; c) ≥ u(f; c), the observed one included,
-    where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each permutation excludes one half-line, and the interval is
-    read from their sorted ends. Differences between agents other than the label are in all permutations.
+    For a regression y ≈ … + c·f with residual maker P, score = Py and M = P. If f belongs to agents and y to trials,
+    with Z the matrix from agents to trials, score = Z'Py and M = Z'PZ. The p-value of c counts the permutations F with
+    u(F; c) ≥ u(f; c), the observed one included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each
+    permutation excludes the values of c on one half-line, and the interval is read from the sorted ends of these
+    half-lines. Differences between agents other than the label are present in all permutations.
 
     References
     ----------

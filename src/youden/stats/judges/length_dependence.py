@@ -1,7 +1,7 @@
 """Measure how much of a judge's answers the lengths of the two texts explain.
 
-Lengths are compared in cells of quantiles, so that any rule by length is found: both texts are long, both are of similar length,
-or the first one is long.
+Lengths are compared in cells of quantiles, so that any rule by length is found: both texts are long, both are of
+similar length, or the first one is long.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ def length_share(
     Returns
     -------
     float
-        Adjusted R² of the cell means, at most 1, near 0 if answers do not depend on length. NaN with fewer than 100 answers,
-        if all answers are equal, or if one trial type is missing.
+        Adjusted R² of the cell means, at most 1, near 0 if answers do not depend on length. NaN with fewer than 100
+        answers, if all answers are equal, or if one trial type is missing.
 
     Notes
     -----
-    The larger of two values of R²: one for cells of both texts' length classes, one for classes of the absolute log ratio
-    of both lengths. Both trial types get the same total weight: a judge that compares contents says no to independent trials
-    whatever their lengths are. R² is adjusted for the number of cells (Wherry), with the effective number of trials.
+    The larger of two values of R²: one for cells of both texts' length classes, one for classes of the absolute log
+    ratio of both lengths. Both trial types get the same total weight: a judge that compares contents says no to
+    independent trials whatever their lengths are. R² is adjusted for the number of cells (Wherry), with the effective
+    number of trials.
 
     Examples
     --------
@@ -74,7 +75,10 @@ def _quantile_classes(values: Floats, n_classes: int) -> Positions:
 
 
 def _adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
-    """Compute the adjusted R² of the weighted means of `answer` in cells, int64 (n,); weight : float (n,), sums to 1."""
+    """Compute the adjusted R² of the weighted means of `answer` in cells.
+
+    cell : int64 (n,); weight : float (n,), sums to 1.
+    """
     in_cell = np.bincount(cell, weight)
     used = in_cell > 0
     mean = np.divide(np.bincount(cell, weight * answer), in_cell, out=np.zeros(len(in_cell)), where=used)

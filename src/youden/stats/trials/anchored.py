@@ -1,8 +1,8 @@
-"""Link the abilities of added agents to the scale of the first agents, the anchors, and estimate the drift of agents and judge.
+"""Link added agents to the scale of the first agents, the anchors, and estimate the drift of agents and judge.
 
-The abilities of anchors stay as they are. Effects of items and partners are subtracted as far as the anchors' own trials
-determine them; what remains undetermined is the linking error. Drift is the mean of new residuals minus the earlier estimate,
-with the errors of both.
+The abilities of anchors stay as they are. The effects of items and partners are subtracted from the answers to added
+agents, as far as the anchors' own trials determine them. What remains undetermined is the linking error. Drift is the
+mean residual of new answers from the earlier estimates, with the errors of both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PRIOR_BLOCKS = 6
 class LinkingChunk(NamedTuple):
     """Answers to anchor trials on some items.
 
-    There is one row for each trial and agent that it measures.
+    There is one row for each trial and each agent that the trial measures.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class LinkingChunk(NamedTuple):
     agent : int array (n_rows,)
         Agent that is measured.
     partner : int array (n_rows,)
-        Its partner, an anchor.
+        Partner in the trial, an anchor.
     block : int array (n_rows,)
         Block of the trial; no block is divided between chunks.
     answer : float array (n_rows,)
@@ -83,9 +83,9 @@ class AnchorScale:
     effect, effect_variance : float array (n_anchors,)
         Effects of the anchors, 0 for an anchor without an ability, and their variances.
     item_effect, item_effect_variance : float array (n_items,)
-        Effects of the items, shrunk from `item_residual`, and their variances.
+        Effects of the items, which are shrunk values of `item_residual`, and their variances.
     item_residual, item_share : float array (n_items,)
-        Mean residual of each item, and its share of all trials.
+        Mean residual of each item, and share of the item in all trials.
     residual_variance : float
         Variance of an answer, given agents and item.
     cell_variance : float
@@ -95,8 +95,9 @@ class AnchorScale:
 
     Notes
     -----
-    An ability is a mean over the other anchors, so its effect is (K − 1)/(K − 2)·(θ_i − θ̄). The effect of item j is the mean
-    residual of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with moment estimates of both variances.
+    An ability is a mean over the other anchors, so its effect is (K − 1)/(K − 2)·(θ_i − θ̄). The effect of item j is
+    the mean residual of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with moment estimates of σ²_b between items and σ²
+    of an answer.
     """
 
     def __init__(self, chunks: ChunkSource, *, ability: Floats, std_error: Floats, n_items: int) -> None:
@@ -146,7 +147,7 @@ class AnchorScale:
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _covariances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate the covariance of an agent's two answers in a block, and that of answers to a pair, by moments."""
+        """Estimate the covariances of an agent's two answers in a block, and of two answers to one pair."""
         K = len(self.effect)
         product, n_products, pairs = 0.0, 0, np.zeros((3, K, K))
         for items, chunk in _with_items(chunks()):
@@ -181,7 +182,8 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 def _pair_variance(n: Floats, total: Floats, squares: Floats) -> float:
     """Estimate the variance of the mean residuals of pairs beyond the variance within pairs, by moments.
 
-    n, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of unordered pairs.
+    n, total, squares : float (n_anchors, n_anchors), number, sum and sum of squares of the residuals of
+    unordered pairs.
     """
     compared = n > 0
     n, mean = n[compared], total[compared] / n[compared]
@@ -193,9 +195,7 @@ def _pair_variance(n: Floats, total: Floats, squares: Floats) -> float:
 
 
 def effect_scale(n_anchors: int) -> float:
-    """Return the ability per unit of effect.
-
-    It is not 1, because an agent is not its own partner.
+    """Return the ability per unit of effect, which is below 1 because an agent is not its own partner.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class LinkedEffects:
     effect : float array (n_agents,)
         Effects, NaN without an answer.
     variance : float array (n_agents,)
-        Variances, with the linking variance; NaN with answers in fewer than 2 blocks.
+        Variances, which include the linking variance; NaN with answers in fewer than 2 blocks.
     linking_variance : float array (n_agents,)
         Variance of the linking error alone; NaN without an answer.
     partner_share : float array (n_agents, n_anchors)
@@ -228,12 +228,15 @@ class LinkedEffects:
 
     Notes
     -----
-    With r = y − centre − effect_partner − item_effect, the effect is the mean of r over the agent's n trials. For E_s, the sum of
-    r − mean in block s of S, the variance u = S/(S − 1)·ΣE²/n of a trial is shrunk towards the anchors' residual variance, with
-    the weight of 6 blocks. The variance of the effect is u/n·(1 − n/(2JK)) + linking variance.
+    With r = y − centre − effect_partner − item_effect, the effect is the mean of r over the agent's n trials. E_s is
+    the sum of r − mean over the trials in block s of S blocks. The variance of a trial, u = S/(S − 1)·ΣE²/n, is shrunk
+    towards the anchors' residual variance, which has the weight of 6 blocks. The variance of the effect is
+    u/n·(1 − n/(2JK)) + linking variance, for J items and K anchors. The factor of u/n is smaller if answers of an agent
+    in one block correlate, and 1 for items like these.
 
-    The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for agents
-    that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors' share of item j.
+    The linking variance is Σ_j (p_ij − q_j)²·var(item_effect_j) + Σ_k (p_ik − 1/K)²·var(effect_k), plus var(centre) for
+    agents that are no anchors. p_ij and p_ik are the agent's shares of item j and anchor k, and q_j is the anchors'
+    share of item j.
     """
 
     def __init__(self, chunks: LinkingChunkSource, *, scale: AnchorScale, n_agents: int, finite: bool = True) -> None:
@@ -244,7 +247,7 @@ class LinkedEffects:
         chunks : callable
             Function that iterates over the anchor trials in chunks, each time it is called.
         scale : AnchorScale
-            Scale of the anchors, which are the first agents.
+            Scale of the anchors, whose positions are the first ones.
         n_agents : int
             Number of all agents.
         finite : bool, default True
@@ -325,16 +328,20 @@ def compute_linked_influence(
     Returns
     -------
     callable
-        Function that iterates over tuples (items, influence, share): a slice of items, and float arrays (n_agents, n_items) of
-        their influence and of their share in the trials of each agent.
+        Function that iterates over tuples (items, influence, share): a slice of items, and float arrays (n_agents,
+        n_items) of their influence and of their share in the trials of each agent.
 
     Notes
     -----
-    U_ij = scale·[Σ_t (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·β_l)·r̄_j] − Σ_k p_ik·U_kj. The first sum is over the agent's n_i
-    trials on item j; r are residuals from the scale; p_il and p_ik are the shares of item l and anchor k in the agent's trials.
-    On the scale, item j has the share q_j of the trials, the mean residual r̄_j and the effect β_j·r̄_j. The effect of an item
-    therefore cancels as far as it is known, or if both have equal shares of it; its influence on anchors is carried over to the
-    agents that were linked through them.
+    U_ij = scale·[Σ_t (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·β_l)·r̄_j] − Σ_k p_ik·U_kj.
+
+    - scale is `effect_scale`. The sum over t is over those of the agent's n_i trials that are on item j, with r the
+      residuals from the scale.
+    - p_il and p_ik are the shares of item l and anchor k in the agent's trials.
+    - In the anchors' trials, item j has the share q_j, the mean residual r̄_j and the effect β_j·r̄_j.
+
+    The effect of an item cancels as far as it is known, or if agent and anchors have equal shares of it. The influence
+    of an item on anchors is carried over to the agents that were linked through them.
     """
     n_agents, n = len(linked.effect), np.maximum(linked.n_trials, 1)[:, None]
     has_residual = scale.item_residual != 0
@@ -373,7 +380,7 @@ class Drift(ReadOnly):
     judge_drift, judge_drift_variance : float
         Change of all answers together, and its variance; NaN if it is estimated from fewer than 2 blocks.
     n_blocks : int
-        Number of blocks behind the judge's drift.
+        Number of blocks from which the judge's drift is estimated.
     """
 
     change: Floats
@@ -406,8 +413,8 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
     Parameters
     ----------
     chunks : callable
-        Function that iterates over the new answers in chunks, each time it is called. Trials without a block form one block
-        per item.
+        Function that iterates over the new answers in chunks, each time it is called. Trials without a block form one
+        block per item.
     scale : AnchorScale
         Scale that was fitted to the earlier answers.
 
@@ -418,10 +425,10 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
 
     Notes
     -----
-    With the residuals e = y − centre − effect_i − effect_k − item_effect_j, the change of anchor i is (K − 1)/(K − 2) times the
-    mean of e minus the mean of its block, over the anchor's n_i trials. Its variance is σ²/n_i + var(effect_i), σ² that of these
-    residuals. The judge's drift is the mean over blocks of their mean e, on items with earlier trials; its variance is that of
-    the mean plus that of the centre.
+    The residuals are e = y − centre − effect_i − effect_k − item_effect_j. The change of anchor i is (K − 1)/(K − 2)
+    times the mean over its n_i trials of d, which is e minus the mean e of the block. Its variance is
+    (K − 1)²/(K − 2)²·σ²/n_i + var(effect_i), with σ² the variance of d. The judge's drift is the mean over blocks of
+    their mean e; only items with earlier trials count. Its variance is that of this mean plus that of the centre.
     """
     n_anchors = len(scale.effect)
     sums, n_blocks, block_means = _ResidualSums(n_anchors), 0, list[Floats]()
@@ -471,8 +478,9 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
 
     Notes
     -----
-    The change is the mean of e = y − centre − effect_agent − effect_k − item_effect_j, centred over all trials. Its variance is
-    that of the mean, plus that of effect_k, plus pair_variance·Σ_i s_i², s_i the share of agent i in the anchor's trials.
+    The change is the mean of e = y − centre − effect_agent − effect_k − item_effect_j, over the trials of anchor k
+    minus the mean over all trials. Its variance is that of the mean, plus that of effect_k, plus pair_variance·Σ_i
+    s_i², with s_i the share of agent i in the anchor's trials.
     """
     n_anchors, n_agents = len(scale.effect), len(effect)
     sums, counts = _ResidualSums(n_anchors), np.zeros((n_anchors, n_agents))
@@ -490,7 +498,7 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
 
 
 class _ResidualSums:
-    """Sums of residuals by agent; `count` is the number of all residuals."""
+    """Sums of residuals by agent, from which their means are computed; `count` is the number of all residuals."""
 
     def __init__(self, n_agents: int) -> None:
         self._n, self._total = np.zeros((2, n_agents))

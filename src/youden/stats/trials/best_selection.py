@@ -1,7 +1,7 @@
 """Select the best agents and bound the regret of the selection by multiple comparisons with the best.
 
-The bounds are frequentist and hold simultaneously. Probabilities of being best, expected regret and selection bias are empirical
-Bayes estimates, with a prior that is estimated from the abilities themselves.
+The bounds are frequentist and hold simultaneously. Probabilities of being best, expected regret and selection bias are
+empirical Bayes estimates, with a prior that is estimated from the abilities themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _N_BISECTIONS = 11
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 """Nodes and weights of the quadrature over a standard normal distribution."""
 MARGIN, MIN_INCREASE = 1.2, 0.5
-"""A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials so far."""
+"""A round of a search plans MARGIN times the trials that seem to be needed, and at least MIN_INCREASE of the trials
+so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
 
@@ -36,8 +37,8 @@ class Choice:
     agents : tuple of int
         Positions of the selected agents, the highest ability first.
     regret_bound : float
-        Regret bound: with the probability `level`, the best agent is better than the selected one by at most this. For several
-        selected agents, it bounds how much better the last of the true best is than any of them.
+        Regret bound: with the probability `level`, the best agent is better than the selected one by at most this. For
+        several selected agents, it bounds how much better the last of the true best is than any of them.
     level : float
         Confidence level.
     candidates : tuple of int
@@ -45,8 +46,8 @@ class Choice:
     low, ability_high : float
         Selection-adjusted interval of the first agent's ability.
     ahead : float array (n_agents, n_selected)
-        Upper bounds on how much better each agent is than each selected one; 0 for the agent itself, −∞ for an agent that is
-        ruled out.
+        Upper bounds on how much better each agent is than each selected one; 0 for the agent itself, −∞ for an agent
+        that is ruled out.
     p_best : float array (n_agents,)
         Posterior probability of each agent of being the best.
     expected_regret : float
@@ -88,7 +89,8 @@ def select_best(
     alpha_fraction : float in (0, 1], default 1
         Fraction of alpha = 1 − level that this interim analysis spends.
     upper_bounds : float array (n_agents, n_agents), optional
-        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i. Default: the bounds of this analysis.
+        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i. Default: the bounds of
+        this analysis.
 
     Returns
     -------
@@ -97,11 +99,12 @@ def select_best(
 
     Notes
     -----
-    For one selected agent i, the regret bound is the largest upper bound on θ_k − θ_i over all k, at least 0; it is 0 if i is the
-    unique best. For several, it is the `top`-th largest bound, for the selected agent with the largest.
+    For one selected agent i, the regret bound is the largest upper bound on θ_k − θ_i over all k, at least 0; it is 0
+    if i is the unique best. For several, it is the `top`-th largest bound, for the selected agent with the largest.
 
-    The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of Student's t, so
-    that the interval holds whichever candidate has the highest estimate. The upper end is the usual one.
+    The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of
+    Student's t, so that the interval holds whichever candidate has the highest estimate. The upper end is the
+    usual one.
 
     References
     ----------
@@ -175,14 +178,15 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
     Returns
     -------
     float array (n_agents, n_agents)
-        Bound for each agent k (row) and i (column); 0 on the diagonal, and −∞ if k is ruled out as one of the `top` best.
+        Bound for each agent k (row) and i (column); 0 on the diagonal, and −∞ if k is ruled out as one of the
+        `top` best.
 
     Notes
     -----
-    The bound is θ̂_k − θ̂_i + d_k·SE_ik. For top = 1, d_k is Dunnett's one-sided quantile with k as control, transformed to
-    Student's t of each pair through its p-value. Then all bounds of the true best agent hold simultaneously, whichever agent is
-    selected. For top > 1, d is the quantile of the studentised range of all agents. An agent is ruled out if `top` others lie
-    above it by these bounds.
+    The bound is θ̂_k − θ̂_i + d_k·SE_ik. For top = 1, d_k is Dunnett's one-sided quantile with k as control,
+    transformed to Student's t of each pair through its p-value. Then all bounds of the true best agent hold
+    simultaneously, whichever agent is selected. For top > 1, d is the quantile of the studentised range of all agents.
+    An agent is ruled out if `top` others lie above it by these bounds.
 
     References
     ----------
@@ -247,10 +251,10 @@ def next_allocation(
 
     Notes
     -----
-    The distance of an upper bound from its estimate falls with the square root of the number of trials of both agents. The pair
-    that needs the largest number decides. Pairs that an analysis at `alpha_fraction` would settle now get no more trials,
-    unless no other pair is left. At most as many trials as so far are added, because the estimate is rough while there are many
-    candidates.
+    The distance of an upper bound from its estimate falls with the square root of the number of trials of both agents.
+    The pair that needs the largest number decides. Pairs that an analysis at `alpha_fraction` would settle now get no
+    more trials, unless no other pair is left. At most as many trials as so far are added, because the estimate is rough
+    while there are many candidates.
     """
     value = np.nan_to_num(differences.value)
     selected = np.argsort(-value.sum(axis=1), kind="stable")[:top]
@@ -287,24 +291,10 @@ def _agent_std_errors(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret.
 
-    Parameters
-    ----------
-    ability : float array (n_agents,)
-        Abilities, without NaN.
-    differences : Differences
-        Differences of the same abilities, which can be compared pairwise.
-
-    Returns
-    -------
-    p_best : float array (n_agents,)
-        Posterior probabilities, which sum to 1.
-    expected_regret : float
-        Posterior mean of the best ability minus that of the agent with the highest estimate, at least 0.
-
-    Notes
-    -----
-    Agents are independent given the estimated prior. If there is no sampling error, agents with the highest ability share the
-    probability equally.
+    ability : float (n_agents,), without NaN; differences : of the same abilities, all of which can be compared. Returns
+    posterior probabilities, float (n_agents,), with sum 1, and the posterior mean of the best ability minus that of the
+    agent with the highest estimate, at least 0. Agents are independent given the estimated prior. Without sampling
+    error, agents with the highest ability share the probability equally.
     """
     std_error = _agent_std_errors(differences)
     if not std_error.any():
@@ -372,13 +362,13 @@ def reliability(differences: Differences) -> float:
 def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
     """Compute the posterior distribution of each ability under a prior estimated from all of them.
 
-    ability, std_error : float arrays (n_agents,), not all errors 0. Returns the grid of abilities, float (n_grid,), and the
-    posterior probabilities, float (n_agents, n_grid).
+    ability, std_error : float arrays (n_agents,), not all errors 0. Returns the grid of abilities, float (n_grid,), and
+    the posterior probabilities, float (n_agents, n_grid).
 
-    The prior starts as N(θ̄, τ²), with τ² the variance of the estimates beyond their errors, but at least half the standard
-    error that this variance has if all abilities are equal. A few EM steps adapt its shape. With many steps it would become a
-    few atoms (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), under which the
-    expected regret is too small.
+    The prior starts as N(θ̄, τ²), with τ² the variance of the estimates beyond their errors, but at least half the
+    standard error that this variance has if all abilities are equal. A few EM steps adapt its shape. With many steps it
+    would become a few atoms (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of
+    Statistics 37), under which the expected regret is too small.
     """
     error_variance = float((std_error**2).mean())
     min_variance = error_variance * float(np.sqrt(0.5 / (len(std_error) - 1)))
@@ -398,8 +388,8 @@ def _posterior_grid(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]
 def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
     """Compute the `level` quantile of max_i (e_k − e_i)/√(v_k + v_i), for a control k of each standard error √v_k.
 
-    sizes : float array (n_sizes,), standard errors of the control; std_error : float array (n_agents,), those of all agents.
-    Returns a float array (n_sizes,).
+    sizes : float array (n_sizes,), standard errors of the control; std_error : float array (n_agents,), those of all
+    agents. Returns a float array (n_sizes,).
     """
     K = len(std_error)
     total = sizes[:, None] ** 2 + std_error**2

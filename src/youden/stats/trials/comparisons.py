@@ -1,6 +1,7 @@
 """Compare abilities pairwise, and derive ranks, a unique best agent and connected components from the comparisons.
 
-All conclusions follow from the standard errors of differences. Intervals of single abilities are not compared with each other.
+All conclusions follow from the standard errors of differences. Intervals of single abilities are not compared with
+each other.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ def holm(p_values: Floats) -> Floats:
 
     Notes
     -----
-    The corrected p-value is the running maximum of (n − rank + 1)·p over ascending p. It controls the familywise error rate
-    under any dependence.
+    The corrected p-value is the running maximum of (n − rank + 1)·p over ascending p. It controls the familywise error
+    rate under any dependence.
 
     References
     ----------
@@ -194,11 +195,12 @@ class Differences(ReadOnly):
 
         Notes
         -----
-        The lowest rank is 1 + the number of agents that are better, the highest K − the number of agents that are worse. For
-        these counts, differences are multiplied by √(1 − Σ SE²/Σ value²), sums over all pairs, and then compared with their
-        half-widths. If agents hardly differ by more than their sampling error, one of many comparisons would otherwise exclude
-        0 too often; if they differ widely, the factor is near 1. The unique best agent, and pairs that differ simultaneously,
-        count as different whatever the factor is. Each interval contains the agent's rank with a probability of about `level`.
+        The lowest rank is 1 + the number of agents that are better, the highest K − the number of agents that are
+        worse. For these counts, differences are multiplied by √(1 − Σ SE²/Σ value²), sums over all pairs, and then
+        compared with their half-widths. If agents hardly differ by more than their sampling error, one of many
+        comparisons would otherwise exclude 0 too often; if they differ widely, the factor is near 1. The unique best
+        agent, and pairs that differ simultaneously, count as different whatever the factor is. Each interval contains
+        the agent's rank with a probability of about `level`.
 
         References
         ----------
@@ -220,13 +222,13 @@ class Differences(ReadOnly):
     def simultaneous_ranks(self) -> RankRange:
         """Confidence intervals of all ranks jointly: int32 array (n_agents,) each.
 
-        The probability that all of them contain the true ranks is at least `level`. An agent without an estimate may have any
-        rank and limits no other agent's.
+        The probability that all of them contain the true ranks is at least `level`. An agent without an estimate may
+        have any rank and limits no other agent's.
 
         Notes
         -----
-        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, are rejected by Holm's rule. The lowest rank is
-        1 + the number of agents shown to be better, the highest K − the number of agents shown to be worse.
+        One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, are rejected by Holm's rule. The lowest rank
+        is 1 + the number of agents shown to be better, the highest K − the number of agents shown to be worse.
 
         References
         ----------
@@ -238,8 +240,8 @@ class Differences(ReadOnly):
     def unique_best(self) -> int | None:
         """Position of the agent that is significantly better than every other; None if there is none.
 
-        All its intervals must exclude 0 together, so that the probability of a wrong agent is at most 1 − level whatever the
-        abilities are. It is that large if two agents share the highest ability, and smaller if more do.
+        All its intervals must exclude 0 together, so that the probability of a wrong agent is at most 1 − level
+        whatever the abilities are. It is that large if two agents share the highest ability, and smaller if more do.
         """
         is_best = self.significantly_better.sum(axis=1) == len(self.significantly_better) - 1
         return int(is_best.argmax()) if len(is_best) > 1 and is_best.any() else None
@@ -317,7 +319,7 @@ def rank_with_ties(ability: Floats) -> Ids:
 
 
 def _simultaneously_better(differences: Differences) -> Bools:
-    """Test θ_i ≤ θ_k for all ordered pairs with Holm's correction: bool array (n_agents, n_agents), True if rejected."""
+    """Test θ_i ≤ θ_k for all ordered pairs with Holm's correction: bool (n_agents, n_agents), True if rejected."""
     is_estimated = ~np.isnan(differences.half_width)
     is_better = np.zeros(is_estimated.shape, dtype=np.bool_)
     is_better[is_estimated] = holm(differences.one_sided_p[is_estimated]) <= 1 - differences.level
@@ -332,17 +334,6 @@ def _ranks_from(is_better: Bools) -> RankRange:
 
 
 def are_equal(a: Floats, b: Floats) -> Bools:
-    """Return whether abilities are equal up to rounding, elementwise.
-
-    Parameters
-    ----------
-    a, b : float array (...)
-        Abilities.
-
-    Returns
-    -------
-    bool array (...)
-        |a − b| ≤ 1e-6·max(1, |a|, |b|); False for NaN.
-    """
+    """Return elementwise whether abilities are equal up to rounding: |a − b| ≤ 1e-6·max(1, |a|, |b|). NaN is not."""
     tolerance = ROUNDING * np.maximum(1, np.maximum(np.abs(a), np.abs(b)))
     return np.asarray(np.abs(a - b) <= tolerance, dtype=np.bool_)

@@ -1,7 +1,7 @@
 """Find agents and pairs with too many yes answers on unrelated texts, and estimate each agent's false-positive rate.
 
-A rate is shrunk towards the pooled one, the more the fewer trials it has. If agents have few independent trials, the pooled
-rate is used for all, because their own rates would be noise.
+A rate is shrunk towards the pooled one, the more the fewer trials it has. If agents have few independent trials, the
+pooled rate is used for all, because their own rates would be noise.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ class YesCounts:
 
         Notes
         -----
-        The p-value is P(X ≥ n_yes), X binomial with the rate (yes answers of the other trials + ½)/(their number + 1). An alarm
-        needs a p-value below (1 − level)/number of tests (Bonferroni), more than twice the expected yes answers, and at least 2.
+        The p-value is P(X ≥ n_yes), X binomial with the rate (yes answers of the other trials + ½)/(their number + 1).
+        An alarm needs a p-value below (1 − level)/number of tests (Bonferroni), more than twice the expected yes
+        answers, and at least 2.
         """
         check_level(level)
         low, high = np.nonzero(self.n)
@@ -119,7 +120,7 @@ class YesCounts:
 
 
 def _sum_by_agent(agent: Positions, count: Positions, n_agents: int) -> Positions:
-    """Sum counts of pairs over both agents; agent : int (2·n_pairs,), count : int (n_pairs,). Returns int64 (n_agents,)."""
+    """Sum counts of pairs, int (n_pairs,), over both agents, int (2·n_pairs,). Returns int64 (n_agents,)."""
     return np.bincount(agent, weights=np.tile(count, 2), minlength=n_agents).astype(np.int64)
 
 
@@ -141,7 +142,8 @@ def _iter_significant(tests: _RateTests, alpha: float) -> Iterator[tuple[int, tu
 
 
 MIN_TRIALS_PER_AGENT = 100
-"""Mean independent trials per agent from which on rates are estimated by agent; pooled trials of a small plan give about 7."""
+"""Mean independent trials per agent from which on rates are estimated by agent; pooled trials of a small plan give
+about 7."""
 _MAX_SHRINKAGE = 0.25
 """Largest shrinkage of a high rate, in its standard errors: an agent that differs is not averaged away."""
 
@@ -150,8 +152,8 @@ _MAX_SHRINKAGE = 0.25
 class AgentRates(ReadOnly):
     """False-positive rates of agents.
 
-    With fewer than `MIN_TRIALS_PER_AGENT`, or if rates differ by no more than their sampling error, all rates are `pooled`, with
-    the standard error 0.
+    With fewer than `MIN_TRIALS_PER_AGENT`, or if rates differ by no more than their sampling error, all rates are
+    `pooled`, with the standard error 0.
 
     Attributes
     ----------
@@ -198,9 +200,9 @@ def estimate_agent_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: i
 
     Notes
     -----
-    An answer y to one of an agent's n_i trials has the mean f_i and the variance c·f_i, with c = Σy²/Σy (1 for yes and no). The
-    f_i have a gamma distribution with the pooled mean μ and the variance τ², estimated by moments. With
-    w_i = n_i/(n_i + cμ/τ²), the estimate is w_i·ȳ_i + (1 − w_i)·μ, with the variance w_i·c·f_i/n_i, but at least
+    An answer y to one of an agent's n_i trials has the mean f_i and the variance c·f_i, with c = Σy²/Σy (1 for yes and
+    no). The f_i have a gamma distribution with the pooled mean μ and the variance τ², estimated by moments. With w_i =
+    n_i/(n_i + cμ/τ²), the estimate is w_i·ȳ_i + (1 − w_i)·μ, with the variance w_i·c·f_i/n_i, but at least
     ȳ_i − ¼·√(cȳ_i/n_i), with the variance c·ȳ_i/n_i (limited translation).
 
     References
@@ -219,8 +221,8 @@ def estimate_agent_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: i
 def _rates_from_sums(n: Floats, total: Floats, *, n_trials: int, total_all: float, squares: float) -> AgentRates:
     """Estimate rates from sums.
 
-    n, total : float (n_agents,), number of an agent's trials and sum of their answers; n_trials, total_all, squares : number,
-    sum and sum of squares over all trials.
+    n, total : float (n_agents,), number of an agent's trials and sum of their answers; n_trials, total_all, squares :
+    number, sum and sum of squares over all trials.
     """
     n_agents, pooled = len(n), total_all / n_trials if n_trials else 0.0
     pooled_rates = AgentRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)

@@ -1,7 +1,7 @@
 """Decide at each interim analysis whether a new agent is non-inferior to a baseline, and forecast later decisions.
 
-Intervals stay valid if two agents hardly ever differ. If no item shows a difference, the estimated variance is 0, and yet 12
-equal items of 12 are compatible with a difference on 26 % of all items.
+Intervals stay valid if two agents hardly ever differ. If no item shows a difference, the estimated variance is 0, and
+yet 12 equal items of 12 are compatible with a difference on 26 % of all items.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _MAX_ITEMS = 10**6
 _PRIOR_ITEMS = 6
 """Weight of the average variance of all agents when the variance of a difference is shrunk towards it, in items."""
 _UNSEEN_FLOOR = 0.4
-"""Divided by n, the smallest factor 1 − 3r/n of the unseen squared effect of n items, whose variance is skewed if few differ."""
+"""Divided by n, the smallest factor 1 − 3r/n of the unseen squared effect of n items, whose variance is skewed if
+few differ."""
 
 
 class ConservativeDifference(NamedTuple):
@@ -72,9 +73,10 @@ class ConservativeDifference(NamedTuple):
 
         Notes
         -----
-        √(t²·variance + (1 − alpha^(1/m))²·h), with t the quantile of Student's t with n_items − 1 degrees of freedom, m the
-        effective number of items and h the unseen squared effect. If no item shows a difference it is 1 − alpha^(1/m), which is
-        exact: if a larger share of items differed, m equal items in a row would have a probability below alpha.
+        √(t²·variance + (1 − alpha^(1/m))²·h), with t the quantile of Student's t with n_items − 1 degrees of freedom, m
+        the effective number of items and h the unseen squared effect. If no item shows a difference it is
+        1 − alpha^(1/m), which is exact: if a larger share of items differed, m equal items in a row would have a
+        probability below alpha.
         """
         times = 1.0 if n_items is None else n_items / self.n_items
         unseen = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items * times)))
@@ -122,10 +124,10 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
     Notes
     -----
-    The variance is n/(n − 1)·v over n items, v = Σ_j (U_new,j − U_old,j)², or (v(n − 1) + 6v̄)/(n + 5) if that is larger. v̄ is
-    the variance that the trials of all agents predict for the same numbers of trials. The residual part of the variance is
-    (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents i: the other agent is one of the K − 1 partners, and the error
-    of a trial of both agents cancels.
+    The variance is n/(n − 1)·v over n items, v = Σ_j (U_new,j − U_old,j)², or (v(n − 1) + 6v̄)/(n + 5) if that is
+    larger. v̄ is the variance that the trials of all agents predict for the same numbers of trials. The residual part
+    of the variance is (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents i: the other agent is one of the
+    K − 1 partners, and the error of a trial of both agents cancels.
     """
     for agent in (new, old):
         if np.isnan(influence.ability[agent]):
@@ -255,8 +257,8 @@ def alpha_at_analysis(analysis: int, *, n_comparisons: int = 1) -> float:
 
     Notes
     -----
-    A geometric series of Bonferroni corrections. Over any number of analyses and all comparisons, the probability of a false
-    "worse" is at most .05, and so is that of a false pass.
+    A geometric series of Bonferroni corrections. Over any number of analyses and all comparisons, the probability of a
+    false "worse" is at most .05, and so is that of a false pass.
 
     Examples
     --------
@@ -285,8 +287,8 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     Returns
     -------
     Decision
-        "better" if the interval lies above 0, "no worse" if it lies above −margin, "worse" if it lies below 0 but not above
-        −margin, else "undecided".
+        "better" if the interval lies above 0, "no worse" if it lies above −margin, "worse" if it lies below 0 but not
+        above −margin, else "undecided".
     """
     low, high = value - half_width, value + half_width
     if low > -margin:
@@ -335,9 +337,10 @@ def conditional_power(
 
     Notes
     -----
-    Let w be the variance at the later analysis, and ρ = w/v. The later estimate is N(ρ·value − (1 − ρ)·margin/2, w·(1 − ρ)). The
-    later analysis is undecided if it is between −h and h − margin, with the half-width h = √(t²w + unseen_variance), and never if
-    h ≤ margin/2. As v is an estimate, the probability is averaged over v·df/χ²_df, with the trials' component held fixed.
+    Let w be the variance at the later analysis, and ρ = w/v. The later estimate is N(ρ·value − (1 − ρ)·margin/2,
+    w·(1 − ρ)). The later analysis is undecided if it is between −h and h − margin, with the half-width h =
+    √(t²w + unseen_variance), and never if h ≤ margin/2. As v is an estimate, the probability is averaged over
+    v·df/χ²_df, with the trials' component held fixed.
 
     References
     ----------

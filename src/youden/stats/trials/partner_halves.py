@@ -63,8 +63,8 @@ def partner_split_half(
 
     Notes
     -----
-    With m_ik the mean answer to a pair and a the additive effects, half A estimates θ_i as the mean of m_ik − a_k over the
-    partners k in A that agent i was compared with. A split counts if both halves rank at least 5 agents.
+    With m_ik the mean answer to a pair and a the additive effects, half A estimates θ_i as the mean of m_ik − a_k over
+    the partners k in A that agent i was compared with. A split counts if both halves rank at least 5 agents.
     """
     n_agents, total, weight = len(total), total + total.T, weight + weight.T
     compared = weight > 0
@@ -103,7 +103,8 @@ def partner_split_half(
 def _mean_over_partners(value: Floats, compared: Bools, partners: Bools) -> Floats:
     """Average rows over some partners, NaN without one: float (n_agents,).
 
-    value, compared : arrays (n_agents, n_agents), 0 and False for pairs that were not compared; partners : bool (n_agents,).
+    value, compared : arrays (n_agents, n_agents), 0 and False for pairs that were not compared; partners :
+    bool (n_agents,).
     """
     n = compared[:, partners].sum(axis=1)
     mean: Floats = np.divide(value[:, partners].sum(axis=1), n, out=np.full(len(value), np.nan), where=n > 0)

@@ -1,9 +1,11 @@
-"""Compute abilities as means of trials, the influence of items on them, and their covariance for both inference targets.
+"""Compute abilities as means of trials, the influence of items on them, and their covariance for each target.
 
-For items like the sampled ones, an item is one draw: an effect on both agents cancels in their difference, and an effect on one
-agent counts once, however many trials the item has. For exactly these items, everything that a balanced plan averages out is no
-error: a cyclic plan uses items and ordered pairs almost equally often, so that the effects of cells (an agent on an item) and of
-pairs largely cancel in the means.
+For items like the sampled ones, an item is one draw. Its effect on both agents cancels in their difference, and its
+effect on one agent counts once, however many trials the item has.
+
+For exactly these items, whatever a balanced plan averages out is no error. A cyclic plan uses all items and all ordered
+pairs of agents almost equally often, so that the effects of cells (an agent on an item) and of pairs largely cancel in
+the means.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def compute_item_influence(
     second_weight: Floats,
     n_items: int,
 ) -> InfluenceTable:
-    """Compute the influence of each item on each ability.
+    """Compute the influence of each item on each ability, if abilities are weighted means of trials.
 
     Parameters
     ----------
@@ -94,8 +96,8 @@ def compute_item_influence(
 
     Notes
     -----
-    The residual is e = r − r̄_item with r = y − (K − 1)/(K − 2)·((θ_i − θ̄) + (θ_k − θ̄)). The factor is due to abilities being
-    means over the other agents.
+    The residual is e = r − r̄_item with r = y − (K − 1)/(K − 2)·((θ_i − θ̄) + (θ_k − θ̄)). The factor is there because
+    an ability is a mean over the K − 1 other agents.
     """
     n_agents, K = len(ability), int((~np.isnan(ability)).sum())
     if K < 3:
@@ -163,8 +165,8 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
 
     Notes
     -----
-    Block s is on item s mod J. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)²,
-    and the residual component to 1/S.
+    Block s is on item s mod J. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j
+    (m_j/S)², and the residual component to 1/S.
 
     Examples
     --------
@@ -200,7 +202,7 @@ class TrialMeans(NamedTuple):
     method : str
         Description of the covariance estimator, or the reason why there is none.
     influence_chunks : callable
-        Function that iterates over the influence of the items on the means, chunk by chunk.
+        Function that iterates over the influence of the items on the means, chunk by chunk, each time it is called.
     """
 
     ability: Floats
@@ -216,13 +218,13 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
     Parameters
     ----------
     chunks : callable
-        Function that iterates over all answers in chunks, each time it is called. All weights are 1. If `target` is
-        "these-items", effect groups are the blocks of a cyclic plan, and no block is divided between chunks.
+        Function that iterates over all answers in chunks, each time it is called. All weights must be 1. If `target` is
+        "these-items", effect groups must be the blocks of a cyclic plan, and no block may be divided between chunks.
     n_agents : int
         Number of agents.
     target : {"items-like-these", "these-items", "items-and-judges"}
-        Inference target: items like the sampled ones, exactly these items, or also other judges; the last uses the same
-        covariance over items as the first.
+        Inference target: items like the sampled ones, exactly these items, or items and judges like these. The last one
+        has the same covariance over items as the first.
 
     Returns
     -------
@@ -237,9 +239,9 @@ def trial_means(chunks: ChunkSource, *, n_agents: int, target: Target) -> TrialM
 
     Notes
     -----
-    For items like these, the covariance is a sandwich estimate clustered by item, of the influences U_ij = Σ_t e_t/n_i: the sum
-    is over the n_ij of the agent's n_i trials that are on item j, and e = r − r̄_item is the residual of the additive model.
-    `youden.rank` also subtracts false-positive rates.
+    For items like these, the covariance is a sandwich estimate, clustered by item, of the influences U_ij = Σ_t
+    e_t/n_i. The sum is over those of the agent's n_i trials that are on item j, and e = r − r̄_item is the residual of
+    the additive model. Unlike `youden.rank`, this function does not subtract false-positive rates.
 
     Examples
     --------
@@ -308,7 +310,7 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
     Returns
     -------
     CentredCovariance
-        Arrays of NaN.
+        All entries and degrees of freedom are NaN.
     """
     return CentredCovariance(np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan))
 
@@ -326,50 +328,35 @@ def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> It
 
 
 _PRIOR_PRODUCTS = 100
-"""Weight of the average component when an agent's component is shrunk towards it, in products of residuals."""
+"""Weight, in products of residuals, of the average component towards which an agent's component is shrunk."""
 _MIN_PAIR_PRODUCTS = 2
-"""Products of residuals of one ordered pair on two items, per agent, that an estimate of the pair component needs."""
+"""Smallest number per agent of products of two residuals of one ordered pair from which a pair component
+is estimated."""
 
 
 def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: int) -> CentredCovariance:
     """Estimate the covariance of mean answers for exactly the sampled items.
 
-    Parameters
-    ----------
-    chunks : callable
-        Function that iterates over all answers in chunks, each time it is called. All weights are 1, effect groups are the
-        blocks of a cyclic plan, and no block is divided between chunks.
-    ability : float array (n_agents,)
-        Mean answers, NaN without a trial.
-    n_items : int
-        Number of items.
+    All weights of `chunks` must be 1, effect groups must be the blocks of a cyclic plan, and no block may be divided
+    between chunks. ability : float (n_agents,), mean answers, NaN without a trial. Raises StatisticsError
+    [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
-    Returns
-    -------
-    CentredCovariance
-        Correlations are those of the estimate clustered by block. Variances contain only what the plan does not average out.
-
-    Raises
-    ------
-    StatisticsError
-        [block-missing]: if a trial has no block; [cluster-agents]: if fewer than 2 agents are in 2 blocks.
-
-    Notes
-    -----
-    The variance v_i, clustered by block, is replaced by
+    Correlations are those of the estimate clustered by block. Its variances v_i are replaced by what the plan does not
+    average out:
 
     f_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j (w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P),
 
-    at least f_i·v_i/4 and at most v_i. Agent i has n_i trials, with shares w_ij on the J items and w_ip with the P = 2(K − 1)
-    ordered pairs. The terms are:
+    at least f_i·v_i/4 and at most v_i. Agent i has n_i trials, with shares w_ij on the J items and w_ip with the P =
+    2(K − 1) ordered pairs. The terms are:
 
     - f_i = 1 − n_i/(PJ + 1), the finite population correction.
     - τ²_i, the mean square of i's residuals, shrunk in the same way as v_i.
     - σ²c_i, the cell component: mean product of i's two residuals in a block, plus what centring removed from it.
-    - σ²g_i, the pair component: mean product of two residuals of one ordered pair of i on different items. It is 0 if there
-      are fewer than 2K such products; the effects of pairs then count as residual variance.
+    - σ²g_i, the pair component: mean product of two residuals of one ordered pair of i on different items. It is 0 if
+      there are fewer than 2K such products; the effects of pairs then count as residual variance.
 
-    Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance is f_i·v_i.
+    Both components are shrunk towards τ²_i/τ̄² times their average. If no block contains an agent twice, the variance
+    is f_i·v_i.
     """
     sums = _BlockSums(ability)
     for chunk in chunks():
@@ -400,7 +387,11 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 
 
 class _BlockSums:
-    """Sums of residuals of trials in blocks; chunks add up.
+    """Sums over trials from which the variance components for exactly these items are estimated.
+
+    Make it from the abilities, call `add` once for each chunk, and only then `iter_influence` and
+    `estimate_components`. The residual of a trial is its answer minus the effects of both agents, minus the mean of
+    this difference in the block.
 
     Attributes
     ----------
@@ -409,11 +400,11 @@ class _BlockSums:
     n_blocks : int64 array (n_agents,)
         Number of blocks with a trial of the agent.
     block_squares, item_squares : float array (n_agents,)
-        Sums over blocks and over items of the agent's squared numbers of trials.
+        Sum over blocks (over items) of the square of the agent's number of trials in the block (on the item).
     products : float array (2, n_agents)
-        Sum and number of the products of an agent's two residuals in a block.
+        Sum and number of the products of an agent's two residuals in one block.
     pairs : float array (3, n_agents, n_agents)
-        By ordered pair: number of trials, sum of residuals, sum of squared residuals.
+        By ordered pair of agents: number of trials, sum of residuals, sum of squared residuals.
     """
 
     def __init__(self, ability: Floats) -> None:
@@ -425,7 +416,7 @@ class _BlockSums:
         self._inverse_sizes = np.zeros(2)  # Σ 1/m over blocks of m trials, and the number of blocks
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the trials of a chunk."""
+        """Add the trials of a chunk to all sums. Raises StatisticsError [block-missing] if the chunk has no blocks."""
         if chunk.effect_group is None:
             raise StatisticsError(
                 f"Trials must belong to blocks: got {len(chunk.value)} trials without one. Set the target items-like-these.",
@@ -451,22 +442,26 @@ class _BlockSums:
         self._inverse_sizes += (1 / np.bincount(chunk.effect_group)).sum(), chunk.effect_group.max(initial=-1) + 1
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
-        """Yield the influence of blocks on agents and their shares in the agents' trials: float (n_agents, n_blocks) each."""
+        """Yield the influence of each block on each agent, and the block's share in the agent's trials, chunk by chunk.
+
+        Both are float (n_agents, n_blocks_of_chunk). The chunks must be those that were added.
+        """
         n_agents, n = len(self.n), np.maximum(self.n, 1)[:, None]
         for chunk in chunks:
             influence = sum_by_effect_group(chunk, self._residuals(chunk), n_agents) / n
             yield influence, sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents) / n
 
     def _residuals(self, chunk: PairChunk) -> Floats:
-        """Compute residuals of the additive model, centred in their block: float (n_trials,)."""
+        """Compute residuals of the additive model, centred within blocks: float (n_trials,)."""
         block = chunk.effect_groups
         residual = chunk.value - self._effect[chunk.first] - self._effect[chunk.second]
         return np.asarray(residual - (np.bincount(block, residual) / np.bincount(block))[block])
 
     def estimate_components(self, relative: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate the cell and the pair component of each agent; None if no block contains an agent twice.
+        """Estimate the cell and the pair component of each agent, float (n_agents,) each; None if no block has an agent twice.
 
-        relative : float array (n_agents,), τ²_i/τ̄². Pair components are 0 if there are too few products.
+        relative : float (n_agents,), τ²_i/τ̄², the factor of the average component that an agent's component is shrunk
+        towards. Pair components are 0 if there are too few products.
         """
         n_agents, (cell_products, n_cell_products) = len(self.n), self.products
         n, total, squares = self.pairs
@@ -484,16 +479,20 @@ class _BlockSums:
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
-    """Shrink mean squared residuals towards their mean, as variances by block are shrunk: float (n_agents,), NaN stays."""
+    """Shrink mean squared residuals towards their mean, as the variances clustered by block are shrunk.
+
+    mean_square, df : float (n_agents,), df of the estimate clustered by block. Returns float (n_agents,); NaN stays.
+    """
     n_blocks = df - PRIOR_CLUSTERS + 1
     variance = mean_square * n_blocks / (n_blocks - 1)
     return np.asarray((variance * (n_blocks - 1) + PRIOR_CLUSTERS * np.nanmean(variance)) / df)
 
 
 def _shrink_component(products: Floats, n: Floats, relative: Floats, *, correction: float) -> Floats:
-    """Shrink mean products towards their average times `relative`; float arrays (n_agents,), result at least 0.
+    """Shrink mean products of residuals towards their average times `relative`: float (n_agents,), at least 0.
 
-    correction : value added to each mean product.
+    products, n, relative : float (n_agents,), sums and numbers of products; correction : value added to each
+    mean product.
     """
     average = max(0.0, float(products.sum() / n.sum()) + correction)
     total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative)

@@ -1,8 +1,8 @@
 """Estimate the variance components of an answer, and the contribution of each to the variance of an ability.
 
-The model of an answer is m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e: effects of the two agents, the item,
-each agent on the item, the responses that are shown (r, r') and the pair of agents, and a residual, which includes the
-inconsistency of the judge.
+The model of an answer is m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e: effects of the two agents, the
+item, each agent on the item, the responses that are shown (r, r') and the pair of agents, and a residual, which
+includes the inconsistency of the judge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class VarianceComponents:
     Attributes
     ----------
     agent_item : Part
-        Variance of an agent's effect on an item, with its 95 % interval. Includes the response variance if `response` is None.
+        Variance of an agent's effect on an item, with its 95 % interval. Includes the response variance if `response`
+        is None.
     response : Part or None
         Response sampling variance; None if no response of an agent with several is shown twice.
     pair : Part or None
@@ -41,9 +42,10 @@ class VarianceComponents:
 
     Notes
     -----
-    Moment estimates: sums of squares of residuals by cell, by response and by trial, within items, are set equal to their
-    expectations (MINQUE with identity weights). Intervals are from a jackknife over items (over agents for `pair`), with
-    Student's t and Satterthwaite's degrees of freedom, estimated from the kurtosis of the jackknife values.
+    Moment estimates: sums of squares of residuals by cell, by response and by trial, within items, are set equal
+    to their expectations (MINQUE with identity weights). Intervals are from a jackknife over items (over agents
+    for `pair`), with Student's t and Satterthwaite's degrees of freedom, estimated from the kurtosis of the
+    jackknife values.
 
     References
     ----------
@@ -135,7 +137,10 @@ class VarianceComponents:
         n_repeats: int,
         n_items: int,
     ) -> None:
-        """Set the factors of the components. A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and base_t in θ̄."""
+        """Set the factors of the components.
+
+        A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and base_t in θ̄.
+        """
         n_trials = np.bincount(np.append(first, second), minlength=n_agents)
         has_trials = n_trials > 0
         w = 1 / np.maximum(n_trials, 1)
@@ -165,9 +170,9 @@ def _squared_weights(
 ) -> tuple[float, float]:
     """Compute the squared weights of all units, cells or responses, in an ability's distance from the mean.
 
-    first_unit, second_unit : int64 arrays (n_trials,), unit of either side; w : float (n_agents,), weight of one of the agent's
-    trials; base : float (n_trials,), weight of a trial in the mean. Returns the sum of squared weights, and the share of the
-    agent's own units in it, both averaged over agents.
+    first_unit, second_unit : int64 arrays (n_trials,), unit of either side; w : float (n_agents,), weight of one of the
+    agent's trials; base : float (n_trials,), weight of a trial in the mean. Returns the sum of squared weights, and the
+    share of the agent's own units in it, both averaged over agents.
     """
     n_agents = len(w)
     units = np.append(first_unit, second_unit)
@@ -221,7 +226,8 @@ def _sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute sums of squared residuals by cell, by response (if given) and by trial, and their expectations.
 
-    Returns float arrays (n_items, n_components) and, as coefficients of the components, (n_items, n_components, n_components).
+    Returns float arrays (n_items, n_components) and, as coefficients of the components, (n_items,
+    n_components, n_components).
     """
     order = np.argsort(item, kind="stable")
     by_item = np.split(order, np.flatnonzero(np.diff(item[order])) + 1)
@@ -255,7 +261,7 @@ def _centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 
 
 def _expectations(designs: list[Floats], n_trials: int) -> Floats:
-    """Compute the coefficients of all components in the expected sums of squares of one item: (n_components, n_components)."""
+    """Compute the coefficients (n_components, n_components) of all components in the expected squares of one item."""
     size = len(designs) + 1
     coefficients = np.empty((size, size))
     for a, Z_a in enumerate(designs):
@@ -267,7 +273,7 @@ def _expectations(designs: list[Floats], n_trials: int) -> Floats:
 
 
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
-    """Solve the moment equations for all items, float (n_components,), and without each item, (n_items, n_components)."""
+    """Solve the moment equations for all items, (n_components,), and without each item, (n_items, n_components)."""
     S, M = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(M, S, rcond=None)[0]
     items = zip(squares, expectations, strict=True)
@@ -276,7 +282,7 @@ def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Float
 
 
 def _jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
-    """Compute jackknife standard errors and quantiles of Student's t, with df from the kurtosis: (n_components,) each."""
+    """Compute jackknife standard errors and t quantiles, with df from the kurtosis: float (n_components,) each."""
     J = len(jackknife)
     square = (jackknife - jackknife.mean(axis=0)) ** 2
     std_error = np.sqrt((J - 1) / J * square.sum(axis=0))
@@ -320,8 +326,8 @@ def _pair_component(
     if m > 4:
         std_error = float(np.sqrt((m - 1) / m * ((jackknife - jackknife.mean()) ** 2).sum()))
 
-    # Two abilities were subtracted from each residual: their variance lowers the mean product, and they contain a share of the
-    # pair effects, 1 divided by the number of partners.
+    # Two abilities were subtracted from each residual. Their variance lowers the mean product, and they contain a share of
+    # the pair effects: 1 divided by the number of partners.
     value = (float(total_products / total_n) + 2 * ability_variance) / (1 - 2 / max(m - 2, 3))
     df = max((m - 1) / 2, 1)  # a pair has two agents
     return _variance_interval(value, std_error, float(stdtrit(df, 0.975)))
