@@ -25,6 +25,9 @@ from youden.judging.store.statements import Access, Session, SqlPlace, T
 from youden.project_store import hide_from_git
 from youden.text.printable import to_path
 
+BUSY_SECONDS = 30.0
+"""Time for which a transaction waits for the lock of another process; then it fails with [store-busy]."""
+
 _APPLICATION_ID = 0x796F7564
 _CLUSTERED_TABLES = {"leases", "costs"}
 _CREATE_TABLES = "".join(
@@ -167,7 +170,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     if read_only and not log.exists() and not os.access(path.parent, os.W_OK):
         mode = "immutable=1"
     uri = f"file:{quote(str(path.absolute()))}?{mode}"
-    return sqlite3.connect(uri, uri=True, timeout=30, check_same_thread=False, isolation_level=None)
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
 
 
 def _is_foreign(path: Path) -> bool:
