@@ -154,7 +154,11 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
         name="r",
         pool="private/pool",
         judge={"backend": "jury", "judges": members},
-        extensions=[ExtensionStep(agents="private/more"), ExtensionStep(calls=10)],
+        extensions=[
+            ExtensionStep(agents="private/more"),
+            ExtensionStep(calls=10),
+            ExtensionStep(repeats="private/again"),
+        ],
         store="private/store.db",
         out="private/run",
         unfinished=UnfinishedExtension(
@@ -165,7 +169,7 @@ def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) 
     said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert "private" not in str(said)
     assert said["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
-    assert [step.get("agents") for step in said["extensions"]] == ["more", None]
+    assert [step.get("agents") or step.get("repeats") for step in said["extensions"]] == ["more", None, "again"]
     assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
     assert _strip_folders(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
 

@@ -24,6 +24,7 @@ from youden.data.exporters.export_files import (
     format_card,
 )
 from youden.data.exporters.plain_tables import read_run_tables
+from youden.data.folder.extension_steps import POOLS
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FIT_FILES
 from youden.data.folder.run_folder import RunFolder
@@ -172,7 +173,7 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
         changes["trials_from"] = in_folder(config.trials_from)
     extensions = []
     for step in config.extensions:
-        paths = {key: getattr(step, key) for key in ("agents", "items")}
+        paths = {key: getattr(step, key) for key in POOLS}
         new_paths = {key: in_folder(path) for key, path in paths.items() if path is not None}
         extensions.append(step.model_copy(update=new_paths))
     changes["extensions"] = extensions
