@@ -183,7 +183,7 @@ def test_fastchat_and_arena_hard_answers_with_their_questions(tmp_path: Path) ->
     assert cells(arena) == {("old", "q"): "hello", ("new", "q"): "good day"}
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "CSV", "tsv", "tab", "jsonl", "parquet"])
 def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> None:
     for who, keys in (("one", ["a", "b"]), ("two", ["b", "c"])):
         rows = [{"key": key, "out": f"{who} on {key}", "extra": "x"} for key in keys]
@@ -193,7 +193,7 @@ def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> No
         elif ending == "jsonl":
             write(file, *rows)
         else:
-            separator = {"csv": ",", "tsv": "\t"}[ending]
+            separator = {"csv": ",", "tsv": "\t", "tab": "\t"}[ending.lower()]
             lines = [list(rows[0]), *(row.values() for row in rows)]
             file.write_text("".join(separator.join(line) + "\n" for line in lines), encoding="utf-8")
     imported = load("table", tmp_path, item="key", text="out")

@@ -135,7 +135,10 @@ def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: Run
         ({"half_width": 0.05, "design": "nlogn"}, "design nlogn has none"),
         ({"half_width": 0.05, "options": {"half_width": 0.1}}, "set it only once"),
         ({"half_width": 0}, "half_width"),
-        ({"half_width": 0.05, "top": 2}, "top searches for the best; set only one"),
+        (
+            {"half_width": 0.05, "top": 2},
+            "half_width samples all agents equally, and top searches for the best; set only one",
+        ),
         ({"half_width": 0.05, "max_regret": 0.02}, "max_regret searches for the best; set only one"),
     ],
 )

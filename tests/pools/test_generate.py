@@ -85,7 +85,7 @@ def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
         ("agents: []", "agents"),
         ("agents: [{id: a}]", "defines no response"),
         ("agents: [{id: a, model: m}]", "belong together"),
-        ("agents: [{id: a, temperature: 1, steps: [reorder]}]", "need a model"),
+        ("agents: [{id: a, temperature: 1, steps: [reorder]}]", "notes_instruction, temperature and seed need a model"),
         ("agents: [{id: a, steps: [revers]}]", "revers"),
         ("agents: [{id: a, steps: [{omit: {shares: 1}}]}]", "shares"),
         ("agents: [{id: a, based_on: b, steps: [clone]}]", "not an agent of this file"),

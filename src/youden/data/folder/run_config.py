@@ -172,7 +172,7 @@ class RunConfig(RunKeys, BaseModel):
         if self.half_width is not None and (search_keys or self.design == "adaptive"):
             search = search_keys[0] if search_keys else "design: adaptive"
             raise ValueError(
-                f"width samples all agents equally, and {search} searches for the best; set only one of them"
+                f"half_width samples all agents equally, and {search} searches for the best; set only one of them"
             )
         if has_rounds and self.design not in _DESIGNS_WITH_ROUNDS:
             raise ValueError(

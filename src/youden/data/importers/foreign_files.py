@@ -6,6 +6,7 @@ Every error starts with the location of the problem: the file and, if known, its
 from __future__ import annotations
 
 import codecs
+import fnmatch
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +51,7 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
 
 
 def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
-    """List files, and the files in folders (at any depth) whose names match one of the glob patterns.
+    """List files, and the files in folders (at any depth) whose names match one of the glob patterns in any case.
 
     Each file is listed once, in the order of `paths`; files of one folder are sorted by path. `what` is the expected
     kind of file, for messages.
@@ -59,9 +60,10 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
         folder has no matching file.
     """
     files: dict[Path, None] = {}
+    matches_any = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns)).fullmatch
     for path in paths:
         if path.is_dir():
-            matches = sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
+            matches = sorted(file for file in path.rglob("*") if matches_any(file.name.lower()) and file.is_file())
             if not matches:
                 raise import_error(
                     path,

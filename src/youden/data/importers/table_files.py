@@ -51,7 +51,7 @@ Records = list[tuple[str, list[Json]]]
 """Location and cells of each line; an empty cell is None."""
 
 EXCEL = (".xlsx", ".xlsm")
-PLAIN = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow")
+PLAIN = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
 EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")

@@ -159,7 +159,7 @@ class AgentSpec(BaseModel):
         if (self.model is None) != (self.instruction is None):
             raise ValueError("model and instruction belong together; set both or neither")
         if self.model is None and (self.notes_instruction or self.temperature is not None or self.seed is not None):
-            raise ValueError("reading, temperature and seed need a model; set model and instruction, too")
+            raise ValueError("notes_instruction, temperature and seed need a model; set model and instruction, too")
         if self.model is None and not self.steps:
             raise ValueError("it defines no response; set model and instruction, or steps")
         if any(isinstance(step, dict) and len(step) != 1 for step in self.steps):
