@@ -136,7 +136,7 @@ def _describe_leader_change(
 class WeightedRanking:
     """An alternative ranking by weighted partners, and the changes of rank against the plain ranking.
 
-    If the ranking cannot be made, `abilities` and their pairwise `differences` are None, and `facts` states the reason.
+    If the ranking cannot be made, `abilities` and their pairwise `differences` are None, and `error` is the reason.
     """
 
     def __init__(
@@ -153,16 +153,18 @@ class WeightedRanking:
         """Rank by weighted partners.
 
         `groups` holds the ids of the agents that are weighted together: linked agents, families, or the panel.
-        `make_partners` returns the weights. If it raises a StatisticsError, the message of `facts` is that of the
-        error. `plain` and `plain_differences` are the abilities of the plain ranking and their pairwise differences.
+        `make_partners` returns the weights. A StatisticsError that it raises becomes `error`.
+        `plain` and `plain_differences` are the abilities of the plain ranking and their pairwise differences.
         """
         self.name = name
         self.abilities: Abilities | None = None
         self.differences: Differences | None = None
+        self.error: StatisticsError | None = None
         try:
             abilities = reweight_abilities(answers, plain, make_partners())
         except StatisticsError as error:
             self.facts = AlternativeRankingFacts(groups, None, 0, (), message=str(error))
+            self.error = error.with_traceback(None)
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
@@ -325,9 +327,8 @@ def rank_alternatives(
         rankings.append(make_ranking("trusted", (rules.trusted,), lambda: panel_weights(is_trusted)))
 
     for ranking in rankings:
-        if ranking.abilities is None and ranking.name == rules.ranked_by:
-            message, _, slug = ranking.facts.message.rpartition(" [")
-            raise StatisticsError(message, slug=slug.rstrip("]"))
+        if ranking.error is not None and ranking.name == rules.ranked_by:
+            raise ranking.error
     return tuple(rankings)
 
 

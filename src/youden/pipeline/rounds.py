@@ -151,7 +151,8 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
         if next_round.stop_reason is not None:
             shortfall = _format_shortfall(plan) if next_round.stop_reason == "budget" else ""
             reason = f"{STOP_MESSAGES[next_round.stop_reason]}{shortfall}{next_round.detail}"
-            note = f"{plan.design}: {len(rounds.starts)} interim analyses; {reason}"
+            n_analyses = len(rounds.starts)
+            note = f"{plan.design}: {n_analyses} interim {'analysis' if n_analyses == 1 else 'analyses'}; {reason}"
             earlier_notes = (text for text in plan.notes if not text.startswith(f"{plan.design}: "))
             return replace(result, plan=replace(result.plan, notes=(*earlier_notes, note)))
         longer_plan = with_round(result.plan, rounds, next_round.trials, active=next_round.active)
