@@ -242,7 +242,7 @@ def progress_bar(*, plain: bool = True) -> Iterator[ProgressBar | None]:
     Parameters
     ----------
     plain : bool, default True
-        Whether to print plain lines if there is neither a terminal nor a notebook, whatever FORCE_COLOR says.
+        Whether to print plain lines if there is neither a terminal nor a notebook, whatever the value of FORCE_COLOR.
 
     Yields
     ------

@@ -77,7 +77,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     path : Path
         A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and one column per
         label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
-        opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is no label (NaN in JSON is an
+        opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
         error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
         .json of the same name, or else from the only other .json in the folder that contains all its ids.
     repeated : bool, default False

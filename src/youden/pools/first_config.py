@@ -498,7 +498,7 @@ def _format_entry(key: str, value: str) -> str:
 
 
 def _judge_entry(judge: str, file: Path) -> str:
-    """Return what the config says of a judge: its name, or a path from the config's folder.
+    """Return the value of `judge` in the config: its name, or a path from the config's folder.
 
     A path is used for a judge that was named by path, and for a local file that shadows a shipped judge.
     """

@@ -350,7 +350,7 @@ class _RegressionLikelihood:
     p_no_slope: float
 
     def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
-        """Compute the likelihood of each agent's labels if it is no outlier, by interpolation: float (n_a, n_b, n_agents).
+        """Compute the likelihood of each agent's labels if it is not an outlier, by interpolation: float (n_a, n_b, n_agents).
 
         Also returns the flat index into `on_line` of the lower grid point, and the fraction of the step beyond it.
         """
@@ -427,7 +427,7 @@ def _predictive_density(
 ) -> tuple[Floats, Floats]:
     """Predict each agent's logit quality from its ability and the labels of the other agents.
 
-    Returns the density if the agent is no outlier, float (n_agents, n_grid), and the probability that it is one,
+    Returns the density if the agent is not an outlier, float (n_agents, n_grid), and the probability that it is one,
     (n_agents,). Each grid point counts with its weight divided by the likelihood of the agent's own labels, which
     removes these exactly.
     """

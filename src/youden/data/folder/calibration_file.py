@@ -57,7 +57,7 @@ class CalibrationRecord(StrictFile):
     def describe(self, *, pool: str | None) -> str:
         """Describe the result in one line.
 
-        `pool` is the digest of the pool of the run that shows the line. The line says if the
+        `pool` is the digest of the pool of the run that shows the line. The line states whether the
         calibration used another pool.
         """
         j = "J unknown" if self.j is None else f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"

@@ -212,7 +212,7 @@ class ParquetTable(Generic[M]):
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
 
     def _read_column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
-        """Read a column, cast to a type; `nulls` tells whether it may contain nulls."""
+        """Read a column, cast to a type; `nulls` is whether it may contain nulls."""
         try:
             column = self._read_raw_column(name)
             column = column if kind is None else column.cast(kind)

@@ -178,7 +178,7 @@ def _find_column_problem(
 ) -> str | None:
     """Describe why the named columns cannot be read, and the remedy; None if they can.
 
-    `has_agent` says whether a column was named for the agent.
+    `has_agent` is whether a column was named for the agent.
     """
     missing = None
     if not paths.keys() & {"item", "prompt"}:

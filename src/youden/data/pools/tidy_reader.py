@@ -116,7 +116,7 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame) -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    None, NaN, pd.NA and NaT are missing values. A row without a text is no response and is skipped. Any other row needs
+    None, NaN, pd.NA and NaT are missing values. A row without a text is not a response and is skipped. Any other row needs
     an agent and an item, while prompt, group and repeat may be missing. An unpaired surrogate in a text becomes U+FFFD,
     with a warning in the log.
 

@@ -357,7 +357,7 @@ def _redact_completion(
 ) -> Completion:
     """Replace the text of a completion by one that is parsed like it.
 
-    The first that is parsed alike is used: the hash of the text, a label, an open reasoning tag, a label as JSON.
+    The first that is parsed equally is used: the hash of the text, a label, an open reasoning tag, a label as JSON.
     """
     labels = list(labels)
     json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]

@@ -123,7 +123,7 @@ def cells_from_arrays(
     Raises
     ------
     StatisticsError
-        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is no integer
+        [cells-length]: if columns are not one-dimensional arrays of one length; [cells-id]: if a position is not an integer
         or out of range; [scores-numeric], [scores-infinite], [scores-empty]: if scores are no finite numbers, or there
         are none; [weights-numeric], [weights-negative]: if weights are no finite numbers, or one is negative.
     """

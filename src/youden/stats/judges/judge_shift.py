@@ -187,7 +187,7 @@ def _fit_effects(
 def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
     """Compute variances of effects, float (K,), with a separate error variance for each trial.
 
-    Error variances differ: answers vary less for an agent to which a judge nearly always says no.
+    Error variances differ: answers vary less for an agent to which a judge nearly always answers no.
     """
     leverage = inverse[:, first] + inverse[:, second]
     n_trials = len(residual)

@@ -3,7 +3,7 @@
 For items like the sampled ones, an item is one draw. Its effect on both agents cancels in their difference, and its
 effect on one agent counts once, however many trials the item has.
 
-For exactly these items, whatever a balanced plan averages out is no error. A cyclic plan uses all items and all ordered
+For exactly these items, whatever a balanced plan averages out is not an error. A cyclic plan uses all items and all ordered
 pairs of agents almost equally often, so that the effects of cells (an agent on an item) and of pairs largely cancel in
 the means.
 """
