@@ -14,7 +14,7 @@ from importlib import import_module
 
 import pytest
 
-docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc (the extra `lint`) is not installed")
+docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc (the dependency group `lint`) is not installed")
 validation = pytest.importorskip("numpydoc.validate")
 
 MODULES = ("youden", "youden.stats", "youden.types")

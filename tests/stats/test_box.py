@@ -45,7 +45,7 @@ def test_it_is_the_plain_fit_where_that_stays_inside(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
     """cvxpy 1.9 with Clarabel 0.11 at tolerances of 1e-13."""
-    cp = pytest.importorskip("cvxpy", reason="cvxpy (benchmarks/requirements.txt) is not installed")
+    cp = pytest.importorskip("cvxpy", reason="cvxpy (the dependency group `bench`) is not installed")
     cells = saturated(seed)
     agent, item, score, n_agents, n_items = cells.values()
     theta, b, p, q = cp.Variable(n_agents), cp.Variable(n_items), cp.Variable(), cp.Variable()
