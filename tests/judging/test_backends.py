@@ -238,9 +238,9 @@ async def test_key_or_basic_credentials_reach_the_server(backend: str, connectio
     if backend == "litellm" and "authorization" in connection:
         with pytest.raises(ConfigError, match="backend: wire"):
             await ask(backend, Reply("YES"), **connection)
-        return
-    _, server = await ask(backend, Reply("YES"), **connection)
-    assert server.headers[0]["Authorization"] == sent
+    else:
+        _, server = await ask(backend, Reply("YES"), **connection)
+        assert server.headers[0]["Authorization"] == sent
 
 
 async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:

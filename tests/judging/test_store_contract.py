@@ -278,12 +278,14 @@ def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
 
 
 def test_every_commit_is_flushed_to_the_disk_of_sqlite_and_postgresql(place: str) -> None:
-    full = [(2,)]
+    is_postgresql = "://" in place
+    query, expected = ("SHOW synchronous_commit", "on") if is_postgresql else ("PRAGMA synchronous", 2)
     with open_store(place) as store:
-        if "://" not in place:
-            assert store.place._connection.execute("PRAGMA synchronous").fetchall() == full
-            return
-        assert store.place._connection.execute("SHOW synchronous_commit").fetchall() == [("on",)]
+        assert store.place._connection.execute(query).fetchall() == [(expected,)]
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_role_cannot_switch_off_the_flush_of_commits(place: str) -> None:
     for role, session in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):
         url = f"{place}{'&' if '?' in place else '?'}options=-csynchronous_commit%3D{role}"
         with open_store(url) as store:

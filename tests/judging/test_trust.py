@@ -427,7 +427,8 @@ def test_what_is_usual_for_litellm_is_taken(clone: Clone) -> None:
         "bedrock/arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.m-v1:0": {},
         "vertex_ai/claude@20240620": {"vertex_location": "europe-west1", "extra_body": {"anything": 1}},
     }.items():
-        load_judge_config({"backend": "litellm", "price": 0, "model": model, "parameters": parameters})
+        config = load_judge_config({"backend": "litellm", "price": 0, "model": model, "parameters": parameters})
+        assert (config.model, config.parameters) == (model, parameters)
 
 
 def test_litellm_loads_no_file_env_of_the_project(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:

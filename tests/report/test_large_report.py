@@ -145,7 +145,7 @@ def test_a_report_makes_no_matrix_of_scores(run: RunFolder, monkeypatch: pytest.
         raise AssertionError(f"{len(values)} cells were made a matrix of {cells.n_agents} × {cells.n_items}.")
 
     monkeypatch.setattr(CellIndex, "to_matrix", refuse)
-    ReportData(run)
+    assert ReportData(run).summary.ranking
 
 
 def answers(plan: Plan) -> Floats:
