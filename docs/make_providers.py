@@ -1,10 +1,10 @@
-"""Writes the figures and commands of docs/providers.md: what `youden plan --json` says of each judge on one pool.
+"""Write the generated part of docs/providers.md: the providers, and what `youden plan --json` prints for each judge.
 
     python docs/make_providers.py
 
-The pool is 30 agents × 200 items, every response the same number of five-letter words; the plan is `calls: 2%`, seed 0.
-Tokens are characters / 4 whatever tokenizers this machine has. tests/house/test_providers.py holds the page against this script,
-and the judges' prices against litellm's table where that is installed.
+The pool has 30 agents and 200 items; all responses have the same number of five-letter words. The plan is `calls: 2%`, seed 0.
+Tokens are estimated as characters / 4, even if a tokenizer is installed. tests/house/test_providers.py compares the page with the
+output of this script, and the prices with litellm's table if litellm is installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from youden import cli
 from youden.cli.output import format_minutes
-from youden.judging.backend_records import get_backend_record
+from youden.judging.backend_records import PROVIDERS, get_backend_record
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.resources import find_resource_folders
 
@@ -38,33 +38,33 @@ HOSTS = {
     "llama3.3-70b-bedrock": "Llama 3.3 70B, Amazon Bedrock",
     "gemini-3.5-flash-lite-vertex": "Gemini 3.5 Flash-Lite, Google Vertex AI",
 }
-"""Judges that their backend's record does not name, in words."""
+"""Titles of judges whose host is not the title of their backend."""
 
-OWN = {"local"}
-"""Judges that say nothing until somebody has written an address and a model into a copy of their file."""
+TEMPLATES = {"local"}
+"""Judge files without an address and a model, to be copied and completed."""
 
-EXTRAS = {"bedrock": " boto3", "vertex_ai": " google-auth"}
-"""What litellm needs beside, by the host's name before the model's."""
+EXTRA_PACKAGES = {"bedrock": " boto3", "vertex_ai": " google-auth"}
+"""Packages that litellm needs, by the host in the name of the model."""
 
 
-def titles() -> dict[str, str]:
-    """Every judge that is shipped, by its name: the paper's two, providers by their names, then other hosts and servers."""
+def list_titles() -> dict[str, str]:
+    """Return the title of each shipped judge by name: the paper's two, then by provider, then other hosts and servers."""
     files = {
         path.stem
         for root in find_resource_folders("configs", local=False)[:1]
         for path in (root / "judges").glob("*.yaml")
-    } - OWN
-    known = {name: HOSTS[name] for name in HOSTS if name in files}
-    for name in files - known.keys():
+    } - TEMPLATES
+    titles = {name: HOSTS[name] for name in HOSTS if name in files}
+    for name in files - titles.keys():
         judge = load_judge_config(name)
-        known[name] = f"{str(judge.model).rpartition('/')[2]}, {get_backend_record(judge.backend).title}"
+        titles[name] = f"{str(judge.model).rpartition('/')[2]}, {get_backend_record(judge.backend).title}"
     first = ["gpt-4o-mini", "llama3-70b"]
-    named = sorted(files - set(first) - HOSTS.keys(), key=lambda name: known[name].rpartition(", ")[2])
-    return {name: known[name] for name in dict.fromkeys([*first, *named, *HOSTS])}
+    by_provider = sorted(files - set(first) - HOSTS.keys(), key=lambda name: titles[name].rpartition(", ")[2])
+    return {name: titles[name] for name in dict.fromkeys([*first, *by_provider, *HOSTS])}
 
 
-def keys_of(judge: JudgeConfig) -> tuple[str, ...]:
-    """The variables that have to be set before it can be asked."""
+def list_key_variables(judge: JudgeConfig) -> tuple[str, ...]:
+    """Return the environment variables that the judge needs."""
     host = str(judge.model).partition("/")[0]
     return get_backend_record(judge.backend).hosts.get(
         host, () if judge.key_variable is None else (judge.key_variable,)
@@ -72,22 +72,33 @@ def keys_of(judge: JudgeConfig) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Write the page again."""
-    PAGE.write_text(current(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Update the page."""
+    PAGE.write_text(update_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def current(page: str) -> str:
-    """`page` with what stands between the markers made anew."""
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
+def update_page(page: str) -> str:
+    """Return the page with a new generated part between its markers."""
+    before, _, generated = page.partition(BEGIN)
+    after = generated.partition(END)[2]
     with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
         os.environ["TIKTOKEN_CACHE_DIR"] = scratch
-        made = figures()
-    return f"{before}{BEGIN}\n{made}{END}{after}"
+        generated = f"{format_providers()}\n\n{format_judges()}"
+    return f"{before}{BEGIN}\n{generated}{END}{after}"
 
 
-def figures() -> str:
-    """The table, what it rests on, and the commands, as Markdown; writes its pools and plans where it runs."""
+def format_providers() -> str:
+    """List the providers of `--judge PROVIDER/MODEL`."""
+    names = ["openai", *(name for name, record in PROVIDERS.items() if record.address)]
+    providers = ", ".join(f"`{name}`" for name in names)
+    hosts = " or ".join(f"`{name}`" for name in get_backend_record("litellm").hosts)
+    return (
+        f"PROVIDER in `--judge PROVIDER/MODEL` is one of {providers}. With litellm installed, it may also be\n"
+        f"{hosts}; litellm reads the keys of these providers from its own environment variables."
+    )
+
+
+def format_judges() -> str:
+    """Return the table of judges and the commands of each, as Markdown; write pools and plans to the current directory."""
     for n_words in WORDS:
         write_pool(Path(f"words-{n_words}.csv"), n_words)
         Path(f"words-{n_words}.yaml").write_text(f"pool: words-{n_words}.csv\ncalls: {PERCENT}%\n", encoding="utf-8")
@@ -96,27 +107,27 @@ def figures() -> str:
         "| --- | --- | --: | --: | --: | --: | --- | --- |",
     ]
     commands = []
-    for name, title in titles().items():
+    for name, title in list_titles().items():
         short, long = (plan(f"words-{n_words}.yaml", "--judge", name)["cost"] for n_words in WORDS)
         lines.append(
             f"| {title} | `{name}` | {short['calls']:,} | {short['tokens_in'] / 1e6:.1f} M "
             f"| {short['usd']:.2f} | {long['usd']:.2f} | {format_minutes(short['minutes'])} | {short['pace']} |"
         )
-        commands.append(f"### {title}\n\n```sh\n{how_to(name, usd=short['usd'])}```\n")
+        commands.append(f"### {title}\n\n```sh\n{format_commands(name, usd=short['usd'])}```\n")
     return "\n".join([*lines, "", *commands])
 
 
-def how_to(name: str, *, usd: float) -> str:
-    """The commands that ask one judge; the cap is half as much again as the plan's dollars."""
+def format_commands(name: str, *, usd: float) -> str:
+    """Return the commands that use one judge, with 1.5 times the planned cost as the cap."""
     cap = f" --max-cost {math.ceil(1.5 * usd)}" if usd else ""
     judge = load_judge_config(name)
     host = str(judge.model).partition("/")[0]
-    extra = f"pip install 'youden[litellm]'{EXTRAS.get(host, '')}" if judge.backend == "litellm" else None
+    extra = f"pip install 'youden[litellm]'{EXTRA_PACKAGES.get(host, '')}" if judge.backend == "litellm" else None
     return "".join(
         f"{line}\n"
         for line in [
             *([extra] if extra else []),
-            *(f"export {key}=…" for key in keys_of(judge)),
+            *(f"export {key}=…" for key in list_key_variables(judge)),
             f"youden doctor {name}",
             f"youden plan mine.yaml --judge {name}",
             f"youden run mine.yaml --judge {name}{cap}",
@@ -124,16 +135,16 @@ def how_to(name: str, *, usd: float) -> str:
     )
 
 
-def plan(*words: str) -> dict[str, Any]:
-    """What `youden plan … --json` prints."""
+def plan(*arguments: str) -> dict[str, Any]:
+    """Return what `youden plan … --json` prints."""
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
-        cli.youden.main(["plan", *words, "--json"], standalone_mode=False)
-    said: dict[str, Any] = json.loads(out.getvalue())
-    return said
+        cli.youden.main(["plan", *arguments, "--json"], standalone_mode=False)
+    result: dict[str, Any] = json.loads(out.getvalue())
+    return result
 
 
 def write_pool(path: Path, n_words: int) -> None:
-    """A pool whose texts have the length that is asked for, and nothing else."""
+    """Write a pool of which all texts have `n_words` words."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["agent", "item", "text"])

@@ -1,4 +1,4 @@
-"""The public names, for mkdocstrings: those of `youden` and `youden.stats`, from where they are written."""
+"""List the public names of a package for mkdocstrings, by the modules that define them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from importlib import import_module
 
 
 def table(module: str) -> str:
-    """A mkdocstrings block for each function and class in the module's `__all__`."""
-    here = import_module(module)
-    found = []
-    for name in here.__all__:
-        thing = getattr(here, name)
-        home = getattr(thing, "__module__", None)
-        if home is not None and callable(thing):
-            found.append(f"::: {home}.{thing.__name__}")
-    return "\n\n".join(found)
+    """Return a block of mkdocstrings for each function and class in the module's `__all__`."""
+    package = import_module(module)
+    blocks = []
+    for name in package.__all__:
+        value = getattr(package, name)
+        defining_module = getattr(value, "__module__", None)
+        if defining_module is not None and callable(value):
+            blocks.append(f"::: {defining_module}.{value.__name__}")
+    return "\n\n".join(blocks)

@@ -1,4 +1,4 @@
-"""Every command with its help and options, from click."""
+"""Describe every command with its help and options, as click knows them."""
 
 from __future__ import annotations
 
@@ -12,47 +12,48 @@ from youden.cli import COMMANDS, youden
 
 
 def table(_: str = "") -> str:
-    """A heading for each command, in the order of `youden --help`; a group's commands below it."""
+    """Return a section for each command, in the order of `youden --help`; the commands of a group follow it."""
     context = click.Context(youden, info_name="youden")
-    found: list[str] = []
+    sections: list[str] = []
     for name in COMMANDS:
-        if (command := youden.get_command(context, name)) is not None:
-            found += [_one(each, path) for each, path in _all(command, f"youden {name}")]
-    return "\n\n".join(found)
+        command = youden.get_command(context, name)
+        if command is not None:
+            sections += [_format_command(member, path) for member, path in _iter_commands(command, f"youden {name}")]
+    return "\n\n".join(sections)
 
 
-def _all(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
+def _iter_commands(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
     yield command, path
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=path)
         for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            if below is not None:
-                yield from _all(below, f"{path} {name}")
+            member = command.get_command(context, name)
+            if member is not None:
+                yield from _iter_commands(member, f"{path} {name}")
 
 
-def _one(command: click.Command, path: str) -> str:
+def _format_command(command: click.Command, path: str) -> str:
     level = "##" if path.count(" ") == 1 else "###"
     context = click.Context(command, info_name=path)
     pieces = " ".join(command.collect_usage_pieces(context))
     text = inspect.cleandoc(command.help or "").replace("\f", "")
-    return f"{level} {path}\n\n```text\n{path} {pieces}\n```\n\n{_help(text)}\n\n{_options(command, context)}"
+    return f"{level} {path}\n\n```text\n{path} {pieces}\n```\n\n{_format_help(text)}\n\n{_format_options(command, context)}"
 
 
-def _help(text: str) -> str:
-    """click's help: a paragraph that begins with \\b keeps its lines."""
+def _format_help(text: str) -> str:
+    """Convert click's help to Markdown; a paragraph that begins with \\b keeps its lines."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(
-        f"```text\n{block.removeprefix(chr(8)).strip(chr(10))}\n```" if block.startswith("\b") else _plain(block)
+        f"```text\n{block.removeprefix(chr(8)).strip(chr(10))}\n```" if block.startswith("\b") else _join_lines(block)
         for block in paragraphs
     )
 
 
-def _plain(block: str) -> str:
+def _join_lines(block: str) -> str:
     return cell(" ".join(block.split()))
 
 
-def _options(command: click.Command, context: click.Context) -> str:
+def _format_options(command: click.Command, context: click.Context) -> str:
     rows = []
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)

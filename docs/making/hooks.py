@@ -1,7 +1,7 @@
-"""What MkDocs calls while it builds the book: tables made from the code, formulas as MathML, pages that the menu does not name.
+"""Hooks that MkDocs calls while it builds the book: they insert tables made from the code, and convert formulas to MathML.
 
-A page asks for a table by a comment of its own line, `<!-- made: commands -->`.
-`$ … $` is a formula, `$$ … $$` one on lines of its own.
+A page includes a table by a comment on a separate line, such as `<!-- made: commands -->`.
+`$ … $` is an inline formula, `$$ … $$` a displayed one. How-to pages that the menu does not list are added to it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 _HOW_TO = "how-to"
 
 
-def made(markdown: str) -> str:
-    """A page with what its comments ask for, below them."""
+def insert_tables(markdown: str) -> str:
+    """Replace each comment `<!-- made: … -->` by its table."""
     return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), markdown)
 
 
-def formulas(markdown: str) -> str:
-    """A page with its formulas as MathML, which browsers draw by themselves; code is left as it is."""
-    from latex2mathml.converter import convert  # noqa: PLC0415 - of the extra `docs`, which tests of the tables do without
+def convert_formulas(markdown: str) -> str:
+    """Convert formulas outside code to MathML, which browsers draw without a script."""
+    from latex2mathml.converter import convert  # noqa: PLC0415 - in the group `docs`, which the tests of tables do not need
 
     markdown = _FORMULA.sub(lambda found: convert(found[1], display="block"), markdown)
     parts = _CODE.split(markdown)
@@ -50,18 +50,18 @@ def formulas(markdown: str) -> str:
 
 
 def on_config(config: Any) -> Any:
-    """How-to pages that the menu does not name stand at the end of their part."""
-    named = str(config.nav)
-    (part,) = [entry["How to"] for entry in config.nav if isinstance(entry, dict) and "How to" in entry]
+    """Add how-to pages that the menu does not list to the end of their section."""
+    listed = str(config.nav)
+    (section,) = [entry["How to"] for entry in config.nav if isinstance(entry, dict) and "How to" in entry]
     folder = Path(config.docs_dir, _HOW_TO)
-    part.extend(
+    section.extend(
         str(PurePosixPath(_HOW_TO, page.name))
         for page in sorted(folder.glob("*.md"))
-        if f"'{_HOW_TO}/{page.name}'" not in named
+        if f"'{_HOW_TO}/{page.name}'" not in listed
     )
     return config
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called for each page before it becomes HTML."""
-    return formulas(made(markdown))
+    """Insert tables and convert formulas before a page becomes HTML."""
+    return convert_formulas(insert_tables(markdown))

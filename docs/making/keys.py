@@ -1,6 +1,7 @@
-"""The keys of YAML files and of `fit.json`, and the columns of tables, from the types that read them.
+"""Tabulate the keys of YAML files and of `fit.json`, and the columns of tables, from the types that read them.
 
-A key is described by the `Key` of its type, by `words.yaml`, or else by its model's docstring: `top, max_regret: options of…`.
+The description of a key is the `Key` of its type, an entry of `words.yaml`, or a passage of its model's docstring
+(`top, max_regret: options of…`).
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from making.marks import cell
-from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
+from youden.data.folder.run_config import RunConfig  # the default of its key `name` is the name of the file
 from youden.data.folder.table_columns import COLUMNS
 from youden.judging.backend_records import PROVIDERS
 from youden.run_keys import Key
 from youden.types.facts import ALTERNATIVE_RANKINGS
 
-_HOMES = {
+_MODULES = {
     "RunConfig": "youden.data.folder.run_config",
     "ExtensionStep": "youden.data.folder.extension_steps",
     "AnswerSettings": "youden.judging.config.answering",
@@ -36,26 +37,29 @@ _HOMES = {
 
 
 def table(name: str) -> str:
-    """The keys of the pydantic model called `name`, a row each; without those of a model that it is made of."""
-    model: type[BaseModel] = _found(name)
-    written = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
+    """Tabulate the keys of the pydantic model called `name`, without the keys of its base classes."""
+    model: type[BaseModel] = _import_type(name)
+    descriptions = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
     providers = ", ".join(f"`{provider}`" for provider in PROVIDERS)
     notes = [(name, note) for name, field in model.model_fields.items() for note in field.metadata]
-    words = {name: note.text for name, note in notes if isinstance(note, Key)}
-    if not words:
-        words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
+    texts = {name: note.text for name, note in notes if isinstance(note, Key)}
+    if not texts:
+        texts = find_descriptions(inspect.getdoc(model) or "", list(model.model_fields)) | descriptions.get(
+            model.__name__, {}
+        )
     rows = [
-        f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {said_of} |"
+        f"| `{name}` | {cell(_describe_type(field.annotation))}{_describe_bounds(field.metadata)} "
+        f"| {_describe_default(field)} | {text} |"
         for name, field in model.model_fields.items()
         if model is RunConfig or name in model.__annotations__
-        for said_of in [cell(words.get(name, "").replace("{providers}", providers))]
+        for text in [cell(texts.get(name, "").replace("{providers}", providers))]
     ]
     return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])
 
 
 def facts(name: str) -> str:
     """Tabulate the fields of the dataclass called `name` with the docstrings that follow them in its source."""
-    rows = [f"| `{field}` | {cell(text)} |" for field, text in _field_docstrings(_found(name)).items()]
+    rows = [f"| `{field}` | {cell(text)} |" for field, text in _field_docstrings(_import_type(name)).items()]
     return "\n".join(["| key | meaning |", "| --- | --- |", *rows])
 
 
@@ -74,65 +78,67 @@ def _field_docstrings(kind: type) -> dict[str, str]:
 
 
 def columns(file: str) -> str:
-    """The columns of a run's file, a row each; those of the rankings beside the plain one are left out."""
-    beside = tuple(f"{name}_" for name in ALTERNATIVE_RANKINGS)
+    """Tabulate the columns of a run's file, without those of alternative rankings."""
+    alternatives = tuple(f"{name}_" for name in ALTERNATIVE_RANKINGS)
     rows = [
         f"| `{column.name}` | {cell(f'{column.description}{words}')} |"
         for column in COLUMNS[file]
         for words in [": " + ", ".join(f"`{word}`" for word in column.words) if column.words else ""]
-        if not column.name.startswith(beside)
+        if not column.name.startswith(alternatives)
     ]
     return "\n".join(["| column | meaning |", "| --- | --- |", *rows])
 
 
-def said(docstring: str, names: list[str]) -> dict[str, str]:
-    """What a docstring says of each name: from `name: ` or `one, other: ` to the next one."""
-    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    several = rf"(?:{known})`?(?:(?:, | and )`?(?:{known})`?)*"
+def find_descriptions(docstring: str, names: list[str]) -> dict[str, str]:
+    """Return the passage of a docstring on each name: the text after `name: ` or `name, name: ` up to the next such mark."""
+    any_name = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    several = rf"(?:{any_name})`?(?:(?:, | and )`?(?:{any_name})`?)*"
     start = re.compile(rf"(?:(?<=[.;] )|(?<=\n)|^)`?({several})(?::| is| are| says) ", re.MULTILINE)
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", docstring)
-    found = list(start.finditer(text))
-    ends = [*(mark.start() for mark in found), len(text)] * bool(found)
-    words = {}
-    for mark, end in zip(found, ends, strict=True):
-        rest = text[mark.end() : end].split("\n\n")[0].strip()
-        for name in re.findall(known, mark[1]):
-            words[name] = words.get(name, "") + (" " if name in words else "") + rest.rstrip(";")
-    return words
+    marks = list(start.finditer(text))
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    passages: dict[str, list[str]] = {}
+    for mark, end in zip(marks, ends, strict=False):
+        passage = text[mark.end() : end].split("\n\n")[0].strip().rstrip(";")
+        for name in re.findall(any_name, mark[1]):
+            passages.setdefault(name, []).append(passage)
+    return {name: " ".join(parts) for name, parts in passages.items()}
 
 
-def _found(name: str) -> Any:
-    return getattr(import_module(_HOMES[name]), name)
+def _import_type(name: str) -> Any:
+    return getattr(import_module(_MODULES[name]), name)
 
 
 _WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "yes or no", "JsonValue": "anything"}
 
 
-def _type(annotation: Any) -> str:
-    """A type in words: `int | None` is 'whole number', for a key may always be left out."""
+def _describe_type(annotation: Any) -> str:
+    """Describe a type: `int | None` is "whole number", because every key may be omitted."""
     parts = [part for part in get_args(annotation) if part is not type(None)]
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _type(parts[0])
+        return _describe_type(parts[0])
     if origin is Literal:
         return ", ".join(map(str, parts))
     if origin in (Union, UnionType):
-        return " or ".join(_type(part) for part in parts)
+        return " or ".join(_describe_type(part) for part in parts)
     if origin in (list, tuple):
-        return f"list of {_type(parts[0])}"
+        return f"list of {_describe_type(parts[0])}"
     if origin is dict:
         return "keys of its own"
     name = getattr(annotation, "__name__", str(annotation))
     return _WORDS.get(name, "keys of its own")
 
 
-def _bounds(metadata: list[Any]) -> str:
+def _describe_bounds(metadata: list[Any]) -> str:
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-    found = [f"{sign} {getattr(one, name)}" for one in metadata for name, sign in signs.items() if hasattr(one, name)]
-    return f" {', '.join(found)}" if found else ""
+    bounds = [
+        f"{sign} {getattr(bound, name)}" for bound in metadata for name, sign in signs.items() if hasattr(bound, name)
+    ]
+    return f" {', '.join(bounds)}" if bounds else ""
 
 
-def _default(field: Any) -> str:
+def _describe_default(field: Any) -> str:
     if field.is_required():
         return "" if field is RunConfig.model_fields["name"] else "required"
     value = field.get_default(call_default_factory=True)

@@ -31,7 +31,7 @@ _REMEDIES = {
 
 
 class Message(NamedTuple):
-    """slug; text; name of the error's type, or of the function that makes it; path of the module in the package."""
+    """A message of an error: slug, text, name of its type or of the function that makes it, and path of its module."""
 
     slug: str
     text: str
@@ -40,7 +40,7 @@ class Message(NamedTuple):
 
 
 def table(prefixes: str) -> str:
-    """Tabulate the messages of the modules below `prefixes`, separated by blanks; `*` means all that no other table has."""
+    """Tabulate the messages of the modules below `prefixes`, separated by blanks; `*` selects those in no other table."""
     wanted = [message for message in messages() if _belongs(message.module, prefixes)]
     first = {message.slug: message for message in reversed(messages())}
     rows = []
@@ -61,11 +61,11 @@ def _belongs(module: str, prefixes: str) -> bool:
 
 @cache
 def messages() -> tuple[Message, ...]:
-    """All of them, in alphabetical order of their slugs."""
-    return tuple(sorted({message for path in SOURCE.rglob("*.py") for message in _in(path)}))
+    """Return the messages of all modules, sorted by slug."""
+    return tuple(sorted({message for path in SOURCE.rglob("*.py") for message in _iter_messages(path)}))
 
 
-def _in(path: Path) -> Iterator[Message]:
+def _iter_messages(path: Path) -> Iterator[Message]:
     name, code = path.relative_to(SOURCE).with_suffix("").as_posix(), path.read_text(encoding="utf-8")
     if "slug=" not in code:
         return
@@ -73,33 +73,33 @@ def _in(path: Path) -> Iterator[Message]:
     for call in module.calls:
         for keyword in call.keywords:
             if keyword.arg == "slug":
-                for slug in _slugs(keyword.value):
+                for slug in _find_slugs(keyword.value):
                     kind = ast.unparse(call.func).rpartition(".")[2]
                     for text in module.read_message(call):
                         yield Message(slug, text.replace("‹remedy›", _REMEDIES.get(slug, "‹remedy›")), kind, name)
 
 
-def _slugs(value: ast.expr) -> tuple[str, ...]:
+def _find_slugs(value: ast.expr) -> tuple[str, ...]:
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return (value.value,) if _SLUG.fullmatch(value.value) else ()
     if isinstance(value, ast.IfExp):
-        return (*_slugs(value.body), *_slugs(value.orelse))
+        return (*_find_slugs(value.body), *_find_slugs(value.orelse))
     if isinstance(value, ast.JoinedStr):
         pattern = ast.unparse(value)[2:-1]
         names = _FILLED[pattern]
         if isinstance(names, tuple):
             return tuple(re.sub(r"\{.*\}", name, pattern) for name in names)
-        return tuple(f"unknown-{kind.replace(' ', '-')}" for kind in _kinds())
+        return tuple(f"unknown-{kind.replace(' ', '-')}" for kind in _list_registry_kinds())
     return ()  # a name: the calls of the function that takes the slug are listed
 
 
 @cache
-def _kinds() -> tuple[str, ...]:
-    """Kinds of components that registries contain."""
+def _list_registry_kinds() -> tuple[str, ...]:
+    """Return the kinds of components that the registries of the package contain."""
     registry = import_module("youden.registry").Registry
     names = []
     for path in sorted(SOURCE.rglob("*.py")):
         if "] = Registry(" in path.read_text(encoding="utf-8"):
             module = ".".join(("youden", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-            names += [thing.kind for thing in vars(import_module(module)).values() if isinstance(thing, registry)]
+            names += [value.kind for value in vars(import_module(module)).values() if isinstance(value, registry)]
     return tuple(sorted(set(names)))

@@ -1,7 +1,7 @@
-"""Rewrites `configs/prices.json` from litellm's table: `python docs/making/prices.py`, where litellm is installed.
+"""Write `configs/prices.json` from litellm's price table: `python docs/making/prices.py`, in an environment with litellm.
 
-Kept are the chat models of the providers that are known here, with both prices, that their
-provider still serves; one a line, so that a change reads as one.
+The file contains the chat models, with both prices, that the providers of `judging/backend_records.py` serve today; one model per
+line, so that a diff shows one model.
 """
 
 from __future__ import annotations
@@ -15,49 +15,64 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from youden.judging.backend_records import PROVIDERS
+
 FILE = Path(__file__).parents[2] / "configs" / "prices.json"
 TABLE = "model_prices_and_context_window_backup.json"
-PROVIDERS = {"anthropic", "deepseek", "fireworks_ai", "gemini", "groq", "mistral", "openai", "together_ai"}
 KEYS = ("input_cost_per_token", "output_cost_per_token", "litellm_provider")
+WITHOUT_PRICES = {"openrouter"}
+"""Providers whose prices change with the provider that they forward a request to."""
 
 
-def prices(table: Mapping[str, Mapping[str, Any]], *, of: str, day: date) -> str:
-    """The file. of: litellm's version. Raises: ValueError where the table has none of these models."""
-    kept = {
+def list_priced_providers() -> set[str]:
+    """Return litellm's names of the providers whose prices are part of the file."""
+    named = {record.priced_as or name for name, record in PROVIDERS.items() if record.address}
+    return {"openai", *named} - WITHOUT_PRICES
+
+
+def format_prices(table: Mapping[str, Mapping[str, Any]], *, litellm_version: str, day: date) -> str:
+    """Return the content of the file; raise ValueError if the table has no model of a known provider."""
+    providers = list_priced_providers()
+    models = {
         name: {key: entry[key] for key in KEYS}
         for name, entry in sorted(table.items())
         if entry.get("mode") == "chat"
-        and entry.get("litellm_provider") in PROVIDERS
+        and entry.get("litellm_provider") in providers
         and all(map(entry.get, KEYS))
         and str(entry.get("deprecation_date", "9999")) >= day.isoformat()
     }
-    if not kept:
+    if not models:
         raise ValueError(
-            f"The table of litellm {of} has no chat model of {', '.join(sorted(PROVIDERS))}: is it the right file?"
+            f"The table of litellm {litellm_version} has no chat model of {', '.join(sorted(providers))}. Check the file."
         )
-    said = {"source": {"says": f"the table of litellm {of}, seen on {day.day} {day:%B %Y}"}, **kept}
-    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in said.items()) + "\n}\n"
+    source = {"says": f"the table of litellm {litellm_version}, seen on {day.day} {day:%B %Y}"}
+    entries = {"source": source, **models}
+    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items()) + "\n}\n"
 
 
-def main(words: list[str] | None = None) -> None:
-    """Write the file, and say how many models came and went."""
+def main(arguments: list[str] | None = None) -> None:
+    """Write the file and print how many models were added and removed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", type=Path, help=f"a {TABLE} [default: of the litellm that is installed]")
-    parser.add_argument("--of", help="the version of litellm that it is of [default: of the one that is installed]")
+    parser.add_argument("--table", type=Path, help=f"a file {TABLE} [default: that of the installed litellm]")
+    parser.add_argument("--litellm-version", help="litellm's version of the table [default: the installed version]")
     parser.add_argument("--out", type=Path, default=FILE)
-    said = parser.parse_args(words)
-    if said.table is None:
+    options = parser.parse_args(arguments)
+    if options.table is None:
         spec = find_spec("litellm")
         if spec is None or spec.origin is None:
             parser.error(
-                "litellm is not installed here. Install it in an environment of its own, or give --table and --of."
+                "litellm is not installed. Install it in a separate environment, or set --table and --litellm-version."
             )
-        said.table = Path(spec.origin).parent / TABLE
-    of = said.of or version("litellm")
-    made = prices(json.loads(said.table.read_text("utf-8")), of=of, day=datetime.now(UTC).date())
-    old, new = (set(json.loads(text)) for text in (said.out.read_text("utf-8") if said.out.exists() else "{}", made))
-    said.out.write_text(made, encoding="utf-8")
-    print(f"{said.out}: {len(new) - 1} models of litellm {of}, {len(new - old)} new, {len(old - new)} gone")
+        options.table = Path(spec.origin).parent / TABLE
+    litellm_version = options.litellm_version or version("litellm")
+    content = format_prices(
+        json.loads(options.table.read_text("utf-8")), litellm_version=litellm_version, day=datetime.now(UTC).date()
+    )
+    previous = options.out.read_text("utf-8") if options.out.exists() else "{}"
+    old, new = set(json.loads(previous)), set(json.loads(content))
+    options.out.write_text(content, encoding="utf-8")
+    n_added, n_removed = len(new - old), len(old - new)
+    print(f"{options.out}: {len(new) - 1} models of litellm {litellm_version}, {n_added} added, {n_removed} removed")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""JSON Schemas of a run's files, made from the types that write and read them, for a page of the book.
+"""Build the JSON Schemas of a run's files, for a page of the book, from the types that write and read the files.
 
-The page describes which value of a file a schema is about.
+The page states which value of a file each schema describes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from youden.types.label_facts import QualityFacts, Validation
 from youden.types.pool import Json
 from youden.types.results import VarianceFacts
 
-SAID: Final[dict[str, type]] = {
+METADATA: Final[dict[str, type]] = {
     "plan.parquet": PlanMetadata,
     "verdicts.parquet": VerdictsMetadata,
     "rates.parquet": RatesMetadata,
@@ -40,97 +40,102 @@ def page(_: str) -> str:
 
 
 def build_schemas() -> dict[str, str]:
-    """File of a run → its schema as text; the version, at the end of `$id`, is that of the files."""
+    """Return the schema of each file of a run as text; `$id` ends with the version of the files."""
     schemas: dict[str, Json] = {
         "config.yaml": build_config_schema(),
-        "pool.json": _of(PoolFile),
-        "fit.json": _of(RunFacts),
-        "signature.json": _of(SignatureFile),
-        "ranking.json": _ranking(),
-        "labels.json": _of(Validation),
-        "quality.json": _of(QualityFacts),
-        "variance_components.json": _of(VarianceFacts),
-        GATES_FILE: _of(GateLedger),
-        **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
-        **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
-        "ranking.csv": _lines(COLUMNS["ranking.csv"], required=ranking_columns(())),
-        **{name: _lines((_AGENT,), others=_NUMBER) for name in ("scores.csv", "scores_row.csv", "holdout.csv")},
+        "pool.json": _build_schema(PoolFile),
+        "fit.json": _build_schema(RunFacts),
+        "signature.json": _build_schema(SignatureFile),
+        "ranking.json": _build_ranking_schema(),
+        "labels.json": _build_schema(Validation),
+        "quality.json": _build_schema(QualityFacts),
+        "variance_components.json": _build_schema(VarianceFacts),
+        GATES_FILE: _build_schema(GateLedger),
+        **{name: _build_table_schema(_build_schema(metadata), COLUMNS[name]) for name, metadata in METADATA.items()},
+        **{name: _build_rows_schema(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
+        "ranking.csv": _build_rows_schema(COLUMNS["ranking.csv"], required=ranking_columns(())),
+        **{
+            name: _build_rows_schema((_AGENT,), others=_NUMBER)
+            for name in ("scores.csv", "scores_row.csv", "holdout.csv")
+        },
     }
     rows: Any = schemas["verdicts.parquet"]
-    rows["properties"]["rows"]["items"]["patternProperties"] = {f"^{VOTE}[0-9]+$": _property(vote_column(1))}
-    return {name: _text(name, schema) for name, schema in schemas.items()}
+    rows["properties"]["rows"]["items"]["patternProperties"] = {
+        f"^{VOTE}[0-9]+$": _build_property_schema(vote_column(1))
+    }
+    return {name: _to_text(name, schema) for name, schema in schemas.items()}
 
 
-def _of(kind: type) -> dict[str, Any]:
+def _build_schema(kind: type) -> dict[str, Any]:
     schema: dict[str, Any] = TypeAdapter(kind).json_schema()
     return schema
 
 
-def _ranking() -> dict[str, Json]:
-    """Each agent has the columns of `ranking.csv` and a chance, each of its standings the columns that standings have."""
-    schema, row = _of(RankingFile), columns_of(RankingRow)
-    alternative = _object([column for column in row if column.alternative])
-    chance = _property(TableColumn("p_best", "share", CHANCE, null=True))
-    agent = _object(
-        row, more={"alternative_rankings": {"type": "object", "additionalProperties": alternative}, "p_best": chance}
+def _build_ranking_schema() -> dict[str, Json]:
+    """Build the schema of ranking.json: the columns of ranking.csv, p_best, and the alternative rankings of each agent."""
+    schema, row = _build_schema(RankingFile), columns_of(RankingRow)
+    alternative = _build_object_schema([column for column in row if column.alternative])
+    p_best = _build_property_schema(TableColumn("p_best", "share", CHANCE, null=True))
+    agent = _build_object_schema(
+        row, more={"alternative_rankings": {"type": "object", "additionalProperties": alternative}, "p_best": p_best}
     )
     schema["properties"]["agents"] = {"type": "array", "items": agent}
     return schema
 
 
-def _object(
+def _build_object_schema(
     columns: Sequence[TableColumn],
     *,
     required: Sequence[TableColumn] | None = None,
     others: Json = False,
     more: Mapping[str, Json] | None = None,
 ) -> dict[str, Json]:
-    """required: all where nothing is said; others: of properties that no column names."""
+    """Build the schema of a row; by default all columns are required. `others` is the schema of all other properties."""
     needed: list[Json] = [column.name for column in (columns if required is None else required)]
     return {
         "type": "object",
-        "properties": {**{column.name: _property(column) for column in columns}, **(more or {})},
+        "properties": {**{column.name: _build_property_schema(column) for column in columns}, **(more or {})},
         "required": [*needed, *(more or {})],
         "additionalProperties": others,
     }
 
 
-def _property(column: TableColumn) -> dict[str, Json]:
-    said: dict[str, Json] = {"description": column.description}
+def _build_property_schema(column: TableColumn) -> dict[str, Json]:
+    schema: dict[str, Json] = {"description": column.description}
     if column.words or column.kind == "bit":
-        return said | {"enum": [*(column.words or (0, 1)), *([None] if column.null else [])]}
+        return schema | {"enum": [*(column.words or (0, 1)), *([None] if column.null else [])]}
     kind = _TYPES.get(column.kind, "number")
-    said["type"] = [kind, "null"] if column.null else kind
+    schema["type"] = [kind, "null"] if column.null else kind
     if column.kind == "text" and not column.null:
-        said["minLength"] = 1
+        schema["minLength"] = 1
     if column.kind in ("whole", "share"):
-        said["minimum"] = 0
+        schema["minimum"] = 0
     if column.kind == "share":
-        said["maximum"] = 1
-    return said
+        schema["maximum"] = 1
+    return schema
 
 
-def _lines(
+def _build_rows_schema(
     columns: Sequence[TableColumn], *, required: Sequence[TableColumn] | None = None, others: Json = False
 ) -> dict[str, Json]:
-    return {"type": "array", "items": _object(columns, required=required, others=others)}
+    return {"type": "array", "items": _build_object_schema(columns, required=required, others=others)}
 
 
-def _table(metadata: dict[str, Json], columns: Sequence[TableColumn]) -> dict[str, Json]:
-    """The types that the metadata names stand at the top, where references look for them."""
-    named = metadata.pop("$defs", None)
+def _build_table_schema(metadata: dict[str, Json], columns: Sequence[TableColumn]) -> dict[str, Json]:
+    """Build the schema of metadata and rows; the definitions of the metadata move to the top, where references point to."""
+    definitions = metadata.pop("$defs", None)
     return {
         "type": "object",
         "properties": {
             "metadata": metadata,
-            "rows": _lines(columns, required=[one for one in columns if one not in REPEATS]),
+            "rows": _build_rows_schema(columns, required=[column for column in columns if column not in REPEATS]),
         },
         "required": ["metadata", "rows"],
-        **({"$defs": named} if named else {}),
+        **({"$defs": definitions} if definitions else {}),
     }
 
 
-def _text(name: str, schema: Json) -> str:
+def _to_text(name: str, schema: Json) -> str:
     head = {"$schema": SCHEMA_DIALECT, "$id": f"urn:youden:run:{name}:{VERSION}", "title": f"{name} of a youden run"}
     body = schema if isinstance(schema, dict) else {}
     return json.dumps({**body, **head}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Makes the script that a report's page draws its charts by, as vl-convert bundles it: `python docs/making/vega_script.py`."""
+"""Write the script that draws the charts of a report, as vl-convert bundles it: `python docs/making/vega_script.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import vl_convert
 CHARTS = Path(__file__).parents[2] / "src" / "youden" / "report" / "charts"
 
 if __name__ == "__main__":
-    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").encode()
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").encode()
     path = CHARTS / f"vega-{vl_convert.get_vega_version()}.js.gz"
-    path.write_bytes(gzip.compress(made, 9, mtime=0))
+    path.write_bytes(gzip.compress(script, 9, mtime=0))
     print(path)

@@ -94,7 +94,7 @@ def test_readme_is_one_screen() -> None:
 
 def made_page(name: str) -> str:
     """A page of the reference with its tables made from the code."""
-    text: str = book.making("hooks").made((DOCS / "reference" / name).read_text(encoding="utf-8"))
+    text: str = book.making("hooks").insert_tables((DOCS / "reference" / name).read_text(encoding="utf-8"))
     return text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from youden.judging.backend_records import PROVIDERS
+from book import making
 from youden.judging.config.judge_files import find_table_price, load_judge_config
 from youden.resources import find_resource_folders
 
@@ -42,9 +41,7 @@ def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> 
     import make_providers
 
     page = (DOCS / "providers.md").read_text(encoding="utf-8")
-    assert make_providers.current(page) == page, (
-        "The page is not current. Write it again: python docs/make_providers.py"
-    )
+    assert make_providers.update_page(page) == page, "The page is outdated. Run python docs/make_providers.py"
     sys.modules.pop("make_providers")
 
 
@@ -70,12 +67,9 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
     assert (config.price_in, config.price_out) == found
 
 
-def test_prices_are_shipped_of_every_provider_that_has_an_address_but_openrouter() -> None:
-    script = (DOCS / "making" / "prices.py").read_text(encoding="utf-8")
-    kept = set(ast.literal_eval(script.split("PROVIDERS = ")[1].split("\n")[0]))
-    assert kept - {"openai"} == {one.priced_as or name for name, one in PROVIDERS.items() if one.address} - {
-        "openrouter"
-    }
+def test_prices_are_shipped_of_every_provider_but_openrouter() -> None:
+    prices = json.loads((DOCS.parent / "configs" / "prices.json").read_text(encoding="utf-8"))
+    assert {entry.get("litellm_provider") for entry in prices.values()} - {None} == making("prices").list_priced_providers()
 
 
 def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) -> None:
@@ -91,11 +85,11 @@ def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) ->
     }
     (tmp_path / "table.json").write_text(json.dumps(table), encoding="utf-8")
     (tmp_path / "prices.json").write_text('{"source": {}, "kept": {}, "gone": {}}', encoding="utf-8")
-    words = ["--table", tmp_path / "table.json", "--of", "9.9", "--out", tmp_path / "prices.json"]
+    words = ["--table", tmp_path / "table.json", "--litellm-version", "9.9", "--out", tmp_path / "prices.json"]
     ran = subprocess.run(
         [sys.executable, DOCS / "making" / "prices.py", *words], check=True, capture_output=True, text=True, timeout=60
     )
-    assert ran.stdout.endswith("2 models of litellm 9.9, 1 new, 1 gone\n")
+    assert ran.stdout.endswith("2 models of litellm 9.9, 1 added, 1 removed\n")
     made = json.loads((tmp_path / "prices.json").read_text(encoding="utf-8"))
     assert made.pop("source")["says"].startswith("the table of litellm 9.9, seen on ")
     entry = {key: value for key, value in kept.items() if key != "mode"}
