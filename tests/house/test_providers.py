@@ -69,7 +69,9 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
 
 def test_prices_are_shipped_of_every_provider_but_openrouter() -> None:
     prices = json.loads((DOCS.parent / "configs" / "prices.json").read_text(encoding="utf-8"))
-    assert {entry.get("litellm_provider") for entry in prices.values()} - {None} == making("prices").list_priced_providers()
+    assert {entry.get("litellm_provider") for entry in prices.values()} - {None} == making(
+        "prices"
+    ).list_priced_providers()
 
 
 def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""Build hook: project links and the README of the package index, both from one setting, the address of the repository.
+
+An index shows README.md on a page of its own, where relative links lead nowhere; they become links to the tag of the version.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+PLACEHOLDER = "OWNER"
+RELATIVE_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s]+)\)")
+
+
+class ProjectLinks(MetadataHookInterface):
+    """Set the fields `readme` and `urls` of the project."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add both fields to the metadata of the project, which hatchling passes."""
+        repository = self.config["repository"]
+        tag = f"v{metadata['version']}"
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": make_links_absolute(text, repository, tag)}
+        metadata["urls"] = {
+            "Source": repository,
+            "Documentation": f"{repository}/tree/{tag}/docs",
+            "Changelog": f"{repository}/blob/{tag}/CHANGELOG.md",
+            "Issues": f"{repository}/issues",
+        }
+
+
+def make_links_absolute(markdown: str, repository: str, tag: str) -> str:
+    """Return Markdown whose relative links lead to the files of one tag: images to the raw file, others to its page."""
+
+    def replace(link: re.Match[str]) -> str:
+        mark, text, path = link.groups()
+        kind = "raw" if mark else "blob"
+        return f"{mark}[{text}]({repository}/{kind}/{tag}/{path})"
+
+    return RELATIVE_LINK.sub(replace, markdown)
+
+
+def get_metadata_hook() -> type[MetadataHookInterface]:
+    """Return the hook; hatchling calls this function."""
+    return ProjectLinks
