@@ -1,6 +1,6 @@
-"""A stand-in for a judge that costs money: `python examples/fake_judge.py [PORT]` answers like OpenAI's chat completions.
+"""A fake judge that costs nothing: `python examples/fake_judge.py [PORT]` replies like OpenAI's chat completions API.
 
-It says YES when two responses share enough long words, and counts tokens as a provider would. Nothing is sent anywhere.
+It answers YES if two responses share enough long words, and reports token usage as a provider does. It sends no requests.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SHARED = 0.12
-"""Share of the shorter response's long words that the other one has to have."""
+"""Minimum fraction of the long words of the shorter response that the other response also contains, for a YES."""
 
 
 class FakeJudge(BaseHTTPRequestHandler):
-    """One reply a request, on one connection."""
+    """Reply to each request, and keep the connection open."""
 
     protocol_version = "HTTP/1.1"
 
@@ -34,11 +34,11 @@ class FakeJudge(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: thousands of lines would help nobody."""
+        """Log nothing: a run sends thousands of requests."""
 
 
 def same_source(prompt: str) -> bool:
-    """Whether the two fenced responses in a prompt share enough long words."""
+    """Return whether the two fenced responses in a prompt share enough long words."""
     texts = re.findall(r"<(first|second)-[0-9a-f]+>\n(.*?)\n</\1-", prompt, re.DOTALL)
     words = [set(re.findall(r"\w{6,}", text.lower())) for _, text in texts[:2]]
     if len(words) < 2 or not all(words):

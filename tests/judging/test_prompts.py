@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,6 +25,7 @@ from youden.judging.question.prompts import load_prompt, make_fence, parse_promp
 from youden.judging.question.questions import count_characters
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import Store
+from youden.resources import find_resource_folders
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.types import Request
 
@@ -53,6 +55,34 @@ def test_shipped_prompts_have_the_grades_of_the_paper_and_its_data(
     assert prompt.labels == grades
     assert {label for label, grade in grades.items() if grade >= prompt.yes_threshold} == yes
     assert "{{" not in "".join(message.content for message in prompt.messages("one", "two"))
+
+
+DIGESTS = {
+    "agents/bulleted.md": "7a9d3ea1b4505639ea747cbb8529a731305764444d581a876bc86f11ddf89ea8",
+    "agents/concise.md": "3492861992f23aada787aae18e7fa3326a67cad93a26d642c9c9015ad14db96f",
+    "agents/faithful.md": "553e7105a06f06aa9dad2aefe65015c2afc1bac25b082d5470728b511f4616a9",
+    "agents/from-notes.md": "78d854fe94d165c3c28867d72caeb9215b8fdbd130b261137f816af1a1235aac",
+    "agents/minimal.md": "118f2c884fd44a2e483835a47aaae13ff2b042aae253faeb14ced5b89154ac10",
+    "agents/paraphrase.md": "119e6fd8c4f76c1b9f99d7c2fa5c1bbdcbd600591e8047005fd04698a40a04f5",
+    "agents/reading.md": "0915e8e00cac57c51d138528a4939b2acb0f6a7ef37a5bd5c777efe0cbb2a22b",
+    "agents/synonyms.md": "5d6ba74789b659bb156f02bbb62ad8b89cb65e8188f0e5953e6f8509a3d28669",
+    "agents/verbose.md": "2205b1535e0646c62e68dc40ea9080fb797d8e69f4d8e531c4ac34d965d83a7f",
+    "information-gain.md": "0e87ee5ecaa5e562b4a14cb3b79c8934c5281ccbf7c45546668b42ea219929d3",
+    "same-source.md": "d73f91784499d4dfcefe54676a18e470269717f6ab33f08cd96dca65640bea81",
+}
+
+
+def test_digests_of_shipped_prompts_are_pinned_because_their_text_is_part_of_every_request_hash() -> None:
+    folder = find_resource_folders("prompts", local=False)[0]
+    digests = {
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.rglob("*.md")
+    }
+    assert digests == DIGESTS, (
+        "The text of a shipped prompt changed. It is part of the hash of every request, so stored answers and recorded "
+        "cassettes no longer match. If the change is intended, compare J before and after with the same trials, record "
+        "cassettes again, run docs/make_providers.py, state the change in CHANGELOG.md, and update DIGESTS."
+    )
 
 
 def test_texts_stand_in_the_order_given_between_their_tags() -> None:
