@@ -163,7 +163,7 @@ def test_a_real_promptfoo_eval_with_three_repeats_gives_every_response(tmp_path:
     said = outputs(promptfoo_results(tmp_path, "--repeat", "3"))
     imported = load("promptfoo", tmp_path / "out.json")
     pool = imported.pool
-    found = [text for block in pool.blocks for text in block.ravel() if text is not None]
+    found = [text for texts in pool.texts_by_repeat for text in texts.ravel() if text is not None]
     assert sorted(found) == sorted(said)
     assert (count(imported)[:2], pool.n_responses, len(said)) == ((6, 3), 48, 48)
     assert any("48 responses are repeats, all kept: 3 of one agent to one item" in note for note in imported.notes)

@@ -20,7 +20,7 @@ from typing import Any
 
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply_errors import UNKNOWN_STATUS, find_reply_error, object_or_empty
-from youden.judging.call.secrets import mask_secrets
+from youden.judging.call.secrets import has_secret, mask_secrets
 from youden.text.printable import to_encodable
 from youden.text.reasoning import split_reasoning
 from youden.types import Completion, Request
@@ -190,8 +190,7 @@ def validate_completion(reply: Completion) -> Completion:
     CallError
         Of kind `transient`, if the text or the log-probabilities are invalid.
     """
-    texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint)
-    if _is_plain(reply) and all(mask_secrets(text) == text for text in texts if text is not None):
+    if _is_plain(reply) and not has_secret(reply.text, reply.finish_reason, reply.model, reply.fingerprint or ""):
         return reply
     if not isinstance(reply.text, str):
         raise _invalid(f"the content is {_describe_type(reply.text)}")
@@ -235,8 +234,8 @@ def check_usage_for(
     CallError
         Of kind `rejected`, if the answer is too long for its limit.
     """
-    n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
-    return check_usage(completion, n_bytes=n_bytes, n_messages=len(request.messages), answer_limit=answer_limit)
+    n_bytes, n_messages = count_request_bytes(request), len(request.messages)
+    return check_usage(completion, n_bytes=n_bytes, n_messages=n_messages, answer_limit=answer_limit)
 
 
 def check_usage(
@@ -270,7 +269,7 @@ def check_usage(
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
     min_in = max(1, n_bytes // MAX_TOKEN_BYTES)
-    max_in = MAX_USAGE_FACTOR * (n_bytes + 8 * n_messages + 8)
+    max_in = MAX_USAGE_FACTOR * max_request_tokens(n_bytes, n_messages)
     min_out = math.ceil(_count_bytes(completion.text) / MAX_TOKEN_BYTES)
     max_out = MAX_TOKEN_COUNT if answer_limit is None else MAX_USAGE_FACTOR * max(answer_limit, MIN_ANSWER_LIMIT_TOKENS)
     if (min_in <= n_in <= max_in and min_out <= n_out <= max_out) or not (n_in or n_out):
@@ -279,10 +278,43 @@ def check_usage(
     return replace(completion, tokens_in=0, tokens_out=0), fault
 
 
+def max_request_tokens(n_bytes: int, n_messages: int) -> int:
+    """Compute the largest possible number of tokens of a request.
+
+    No tokenizer makes more tokens than there are bytes; each message and the request itself add a few.
+
+    Parameters
+    ----------
+    n_bytes, n_messages : int
+        Total size of the request's messages in UTF-8, and their number.
+
+    Returns
+    -------
+    int
+    """
+    return n_bytes + 8 * n_messages + 8
+
+
+def count_request_bytes(request: Request) -> int:
+    """Count the bytes of all messages of a request in UTF-8.
+
+    Parameters
+    ----------
+    request : Request
+
+    Returns
+    -------
+    int
+    """
+    return sum([_count_bytes(message.content) for message in request.messages])
+
+
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
     max_text_bytes = MAX_REPLY_BYTES if answer_limit is None else MAX_BYTES_PER_TOKEN * answer_limit + EXTRA_BYTES
-    n_text_bytes = _count_bytes(completion.text) + _count_bytes(completion.refusal or "")
-    n_logprob_bytes = sum(_count_bytes(token) for token, _ in completion.top_logprobs)
+    n_text_bytes = _count_bytes(completion.text)
+    if completion.refusal is not None:
+        n_text_bytes += _count_bytes(completion.refusal)
+    n_logprob_bytes = sum([_count_bytes(token) for token, _ in completion.top_logprobs])
     for n_bytes, max_bytes in ((n_text_bytes, max_text_bytes), (n_logprob_bytes, EXTRA_BYTES)):
         if n_bytes > max_bytes:
             limit = "" if answer_limit is None else f" for a limit of {answer_limit:,} tokens"
@@ -455,6 +487,10 @@ def _is_number(value: object) -> bool:
 
 def _parse_count(value: object) -> int | None:
     """Parse a number of tokens; None if it is invalid. A string of digits is valid, as in providers' own libraries."""
+    if value is None:
+        return None
+    if type(value) is int:  # as most are
+        return value if 0 <= value <= MAX_TOKEN_COUNT else None
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= len(str(MAX_TOKEN_COUNT)):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:

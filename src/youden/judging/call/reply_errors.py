@@ -62,14 +62,15 @@ def find_reply_error(reply: object) -> CallError | None:
     choices = reply.get("choices")
     choice = object_or_empty(choices[0] if isinstance(choices, list) and choices else None)
     message = object_or_empty(choice.get("message"))
-    errors = (choice.get("error"), message.get("error"), reply.get("error"))
-    error = next((value for value in errors if _is_error(value)), None)
+    fields = (choice.get("error"), message.get("error"), reply.get("error"))
+    errors = [value for value in fields if value and _is_error(value)]
     ended = choice.get("finish_reason")
-    if error is None and ended not in _FAILED:
+    if not errors and ended not in _FAILED:
         return None
     if ended in _ENDED_BY_ITSELF and message.get("content") and not _is_error(choice.get("error")):
         return None
-    failure = error_from_codes(parse_error_parts(error or {}), prefix="HTTP 200 with an error inside")
+    first_error = errors[0] if errors else {}
+    failure = error_from_codes(parse_error_parts(first_error), prefix="HTTP 200 with an error inside")
     if object_or_empty(reply.get("usage")).get("completion_tokens"):
         failure.unbilled = False
     return failure

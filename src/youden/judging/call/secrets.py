@@ -89,6 +89,13 @@ def mask_secrets(text: str) -> str:
     return _registered.pattern.sub(MASK, text)
 
 
+def has_secret(*texts: str) -> bool:
+    """Return whether `mask_secrets` would mask a secret in any of the texts."""
+    if _registered.pattern is None:
+        return False
+    return any(len(text) >= MIN_SECRET_CHARACTERS and _registered.pattern.search(text) for text in texts)
+
+
 def mask_secret_parts(text: str) -> str:
     """Replace parts of secrets in a text by `***`: eight or more characters of a secret in any form, and short secrets.
 

@@ -13,7 +13,7 @@ from youden.judging.call.budget import Budget, TypicalUsage
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError
 from youden.judging.call.pace import ConcurrencyLimiter, RateLimiter
-from youden.judging.call.reply import check_usage_for
+from youden.judging.call.reply import check_usage, count_request_bytes, max_request_tokens
 from youden.judging.config.judge_files import JudgeConfig, call_cost
 from youden.judging.question.questions import count_characters
 from youden.judging.scheduler.circuit_breaker import CircuitBreaker
@@ -86,7 +86,8 @@ class Caller:
             If the cap does not allow the call; nothing was sent.
         """
         call.last_usd = 0.0
-        max_tokens_in, max_tokens_out = max_request_tokens(call.request), self._answer_limit or 0
+        n_bytes, n_messages = count_request_bytes(call.request), len(call.request.messages)
+        max_tokens_in, max_tokens_out = max_request_tokens(n_bytes, n_messages), self._answer_limit or 0
         max_cost = call_cost(self.config, max_tokens_in, max_tokens_out)
         await self.budget.reserve(max_cost)
 
@@ -95,7 +96,9 @@ class Caller:
             estimated_tokens = await self._wait_for_rate_limit(call.request)
             spent = max_cost
             reply = await with_timeout(self.config.timeout, self.backend.open().answer(call.request))
-            completion, fault = check_usage_for(reply, call.request, answer_limit=self._answer_limit)
+            completion, fault = check_usage(
+                reply, n_bytes=n_bytes, n_messages=n_messages, answer_limit=self._answer_limit
+            )
             tokens_in, tokens_out = completion.tokens_in, completion.tokens_out
             if tokens_in or tokens_out:
                 spent = call_cost(self.config, tokens_in, tokens_out)
@@ -165,12 +168,5 @@ async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Complet
 
 def max_call_cost(config: JudgeConfig, request: Request) -> float:
     """Compute the largest possible cost of one attempt in USD; NaN if a price is unknown."""
-    return call_cost(config, max_request_tokens(request), config.answer_limit or 0)
-
-
-def max_request_tokens(request: Request) -> int:
-    """Compute the largest possible number of tokens of a request.
-
-    No tokenizer makes more tokens than there are bytes; each message and the request itself add a few.
-    """
-    return sum(len(message.content.encode()) + 8 for message in request.messages) + 8
+    max_tokens_in = max_request_tokens(count_request_bytes(request), len(request.messages))
+    return call_cost(config, max_tokens_in, config.answer_limit or 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 
 from youden.judging.call.failures import Attempts, CallError, is_no_response
 
@@ -26,6 +26,8 @@ MAX_PROBE_INTERVAL_SECONDS = 5.0
 MAX_SUSPECT_PROBES = 3
 """Number of probes for which a call that failed in this outage may be sent. After that, a request that was answered
 before is sent in its place, because the call may be the cause of the outage."""
+
+_ADMITTED = nullcontext()
 
 
 class CircuitBreaker:
@@ -106,16 +108,17 @@ class CircuitBreaker:
         attempts.suspect = True
         return True
 
-    @asynccontextmanager
-    async def admit(self) -> AsyncIterator[None]:
-        """Admit a call to the server.
+    def admit(self) -> AbstractAsyncContextManager[None]:
+        """Return a context that a call to the server has to enter before it is sent.
 
-        If the circuit is closed, it is admitted at once. While it is open, one call at a time is admitted as the probe;
-        when it closes, all waiting calls are admitted.
+        If the circuit is closed, the call is admitted at once. While it is open, one call at a time is admitted as the
+        probe; when it closes, all waiting calls are admitted.
         """
-        if self._opened is None:
-            yield
-            return
+        return _ADMITTED if self._opened is None else self._admit_probe()
+
+    @asynccontextmanager
+    async def _admit_probe(self) -> AsyncIterator[None]:
+        """Admit one call at a time until the circuit closes."""
         async with AsyncExitStack() as probe:
             await probe.enter_async_context(self._probing)
             await self._wait_for_probe()

@@ -35,9 +35,12 @@ LIVENESS_CHECK_SECONDS = 0.25
 """Time between two checks whether other holders are dead."""
 
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 def monotonic_seconds() -> float:
     """Return the seconds of a clock that cannot be set, and that also runs while the machine sleeps, if it can."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 def new_holder_name() -> str:
