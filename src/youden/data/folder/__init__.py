@@ -1,0 +1,1 @@
+"""The files of a run folder: config, plan, verdicts, tables and metadata."""

@@ -1,0 +1,1 @@
+"""Sums over chunks of items, from which every run is ranked."""

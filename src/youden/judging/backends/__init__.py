@@ -1,0 +1,1 @@
+"""Clients of judges: one module per interface."""

@@ -1,0 +1,1 @@
+"""Judge configs: keys, files, trust of hosts and key variables."""

@@ -1,0 +1,1 @@
+"""The question that a judge answers: prompts, requests, and how answers are parsed."""

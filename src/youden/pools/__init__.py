@@ -1,0 +1,1 @@
+"""Pools beyond reading them: generation, checks and first configs."""

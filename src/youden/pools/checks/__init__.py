@@ -1,0 +1,1 @@
+"""Checks of a pool for problems that distort a ranking."""

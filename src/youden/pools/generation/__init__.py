@@ -1,0 +1,1 @@
+"""Generation of agents' responses by model requests."""

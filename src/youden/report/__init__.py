@@ -1,0 +1,1 @@
+"""Reports: the data shown, the charts and the pages."""

@@ -1,0 +1,1 @@
+"""Charts of reports and studies, as Vega-Lite specifications."""

@@ -1,0 +1,1 @@
+"""What a report shows, as plain objects without HTML."""

@@ -1,0 +1,1 @@
+"""Statistics of judges: agreement, shifts between judges, position bias."""

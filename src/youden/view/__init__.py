@@ -1,0 +1,1 @@
+"""The local server that shows runs, also runs in progress."""
