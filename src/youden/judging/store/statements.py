@@ -148,8 +148,9 @@ class SqlPlace:
             if not self._is_new(db):
                 return
 
-            repeated = _to_json(batch.again & batch.answers.keys())
-            db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated)
+            if batch.again:
+                repeated = _to_json(batch.again & batch.answers.keys())
+                db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated)
             insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
             db.many(insert, answers)
 
@@ -164,8 +165,9 @@ class SqlPlace:
             outcome_keys = _to_json([*batch.answers, *batch.failures])
             db.run(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
             db.many(_ADD_PAYMENT, payments)
-            db.run("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
-            db.many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
+            if batch.settled:
+                db.run("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
+                db.many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
 
         self._do("transaction", write)
 
