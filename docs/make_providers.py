@@ -1,10 +1,10 @@
-"""Writes the figures and commands of docs/providers.md: what `youden plan --json` says of each judge on one pool.
+"""Write the table and commands of docs/providers.md from the output of `youden plan --json` for each judge on one pool.
 
     python docs/make_providers.py
 
-The pool is 30 agents × 200 items, every response the same number of five-letter words; the plan is `calls: 2%`, seed 0.
-Tokens are characters / 4 whatever tokenizers this machine has. tests/house/test_providers.py holds the page against this script,
-and the judges' prices against litellm's table where that is installed.
+The pool has 30 agents × 200 items, and every response has the same number of five-letter words; the plan is `calls: 2%`, seed 0.
+Tokens are estimated as characters / 4, even if a tokenizer is installed. tests/house/test_providers.py compares the page with
+this script, and the prices of the judges with litellm's table if it is installed.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ HOSTS = {
     "llama3.3-70b-bedrock": "Llama 3.3 70B, Amazon Bedrock",
     "gemini-3.5-flash-lite-vertex": "Gemini 3.5 Flash-Lite, Google Vertex AI",
 }
-"""Judges that their backend's record does not name, in words."""
+"""Titles of judges that the record of their backend does not name."""
 
 OWN = {"local"}
-"""Judges that say nothing until somebody has written an address and a model into a copy of their file."""
+"""Judges that cannot be used until an address and a model are set in a copy of their file."""
 
 EXTRAS = {"bedrock": " boto3", "vertex_ai": " google-auth"}
-"""What litellm needs beside, by the host's name before the model's."""
+"""Further packages that litellm needs, by host, which is the first part of the name of the model."""
 
 
 def titles() -> dict[str, str]:
-    """Every judge that is shipped, by its name: the paper's two, providers by their names, then other hosts and servers."""
+    """Return the title of every shipped judge by name: the two of the paper, providers by name, other hosts and servers."""
     files = {
         path.stem
         for root in find_resource_folders("configs", local=False)[:1]
@@ -64,7 +64,7 @@ def titles() -> dict[str, str]:
 
 
 def keys_of(judge: JudgeConfig) -> tuple[str, ...]:
-    """The variables that have to be set before it can be asked."""
+    """Return the environment variables that must be set before the judge can be queried."""
     host = str(judge.model).partition("/")[0]
     return get_backend_record(judge.backend).hosts.get(
         host, () if judge.key_variable is None else (judge.key_variable,)
@@ -72,12 +72,12 @@ def keys_of(judge: JudgeConfig) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Write the page again."""
+    """Update the page."""
     PAGE.write_text(current(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def current(page: str) -> str:
-    """`page` with what stands between the markers made anew."""
+    """Return the page with the part between the markers generated again."""
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
     with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
@@ -87,7 +87,7 @@ def current(page: str) -> str:
 
 
 def figures() -> str:
-    """The table, what it rests on, and the commands, as Markdown; writes its pools and plans where it runs."""
+    """Return the table and the commands as Markdown; write pools and plans to the current directory."""
     for n_words in WORDS:
         write_pool(Path(f"words-{n_words}.csv"), n_words)
         Path(f"words-{n_words}.yaml").write_text(f"pool: words-{n_words}.csv\ncalls: {PERCENT}%\n", encoding="utf-8")
@@ -107,7 +107,7 @@ def figures() -> str:
 
 
 def how_to(name: str, *, usd: float) -> str:
-    """The commands that ask one judge; the cap is half as much again as the plan's dollars."""
+    """Return the commands for one judge; the cost cap is 1.5 times the planned cost."""
     cap = f" --max-cost {math.ceil(1.5 * usd)}" if usd else ""
     judge = load_judge_config(name)
     host = str(judge.model).partition("/")[0]
@@ -125,15 +125,15 @@ def how_to(name: str, *, usd: float) -> str:
 
 
 def plan(*words: str) -> dict[str, Any]:
-    """What `youden plan … --json` prints."""
+    """Return the output of `youden plan … --json`."""
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
         cli.youden.main(["plan", *words, "--json"], standalone_mode=False)
-    said: dict[str, Any] = json.loads(out.getvalue())
-    return said
+    output: dict[str, Any] = json.loads(out.getvalue())
+    return output
 
 
 def write_pool(path: Path, n_words: int) -> None:
-    """A pool whose texts have the length that is asked for, and nothing else."""
+    """Write a pool in which all texts have the same number of words."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["agent", "item", "text"])

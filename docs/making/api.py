@@ -1,4 +1,4 @@
-"""The public names, for mkdocstrings: those of `youden` and `youden.stats`, from where they are written."""
+"""List the public names of a module for mkdocstrings, by the modules that define them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 
 
 def table(module: str) -> str:
-    """A mkdocstrings block for each function and class in the module's `__all__`."""
+    """Return a mkdocstrings block for each function and class in the `__all__` of a module."""
     here = import_module(module)
     found = []
     for name in here.__all__:

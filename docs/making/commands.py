@@ -1,4 +1,4 @@
-"""Every command with its help and options, from click."""
+"""Describe every command with its help and options, from click."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from youden.cli import COMMANDS, youden
 
 
 def table(_: str = "") -> str:
-    """A heading for each command, in the order of `youden --help`; a group's commands below it."""
+    """Return a section for each command, in the order of `youden --help`; the commands of a group follow the group."""
     context = click.Context(youden, info_name="youden")
     found: list[str] = []
     for name in COMMANDS:
@@ -40,7 +40,7 @@ def _one(command: click.Command, path: str) -> str:
 
 
 def _help(text: str) -> str:
-    """click's help: a paragraph that begins with \\b keeps its lines."""
+    """Convert the help of a click command to Markdown; a paragraph that begins with \\b keeps its lines."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(
         f"```text\n{block.removeprefix(chr(8)).strip(chr(10))}\n```" if block.startswith("\b") else _plain(block)

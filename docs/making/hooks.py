@@ -1,7 +1,7 @@
-"""What MkDocs calls while it builds the book: tables made from the code, formulas as MathML, pages that the menu does not name.
+"""Hooks of MkDocs: insert tables generated from the code, convert formulas to MathML, add pages that the menu omits.
 
-A page asks for a table by a comment of its own line, `<!-- made: commands -->`.
-`$ … $` is a formula, `$$ … $$` one on lines of its own.
+A comment on a separate line, such as `<!-- made: commands -->`, inserts a table into a page.
+`$ … $` is an inline formula, `$$ … $$` a formula on separate lines.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _HOW_TO = "how-to"
 
 
 def made(markdown: str) -> str:
-    """A page with what its comments ask for, below them."""
+    """Replace each comment of a page by the table that it names."""
     return _MARK.sub(lambda mark: MADE[mark[1]](mark[2]), markdown)
 
 
 def formulas(markdown: str) -> str:
-    """A page with its formulas as MathML, which browsers draw by themselves; code is left as it is."""
-    from latex2mathml.converter import convert  # noqa: PLC0415 - of the extra `docs`, which tests of the tables do without
+    """Convert the formulas of a page to MathML, which browsers display without a script; code is not changed."""
+    from latex2mathml.converter import convert  # noqa: PLC0415 - in the extra `docs`, which tests of the tables do not need
 
     markdown = _FORMULA.sub(lambda found: convert(found[1], display="block"), markdown)
     parts = _CODE.split(markdown)
@@ -50,7 +50,7 @@ def formulas(markdown: str) -> str:
 
 
 def on_config(config: Any) -> Any:
-    """How-to pages that the menu does not name stand at the end of their part."""
+    """Add how-to pages that the menu omits to the end of their section."""
     named = str(config.nav)
     (part,) = [entry["How to"] for entry in config.nav if isinstance(entry, dict) and "How to" in entry]
     folder = Path(config.docs_dir, _HOW_TO)
@@ -63,5 +63,5 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called for each page before it becomes HTML."""
+    """Insert tables and convert formulas before a page is converted to HTML."""
     return formulas(made(markdown))

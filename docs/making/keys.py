@@ -1,6 +1,7 @@
-"""The keys of YAML files and of `fit.json`, and the columns of tables, from the types that read them.
+"""Describe the keys of YAML files and of `fit.json`, and the columns of tables, from the types that read them.
 
-A key is described by the `Key` of its type, by `words.yaml`, or else by its model's docstring: `top, max_regret: options of…`.
+The description of a key is from the `Key` of its type, from `words.yaml`, or else from the docstring of its model:
+`top, max_regret: options of…`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from making.marks import cell
-from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
+from youden.data.folder.run_config import RunConfig  # its default name is the name of the file
 from youden.data.folder.table_columns import COLUMNS
 from youden.judging.backend_records import PROVIDERS
 from youden.run_keys import Key
@@ -36,21 +37,21 @@ _HOMES = {
 
 
 def table(name: str) -> str:
-    """The keys of the pydantic model called `name`, a row each; without those of a model that it is made of."""
+    """Tabulate the keys of the pydantic model called `name`, without the keys of its base classes."""
     model: type[BaseModel] = _found(name)
     written = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
     providers = ", ".join(f"`{provider}`" for provider in PROVIDERS)
     notes = [(name, note) for name, field in model.model_fields.items() for note in field.metadata]
     words = {name: note.text for name, note in notes if isinstance(note, Key)}
     if not words:
-        words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
+        words = describe_names(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
     rows = [
-        f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {said_of} |"
+        f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {description} |"
         for name, field in model.model_fields.items()
         if model is RunConfig or name in model.__annotations__
-        for said_of in [cell(words.get(name, "").replace("{providers}", providers))]
+        for description in [cell(words.get(name, "").replace("{providers}", providers))]
     ]
-    return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])
+    return "\n".join(["| key | type | default | description |", "| --- | --- | --- | --- |", *rows])
 
 
 def facts(name: str) -> str:
@@ -74,19 +75,19 @@ def _field_docstrings(kind: type) -> dict[str, str]:
 
 
 def columns(file: str) -> str:
-    """The columns of a run's file, a row each; those of the rankings beside the plain one are left out."""
-    beside = tuple(f"{name}_" for name in ALTERNATIVE_RANKINGS)
+    """Tabulate the columns of a file of a run, without the columns of alternative rankings."""
+    alternative = tuple(f"{name}_" for name in ALTERNATIVE_RANKINGS)
     rows = [
         f"| `{column.name}` | {cell(f'{column.description}{words}')} |"
         for column in COLUMNS[file]
         for words in [": " + ", ".join(f"`{word}`" for word in column.words) if column.words else ""]
-        if not column.name.startswith(beside)
+        if not column.name.startswith(alternative)
     ]
     return "\n".join(["| column | meaning |", "| --- | --- |", *rows])
 
 
-def said(docstring: str, names: list[str]) -> dict[str, str]:
-    """What a docstring says of each name: from `name: ` or `one, other: ` to the next one."""
+def describe_names(docstring: str, names: list[str]) -> dict[str, str]:
+    """Find the description of each name in a docstring: from `name: ` or `name, name: ` to the next of these."""
     known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     several = rf"(?:{known})`?(?:(?:, | and )`?(?:{known})`?)*"
     start = re.compile(rf"(?:(?<=[.;] )|(?<=\n)|^)`?({several})(?::| is| are| says) ", re.MULTILINE)
@@ -105,11 +106,11 @@ def _found(name: str) -> Any:
     return getattr(import_module(_HOMES[name]), name)
 
 
-_WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "yes or no", "JsonValue": "anything"}
+_WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "JsonValue": "any value"}
 
 
 def _type(annotation: Any) -> str:
-    """A type in words: `int | None` is 'whole number', for a key may always be left out."""
+    """Describe a type: `int | None` is 'whole number', because every key is optional."""
     parts = [part for part in get_args(annotation) if part is not type(None)]
     origin = get_origin(annotation)
     if origin is Annotated:
@@ -121,9 +122,9 @@ def _type(annotation: Any) -> str:
     if origin in (list, tuple):
         return f"list of {_type(parts[0])}"
     if origin is dict:
-        return "keys of its own"
+        return "mapping"
     name = getattr(annotation, "__name__", str(annotation))
-    return _WORDS.get(name, "keys of its own")
+    return _WORDS.get(name, "mapping")
 
 
 def _bounds(metadata: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Text from the code as it can stand in a Markdown table."""
+"""Escape text from the code for a Markdown table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 
 def cell(text: str) -> str:
-    """One line of a table: what is code stays code, everything else is text and no markup."""
+    """Convert a text to one line of a table: code remains code, and everything else is escaped."""
     parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
     return "".join(_code(part) if part.startswith("`") and len(part) > 1 else _text(part) for part in parts)
 

@@ -31,7 +31,7 @@ _REMEDIES = {
 
 
 class Message(NamedTuple):
-    """slug; text; name of the error's type, or of the function that makes it; path of the module in the package."""
+    """A message: its slug and text, the error type (or the function that makes it), and the path of its module."""
 
     slug: str
     text: str
@@ -40,7 +40,7 @@ class Message(NamedTuple):
 
 
 def table(prefixes: str) -> str:
-    """Tabulate the messages of the modules below `prefixes`, separated by blanks; `*` means all that no other table has."""
+    """Tabulate the messages of the modules below `prefixes` (separated by spaces); `*` means all that no other table has."""
     wanted = [message for message in messages() if _belongs(message.module, prefixes)]
     first = {message.slug: message for message in reversed(messages())}
     rows = []
@@ -61,7 +61,7 @@ def _belongs(module: str, prefixes: str) -> bool:
 
 @cache
 def messages() -> tuple[Message, ...]:
-    """All of them, in alphabetical order of their slugs."""
+    """Return all messages, in alphabetical order of their slugs."""
     return tuple(sorted({message for path in SOURCE.rglob("*.py") for message in _in(path)}))
 
 

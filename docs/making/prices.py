@@ -1,7 +1,6 @@
-"""Rewrites `configs/prices.json` from litellm's table: `python docs/making/prices.py`, where litellm is installed.
+"""Generate `configs/prices.json` from litellm's table: `python docs/making/prices.py`, in an environment with litellm.
 
-Kept are the chat models of the providers that are known here, with both prices, that their
-provider still serves; one a line, so that a change reads as one.
+The file contains the chat models of known providers that have both prices and are still served, one per line.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ KEYS = ("input_cost_per_token", "output_cost_per_token", "litellm_provider")
 
 
 def prices(table: Mapping[str, Mapping[str, Any]], *, of: str, day: date) -> str:
-    """The file. of: litellm's version. Raises: ValueError where the table has none of these models."""
+    """Return the text of the file; raise ValueError if the table has no such model. of: version of litellm."""
     kept = {
         name: {key: entry[key] for key in KEYS}
         for name, entry in sorted(table.items())
@@ -33,31 +32,31 @@ def prices(table: Mapping[str, Mapping[str, Any]], *, of: str, day: date) -> str
     }
     if not kept:
         raise ValueError(
-            f"The table of litellm {of} has no chat model of {', '.join(sorted(PROVIDERS))}: is it the right file?"
+            f"The table of litellm {of} has no chat model of {', '.join(sorted(PROVIDERS))}. Check that it is the right file."
         )
-    said = {"source": {"says": f"the table of litellm {of}, seen on {day.day} {day:%B %Y}"}, **kept}
-    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in said.items()) + "\n}\n"
+    content = {"source": {"says": f"the table of litellm {of}, seen on {day.day} {day:%B %Y}"}, **kept}
+    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in content.items()) + "\n}\n"
 
 
 def main(words: list[str] | None = None) -> None:
-    """Write the file, and say how many models came and went."""
+    """Write the file, and print the number of models that were added and removed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", type=Path, help=f"a {TABLE} [default: of the litellm that is installed]")
-    parser.add_argument("--of", help="the version of litellm that it is of [default: of the one that is installed]")
+    parser.add_argument("--table", type=Path, help=f"path of a {TABLE} [default: that of the installed litellm]")
+    parser.add_argument("--of", help="version of litellm of the table [default: that of the installed litellm]")
     parser.add_argument("--out", type=Path, default=FILE)
-    said = parser.parse_args(words)
-    if said.table is None:
+    options = parser.parse_args(words)
+    if options.table is None:
         spec = find_spec("litellm")
         if spec is None or spec.origin is None:
-            parser.error(
-                "litellm is not installed here. Install it in an environment of its own, or give --table and --of."
-            )
-        said.table = Path(spec.origin).parent / TABLE
-    of = said.of or version("litellm")
-    made = prices(json.loads(said.table.read_text("utf-8")), of=of, day=datetime.now(UTC).date())
-    old, new = (set(json.loads(text)) for text in (said.out.read_text("utf-8") if said.out.exists() else "{}", made))
-    said.out.write_text(made, encoding="utf-8")
-    print(f"{said.out}: {len(new) - 1} models of litellm {of}, {len(new - old)} new, {len(old - new)} gone")
+            parser.error("litellm is not installed. Install it in a separate environment, or set --table and --of.")
+        options.table = Path(spec.origin).parent / TABLE
+    of = options.of or version("litellm")
+    made = prices(json.loads(options.table.read_text("utf-8")), of=of, day=datetime.now(UTC).date())
+    old, new = (
+        set(json.loads(text)) for text in (options.out.read_text("utf-8") if options.out.exists() else "{}", made)
+    )
+    options.out.write_text(made, encoding="utf-8")
+    print(f"{options.out}: {len(new) - 1} models of litellm {of}, {len(new - old)} added, {len(old - new)} removed")
 
 
 if __name__ == "__main__":

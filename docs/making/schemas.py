@@ -1,4 +1,4 @@
-"""JSON Schemas of a run's files, made from the types that write and read them, for a page of the book.
+"""Generate JSON Schemas of a run's files from the types that write and read them, for a page of the documentation.
 
 The page describes which value of a file a schema is about.
 """
@@ -23,7 +23,7 @@ from youden.types.label_facts import QualityFacts, Validation
 from youden.types.pool import Json
 from youden.types.results import VarianceFacts
 
-SAID: Final[dict[str, type]] = {
+METADATA_TYPES: Final[dict[str, type]] = {
     "plan.parquet": PlanMetadata,
     "verdicts.parquet": VerdictsMetadata,
     "rates.parquet": RatesMetadata,
@@ -40,7 +40,7 @@ def page(_: str) -> str:
 
 
 def build_schemas() -> dict[str, str]:
-    """File of a run → its schema as text; the version, at the end of `$id`, is that of the files."""
+    """Return a mapping from each file of a run to its schema as text; `$id` ends with the version of the file format."""
     schemas: dict[str, Json] = {
         "config.yaml": build_config_schema(),
         "pool.json": _of(PoolFile),
@@ -51,7 +51,7 @@ def build_schemas() -> dict[str, str]:
         "quality.json": _of(QualityFacts),
         "variance_components.json": _of(VarianceFacts),
         GATES_FILE: _of(GateLedger),
-        **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
+        **{name: _table(_of(kind), COLUMNS[name]) for name, kind in METADATA_TYPES.items()},
         **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
         "ranking.csv": _lines(COLUMNS["ranking.csv"], required=ranking_columns(())),
         **{name: _lines((_AGENT,), others=_NUMBER) for name in ("scores.csv", "scores_row.csv", "holdout.csv")},
@@ -67,7 +67,7 @@ def _of(kind: type) -> dict[str, Any]:
 
 
 def _ranking() -> dict[str, Json]:
-    """Each agent has the columns of `ranking.csv` and a chance, each of its standings the columns that standings have."""
+    """Describe ranking.json: agents have the columns of ranking.csv, `p_best`, and the columns of alternative rankings."""
     schema, row = _of(RankingFile), columns_of(RankingRow)
     alternative = _object([column for column in row if column.alternative])
     chance = _property(TableColumn("p_best", "share", CHANCE, null=True))
@@ -85,7 +85,7 @@ def _object(
     others: Json = False,
     more: Mapping[str, Json] | None = None,
 ) -> dict[str, Json]:
-    """required: all where nothing is said; others: of properties that no column names."""
+    """Describe an object. required: by default, all columns. others: schema of properties that are not columns."""
     needed: list[Json] = [column.name for column in (columns if required is None else required)]
     return {
         "type": "object",
@@ -96,18 +96,18 @@ def _object(
 
 
 def _property(column: TableColumn) -> dict[str, Json]:
-    said: dict[str, Json] = {"description": column.description}
+    schema: dict[str, Json] = {"description": column.description}
     if column.words or column.kind == "bit":
-        return said | {"enum": [*(column.words or (0, 1)), *([None] if column.null else [])]}
+        return schema | {"enum": [*(column.words or (0, 1)), *([None] if column.null else [])]}
     kind = _TYPES.get(column.kind, "number")
-    said["type"] = [kind, "null"] if column.null else kind
+    schema["type"] = [kind, "null"] if column.null else kind
     if column.kind == "text" and not column.null:
-        said["minLength"] = 1
+        schema["minLength"] = 1
     if column.kind in ("whole", "share"):
-        said["minimum"] = 0
+        schema["minimum"] = 0
     if column.kind == "share":
-        said["maximum"] = 1
-    return said
+        schema["maximum"] = 1
+    return schema
 
 
 def _lines(
@@ -117,7 +117,7 @@ def _lines(
 
 
 def _table(metadata: dict[str, Json], columns: Sequence[TableColumn]) -> dict[str, Json]:
-    """The types that the metadata names stand at the top, where references look for them."""
+    """Describe a table; the types that its metadata refers to are moved to the top, where references are resolved."""
     named = metadata.pop("$defs", None)
     return {
         "type": "object",

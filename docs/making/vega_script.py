@@ -1,4 +1,4 @@
-"""Makes the script that a report's page draws its charts by, as vl-convert bundles it: `python docs/making/vega_script.py`."""
+"""Write the script that draws the charts of a report, bundled by vl-convert: `python docs/making/vega_script.py`."""
 
 from __future__ import annotations
 
