@@ -1,6 +1,6 @@
 """Generate JSON Schemas of a run's files from the types that write and read them, for a page of the documentation.
 
-The page describes which value of a file a schema is about.
+The page states which value of each file its schema describes.
 """
 
 from __future__ import annotations
