@@ -59,4 +59,4 @@ def _format_options(command: click.Command, context: click.Context) -> str:
         record = parameter.get_help_record(context)
         if record is not None:
             rows.append(f"| `{record[0].replace('|', chr(0xFF5C))}` | {cell(record[1])} |")
-    return "\n".join(["| option | |", "| --- | --- |", *rows])
+    return "\n".join(["| option | description |", "| --- | --- |", *rows])

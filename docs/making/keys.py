@@ -54,7 +54,7 @@ def table(name: str) -> str:
         if model is RunConfig or name in model.__annotations__
         for text in [cell(texts.get(name, "").replace("{providers}", providers))]
     ]
-    return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])
+    return "\n".join(["| key | type | default | description |", "| --- | --- | --- | --- |", *rows])
 
 
 def facts(name: str) -> str:
@@ -109,7 +109,7 @@ def _import_type(name: str) -> Any:
     return getattr(import_module(_MODULES[name]), name)
 
 
-_WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "yes or no", "JsonValue": "anything"}
+_WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "JsonValue": "any value"}
 
 
 def _describe_type(annotation: Any) -> str:
@@ -125,9 +125,9 @@ def _describe_type(annotation: Any) -> str:
     if origin in (list, tuple):
         return f"list of {_describe_type(parts[0])}"
     if origin is dict:
-        return "keys of its own"
+        return "mapping"
     name = getattr(annotation, "__name__", str(annotation))
-    return _WORDS.get(name, "keys of its own")
+    return _WORDS.get(name, "mapping")
 
 
 def _describe_bounds(metadata: list[Any]) -> str:

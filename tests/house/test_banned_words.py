@@ -56,8 +56,19 @@ ALLOWED_PROSE = {
 }
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-PAGES = sorted({ROOT / page for page in DOCUMENTS})
+FOLDERS = ("docs", "prompts", "configs", "datasets", "examples", ".github")
+KINDS = {".md", ".py", ".yml", ".yaml"}
+TOP_FILES = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "action.yml",
+    "compose.yaml",
+    "mkdocs.yml",
+)
+IN_FOLDERS = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in KINDS]
+PAGES = sorted([*(ROOT / name for name in TOP_FILES), *IN_FOLDERS])
 
 
 def bound_names(code: str) -> Iterator[str]:
@@ -129,7 +140,7 @@ def test_a_name_says_what_it_holds(path: Path) -> None:
 @pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=relative)
 def test_prose_has_no_home_made_terms(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    parts = [prose_of_page(text)] if path.suffix == ".md" else prose_of_code(text)
+    parts = prose_of_code(text) if path.suffix == ".py" else [prose_of_page(text)]
     terms = {term for part in parts for term in banned_terms(part)}
     assert {term for term in terms if (relative(path), term) not in ALLOWED_PROSE} == set()
 
