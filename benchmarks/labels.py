@@ -1,7 +1,8 @@
 """Measure the correlation of the lexical judge's rankings of real models with published labels, and that of length alone.
 
 `python benchmarks/labels.py [--out FILE] [--shared FOLDER]` prints a table and JSON: Spearman's ρ with AlpacaEval's win rates and
-with lmsys's MT-Bench scores, with and without the entries that game a judge. Missing data are skipped and reported.
+with lmsys's MT-Bench scores, with and without the entries that game a judge, and for the models with the highest and the lowest
+labels alone. Missing data are skipped and reported.
 
 `--checkout FOLDER` reads a checkout of github.com/tatsu-lab/alpaca_eval instead: all its models, and its own leaderboard.
 `--write` draws README's figures, and writes the tables of the pages when-it-works and when-it-fails (`labels_pages.py`).
@@ -20,31 +21,36 @@ from time import perf_counter
 import numpy as np
 from scipy.stats import spearmanr
 
+import labels_pages
 import youden
-from labels_pages import write_pages
+from labels_pages import count_common_top, select_models, write_pages
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.text.words import mean_lengths
 from youden.types import Agent, Pool
 
 SHARED = Path(__file__).parents[2] / "shared"
-GAMED = ("NullModel", "gpt4_gamed")
+GAMED = labels_pages.GAMED
 
 
 @dataclass(frozen=True)
 class Row:
     """One ranking compared with one label.
 
+    models : models over which ρ is computed
     place_of_null : NullModel's rank; None if it is not in the ranking
+    top_5 : how many of the five models with the highest labels are among the five with the highest abilities
     """
 
     pool: str
     plan: str
     calls: int
     label: str
+    models: str
     agents: int
     lexical: float
     length: float
     place_of_null: int | None
+    top_5: int
     seconds: float
 
 
@@ -92,14 +98,17 @@ def compare_with_labels(pool: Pool, labels: Path, names: tuple[str, ...], *, des
     ids = [agent.id for agent in pool.agents]
     table = read_label_table(labels)
     lexical, length = ability[ids].to_numpy(), mean_lengths(pool.texts)
-    rows = []
     is_honest = np.array([agent not in GAMED for agent in ids])
-    for mask in [is_honest] if is_honest.all() else [np.ones_like(is_honest), is_honest]:
-        rank_of_null = int((lexical > lexical[ids.index(GAMED[0])]).sum()) + 1 if mask[~is_honest].any() else None
-        for name in names:
-            label = np.array([float(table[agent][name]) for agent in ids])
+    rank_of_null = None if is_honest.all() else int((lexical > lexical[ids.index(GAMED[0])]).sum()) + 1
+    rows = []
+    for name in names:
+        label = np.array([float(table[agent][name]) for agent in ids])
+        for models, mask in select_models(label, is_honest).items():
             rho = [float(spearmanr(values[mask], label[mask]).statistic) for values in (lexical, length)]
-            rows.append(Row(pool.name, design, len(plan), name, int(mask.sum()), rho[0], rho[1], rank_of_null, seconds))
+            null = rank_of_null if models == "all" else None
+            top_5 = count_common_top(lexical[mask], label[mask])
+            counts = (len(plan), name, models, int(mask.sum()))
+            rows.append(Row(pool.name, design, *counts, rho[0], rho[1], null, top_5, seconds))
     return rows
 
 
@@ -145,13 +154,13 @@ def main() -> None:
 
 def print_rows(rows: list[Row]) -> None:
     """Print rows as a table."""
-    print("| pool | plan | calls | label | agents | lexical ρ | length ρ | NullModel | s |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| pool | plan | calls | label | models | lexical ρ | length ρ | of the best 5 | NullModel | s |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for row in rows:
         rank_of_null = "–" if row.place_of_null is None else f"{row.place_of_null} of {row.agents}"
         print(
-            f"| {row.pool} | {row.plan} | {row.calls:,} | {row.label} | {row.agents} | {row.lexical:.2f} | {row.length:.2f} | "
-            f"{rank_of_null} | {row.seconds:.0f} |"
+            f"| {row.pool} | {row.plan} | {row.calls:,} | {row.label} | {row.agents} ({row.models}) | {row.lexical:.2f} "
+            f"| {row.length:.2f} | {row.top_5} | {rank_of_null} | {row.seconds:.0f} |"
         )
 
 

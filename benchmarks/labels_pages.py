@@ -19,6 +19,7 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 import youden
@@ -35,6 +36,7 @@ LABELS_PER_AGENT = 5
 WORKS, FAILS = DOCS / "read" / "when-it-works.md", DOCS / "read" / "when-it-fails.md"
 BEGIN, END = "<!-- made by benchmarks/labels.py: begin -->", "<!-- end -->"
 GAMED = ("NullModel", "gpt4_gamed")
+MIN_MODELS_TO_SPLIT = 20
 LABELLED_AGENTS = {*GAMED, "gpt-4o-2024-05-13", "falcon-7b-instruct"}
 """Agents whose names are printed next to their points."""
 
@@ -124,6 +126,12 @@ def format_works_table(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     honest = [row for row in rows if row["agent"] not in GAMED]
+    win_rate = np.array([float(row["win_rate"]) for row in honest])
+    groups = select_models(win_rate, np.ones(len(honest), dtype=np.bool_))
+    rows_by_group = {
+        name: [honest[k] for k in np.flatnonzero(mask)] for name, mask in groups.items() if name != "honest"
+    }
+    n_common = count_common_top(np.array([float(row["ability"]) for row in honest]), win_rate)
     return "\n".join(
         [
             f"| {len(rows)} models | all | without the two that game a judge |",
@@ -136,6 +144,16 @@ def format_works_table(rows: Sequence[Row]) -> str:
                     ("ρ with length-controlled win rates", "lc_win_rate"),
                 )
             ),
+            "",
+            f"| models, of the {len(honest)} without these two | ρ with win rates | ρ of length alone |",
+            "| --- | --- | --- |",
+            *(
+                f"| {name} by win rate ({len(group)}) | {rho(group, 'ability', 'win_rate'):.2f} "
+                f"| {rho(group, 'length', 'win_rate'):.2f} |"
+                for name, group in rows_by_group.items()
+            ),
+            "",
+            f"Of the five models with the highest win rates, {n_common} are among the five with the highest abilities.",
             "",
             "| rank | model | ability | 95 % | rank by win rate | win rate, % |",
             "| --- | --- | --: | --- | --: | --: |",
@@ -161,6 +179,26 @@ def format_fails_table(rows: Sequence[Row]) -> str:
             f"{rho(rows, 'family_ability', 'mt_bench_score'):+.2f} by other families' answers.",
         ]
     )
+
+
+def select_models(label: NDArray[np.float64], is_honest: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """Return masks of all models, of those that game no judge, and of parts of the latter by label, bool (n_agents,)."""
+    order = np.argsort(-np.where(is_honest, label, -np.inf), kind="stable")
+    position = np.empty(len(label), dtype=np.int64)
+    position[order] = np.arange(len(label))
+    n_honest = int(is_honest.sum())
+    masks = {"all": np.ones_like(is_honest)} if n_honest < len(label) else {}
+    masks["honest"] = is_honest
+    if n_honest >= MIN_MODELS_TO_SPLIT:
+        masks["upper half"] = position < n_honest // 2
+        masks["lower half"] = is_honest & ~masks["upper half"]
+        masks["upper quarter"] = position < n_honest // 4
+    return masks
+
+
+def count_common_top(ability: NDArray[np.float64], label: NDArray[np.float64], *, n: int = 5) -> int:
+    """Count the models that are among the first `n` both by ability and by label."""
+    return len(set(np.argsort(-ability)[:n].tolist()) & set(np.argsort(-label)[:n].tolist()))
 
 
 def rho(rows: Sequence[Row], column_a: str, column_b: str) -> float:

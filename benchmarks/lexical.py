@@ -1,6 +1,11 @@
-"""Measure the speed of the lexical judge against Python sets, and compare its ranking of SAMSum with GPT-4o-mini's.
+"""Measure the lexical judge: its speed, and its rankings beside those by other rules for long texts and by trivial baselines.
 
-`python benchmarks/lexical.py [--out FILE] [--shared FOLDER]` prints JSON.
+- speed: against Python sets, and the correlation of its ranking of SAMSum with GPT-4o-mini's
+- labels: Spearman's ρ with AlpacaEval's win rates, for several pools of the shared models
+- attacks: rank of the attacks of `youden stress` among 15 models
+
+`python benchmarks/lexical.py [--only PART …] [--draws 20] [--seed 3000] [--out FILE] [--shared FOLDER]` prints JSON. Labels and
+attacks need AlpacaEval's responses in the shared folder; with 20 draws, they take about two and seven minutes.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import math
 import resource
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
@@ -18,13 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from lexical_rules import measure_attacks, measure_labels
 from youden import make_plan
 from youden.data.importers.peer_prediction import import_agents
 from youden.judging.backends.lexical import Lexical
 from youden.text.words import mean_lengths, split_words
 from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
 
-SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
+SHARED = Path(__file__).parents[2] / "shared"
 TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"
 BAR = 500_000
@@ -84,14 +91,10 @@ def correlate_with_gpt_4o_mini(pool: Pool, verdicts: Verdicts, shared: Path) -> 
     return {name: float(spearmanr(values, gpt_scores).statistic) for name, values in lexical_scores.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--shared", type=Path, default=SHARED)
-    arguments = parser.parse_args()
-
-    has_data = (arguments.shared / TEXTS).is_file()
-    pool = import_agents(arguments.shared / TEXTS) if has_data else make_synthetic_pool()
+def measure_speed(shared: Path) -> dict[str, object]:
+    """Measure CPU seconds and memory of a dense plan, and the correlation of its ranking with GPT-4o-mini's if there is one."""
+    has_data = (shared / TEXTS).is_file()
+    pool = import_agents(shared / TEXTS) if has_data else make_synthetic_pool()
     plan = make_plan(pool, design="dense", holdout=0)
     seconds = []
     for _ in range(3):
@@ -100,7 +103,7 @@ def main() -> None:
         seconds.append(process_time() - start)
     per_text, per_trial = measure_sets(pool, plan, n_trials=SET_TRIALS)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
-    result = {
+    return {
         "pool": pool.name,
         "trials": len(plan),
         "cpu_seconds": seconds,
@@ -109,8 +112,29 @@ def main() -> None:
         "bar_met_by_the_first": len(plan) / seconds[0] >= BAR,
         "times_faster_than_sets": (per_text + per_trial * len(plan)) / float(np.median(seconds)),
         "peak_rss_mib": peak,
-        "spearman_to_gpt_4o_mini": correlate_with_gpt_4o_mini(pool, verdicts, arguments.shared) if has_data else None,
+        "spearman_to_gpt_4o_mini": correlate_with_gpt_4o_mini(pool, verdicts, shared) if has_data else None,
     }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=("speed", "labels", "attacks"), default=["speed"])
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=3000)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--shared", type=Path, default=SHARED)
+    arguments = parser.parse_args()
+
+    models = arguments.shared / "alpaca-eval"
+    parts: dict[str, Callable[[], object]] = {
+        "speed": lambda: measure_speed(arguments.shared / "peer-prediction"),
+        "labels": lambda: measure_labels(models, n_draws=arguments.draws, seed=arguments.seed),
+        "attacks": lambda: measure_attacks(models, n_seeds=arguments.draws, seed=arguments.seed),
+    }
+    result: dict[str, object] = {}
+    for part in arguments.only:
+        has_data = part == "speed" or models.is_dir()
+        result[part] = parts[part]() if has_data else f"skipped: no folder {models}"
     text = json.dumps(result, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from judged import plan_of
 from youden.errors import JudgeError, PlanError
-from youden.judging.backends.lexical import Lexical, sample_pairs
-from youden.text.words import split_words
+from youden.judging.backends.lexical import Lexical, compute_text_weights, sample_pairs
+from youden.text.similarity import build_word_matrix
+from youden.text.words import segment_texts, split_words
 from youden.types import PAIRED, Agent, Item, Plan, PlanJudge, Pool, Verdicts
+from youden.types.pool import Floats
 
 SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 SAMSUM_VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"
@@ -71,13 +73,18 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
         def mass(found: set[str]) -> float:
             return mass_of(frozenset(found))
 
-        everywhere = [word for found in held.values() for word in found]
-        shared = {cell: {word for word in found if everywhere.count(word) > 1} for cell, found in held.items()}
-        median = [2 * float(np.median([mass(shared[i, j]) for i in range(K)])) for j in range(J)]
-        kept = {(i, j): min(1.0, median[j] / mass(shared[i, j])) for i in range(K) for j in range(J)}
+        weight = {}
+        for j in range(J):
+            common = []
+            for i in range(K):
+                others = set().union(*(held[k, j] for k in range(K) if k != i))
+                common.append(mass(held[i, j] & others))
+            quartile = float(np.quantile([value for value in common if value > 0], 0.75))
+            for i in range(K):
+                weight[i, j] = min(1.0, 2 * quartile / max(common[i], 1e-9)) ** 2
 
         def alike(one: tuple[int, int], two: tuple[int, int]) -> float:
-            return mass(held[one] & held[two]) * kept[one] * kept[two]
+            return mass(held[one] & held[two]) * weight[one] * weight[two]
 
         cells = [(i, j) for i in range(K) for j in fits_on]
         pairs = list(itertools.permutations(cells, 2))
@@ -112,24 +119,104 @@ def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     np.testing.assert_array_equal(verdicts.hard_answer, hards)
 
 
-def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def word_pool(n_words: list[int], *, n_items: int = 20, n_vocabulary: int = 400) -> list[list[str | None]]:
+    """Responses of `n_words[i]` distinct words by agent i; each item has its own vocabulary with frequencies by Zipf's law."""
     rng = np.random.default_rng(0)
-    texts: list[list[str | None]] = [
-        [" ".join(f"item{j}word{w}" for w in rng.choice(40, 8, replace=False)) for j in range(20)] for _ in range(8)
-    ]
-    texts.append([" ".join(str(texts[k][j]) for k in range(4)) for j in range(20)])
+    frequency = 1 / (1 + np.arange(n_vocabulary))
+    frequency /= frequency.sum()
+    texts: list[list[str | None]] = []
+    for n in n_words:
+        draws = [rng.choice(n_vocabulary, n, replace=False, p=frequency) for _ in range(n_items)]
+        texts.append([" ".join(f"i{j}w{w}" for w in draw) for j, draw in enumerate(draws)])
+    return texts
+
+
+def rank_by_answers(texts: list[list[str | None]]) -> list[int]:
+    """Rank of each agent by the mean soft answer of all its paired trials, 1 = best."""
     pool = pool_of(texts)
-    plan = plan_of(pool, [(j, i, k, -1) for j in range(20) for i, k in itertools.permutations(range(9), 2)])
+    K, J = pool.texts.shape
+    plan = plan_of(pool, [(j, i, k, -1) for j in range(J) for i, k in itertools.permutations(range(K), 2)])
+    answer = Lexical().answer_many(plan).answer
+    return rankdata(-np.bincount(plan.first, answer) - np.bincount(plan.second, answer)).astype(int).tolist()
 
-    def won() -> float:
-        verdicts = Lexical().answer_many(plan)
-        return float(verdicts.answer[plan.first == 8].mean() / verdicts.answer.mean())
 
-    capped = won()
-    monkeypatch.setattr("youden.judging.backends.lexical.MAX_MEDIANS", 100.0)
-    assert capped < 0.9 * won()
+def test_four_agents_of_twelve_that_respond_at_length_rank_first() -> None:
+    assert sorted(rank_by_answers(word_pool([20] * 8 + [200] * 4))[8:]) == [1, 2, 3, 4]
+
+
+def test_pasting_all_other_responses_ranks_last() -> None:
+    texts = word_pool([30] * 15)
+    pasted: list[str | None] = [" ".join(str(row[j]) for row in texts) for j in range(20)]
+    assert rank_by_answers([*texts, pasted])[-1] == 16
+
+
+def text_weights(texts: list[list[str]]) -> Floats:
+    """The weights of texts of one item, by agent and repeat: `texts[i]` are the responses of agent i; all words weigh 1."""
+    rows = [(repeat, i, text) for i, responses in enumerate(texts) for repeat, text in enumerate(responses)]
+    agent_of = np.array([i for _, i, _ in sorted(rows)])
+    matrix = build_word_matrix(segment_texts([text for *_, text in sorted(rows)]))
+    ones = np.ones((matrix.shape[1], 1))
+    item_of = np.zeros(len(rows), dtype=np.int64)
+    return compute_text_weights(matrix, item_of=item_of, agent_of=agent_of, word_weights=ones)[:, 0]
+
+
+def test_the_weight_of_a_text_falls_with_the_square_of_its_common_words_beyond_twice_the_quartile() -> None:
+    # common words: a, b of agents 0 to 2; a to i of agent 3, with c to i in common with agent 4; the quartile is 7
+    texts = [["a b"], ["a b"], ["a b own"], ["a b c d e f g h i"], ["c d e f g h i other"]]
+    assert text_weights(texts).tolist() == [1, 1, 1, 1, 1]
+    # with the quartile 2, the nine common words of agent 3 exceed the limit of 4 words
+    texts = [["a b"], ["c d"], ["e f"], ["g h i"], ["a b c d e f g h i"]]
+    np.testing.assert_allclose(text_weights(texts), [1, 1, 1, 1, (2 * 3 / 9) ** 2])
+
+
+def test_words_that_no_other_agent_uses_do_not_lower_a_weight() -> None:
+    alone = " ".join(f"w{k}" for k in range(99))
+    assert text_weights([["a b"], ["a b"], ["a b"], ["a b"], [f"a b {alone}"]]).tolist() == [1] * 5
+
+
+def test_repeats_of_one_agent_share_no_words_with_each_other_and_count_as_one_agent() -> None:
+    long = " ".join(f"w{k}" for k in range(99))
+    assert text_weights([["a b"], ["a b"], ["a b"], [f"a b {long}"] * 5]).tolist() == [1] * 8
+
+    # an agent with many long responses does not raise the quartile
+    paste = "a b c d e f g h"
+    once = text_weights([["a b"], ["c d"], ["e f"], ["g h"], ["a c"], [paste]])
+    often = text_weights([["a b"], ["c d"], ["e f"], ["g h"], ["a c"], [paste] * 9])
+    assert once[-1] == often[-1] == (4 / 8) ** 2
+
+
+def test_agents_without_common_words_do_not_lower_the_limit() -> None:
+    long = "a b c d e f g h"
+    assert text_weights([[""], [""], [""], ["own"], ["another"], [long], [long]]).tolist() == [1] * 7
+    assert text_weights([["alone"]]).tolist() == [1]
+    assert text_weights([[""], [""]]).tolist() == [1, 1]
+
+
+def test_text_weights_do_not_depend_on_the_order_of_the_agents() -> None:
+    texts = [[text] for row in word_pool([5, 10, 20, 40, 80, 100], n_items=1) for text in row]
+    order = [3, 1, 5, 0, 2, 4]
+    np.testing.assert_array_equal(text_weights(texts)[order], text_weights([texts[i] for i in order]))
+
+
+def test_a_single_agent_that_responds_to_an_item_keeps_its_weight() -> None:
+    texts = small_texts(0)
+    texts[1][4] = texts[2][4] = None
+    pool = pool_of(texts)
+    trial = [(4, 0, 1, 5), (5, 1, 0, 4)]
+    assert np.isfinite(Lexical().answer_many(plan_of(pool, trial)).answer).all()
+
+
+@pytest.mark.parametrize("script", ["一", "ก", "ঀ", "あ"], ids=["Han", "Thai", "Bengali", "Hiragana"])
+def test_long_responses_in_any_script_rank_first_if_a_third_of_the_agents_write_them(script: str) -> None:
+    letters = [chr(ord(script) + k) for k in range(5, 40)]
+    rng = np.random.default_rng(0)
+
+    def write(j: int, n_words: int) -> str:
+        vocabulary = [letters[(j + k) % 35] + letters[(3 * j + 7 * k) % 35] for k in range(35)]
+        return " ".join(rng.choice(vocabulary, n_words, replace=False))
+
+    texts: list[list[str | None]] = [[write(j, n) for j in range(20)] for n in [6] * 8 + [30] * 4]
+    assert sorted(rank_by_answers(texts)[8:]) == [1, 2, 3, 4]
 
 
 def test_what_is_said_of_the_judge_is_json_and_it_costs_nothing() -> None:

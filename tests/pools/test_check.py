@@ -26,7 +26,6 @@ from youden.pools.checks.copied import addresses_a_judge
 from youden.pools.checks.plain_facts import response_lengths
 from youden.protocol.designs import DESIGNS
 from youden.types import Agent, Finding, Item, Pool
-from youden.workflows.attacks import Attack
 
 HONEST = {"faithful", "stylistic", "strategic"}
 
@@ -147,6 +146,8 @@ RIGHT = {
     "ring": {"ring"},
     "template": {"template"},
     "concatenation": {"concatenation"},
+    "concatenation-of-two": {"concatenation"},
+    "group-concatenation": {"clones"},
     "mirror": {"borrowed-answers"},
     "source-copy": {"source-copying"},
     "prompt-words": {"prompt-words"},
@@ -167,13 +168,17 @@ CHEATING = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "attack"), [*SHIPPED.items(), *UNSEEN.items()], ids=[*SHIPPED, *UNSEEN])
-def test_attackers_are_named_for_what_they_do(honest: Pool, name: str, attack: Attack) -> None:
-    pool, made = planted(honest, attack, weak=4)
+@pytest.mark.parametrize("name", RIGHT)
+def test_attackers_are_named_for_what_they_do(honest: Pool, name: str) -> None:
+    pool, made = planted(honest, (SHIPPED | UNSEEN)[name], weak=4)
     findings = find_agent_problems(SampledTexts.from_pool(pool, seed=0), response_lengths(pool))
     assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= made
     accused = set().union(*(found(findings, slug) for slug in CHEATING - {"clones"}))
     assert accused & {agent.id for agent in honest.agents} == set()
+
+
+def test_every_attack_has_a_finding_except_a_list_of_common_words() -> None:
+    assert {*SHIPPED, *UNSEEN} - RIGHT.keys() == {"common-words"}  # docs/how-to/gaming.md states this
 
 
 @pytest.mark.long

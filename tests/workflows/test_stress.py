@@ -169,12 +169,28 @@ def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_be
     assert server.n_requests == asked
 
 
+def test_the_words_that_three_other_agents_use_are_planted() -> None:
+    texts = np.array([["a b c"], ["b c d"], ["b C. e"], ["a e f"], ["a g"]], dtype=object)
+    pool = Pool(tuple(Agent(f"a{i}") for i in range(5)), make_pool(5, 1).items, texts)
+    planted = plant(pool, ATTACKS.load("common-words"), weak=4, rng=standalone_stream(0))
+    assert set(planted.pool.texts[5, 0].split()) == {"b", "c"}  # 'a' is also used by three, the base agent among them
+
+
+def test_a_group_that_pastes_the_same_responses_is_a_quarter_of_the_pool(field_notes: Path) -> None:
+    planted = plant(read_pool(field_notes), ATTACKS.load("group-concatenation"), weak=3, rng=standalone_stream(0))
+    assert len(planted.agents) == planted.pool.n_agents / 4
+    texts = planted.pool.texts[list(planted.agents)]
+    assert (texts == texts[0]).all()
+
+
 @pytest.mark.long
-def test_of_all_attacks_on_samsum_none_that_rises_goes_unnamed(peer_prediction: Path, tmp_path: Path) -> None:
+def test_of_all_attacks_on_samsum_only_a_list_of_common_words_goes_unnamed(
+    peer_prediction: Path, tmp_path: Path
+) -> None:
     pool = import_agents(peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json")
     write_pool(pool, tmp_path / "samsum")
     found = stress(plan_stress(tmp_path / "samsum"))
     assert len(found.attacks) == len(tuple(ATTACKS))
     for one in found.attacks:
-        assert one.check_findings, one.attack
+        assert one.check_findings or one.attack == "common-words", one.attack
         assert one.ranks_after["robust"].shift <= 0.7

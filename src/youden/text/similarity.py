@@ -116,7 +116,7 @@ def build_word_matrix(texts: SegmentedTexts) -> csr_array[np.int8]:
 
 
 def build_group_word_matrix(
-    matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int
+    matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int, min_texts: int = 1
 ) -> csr_array[np.int8]:
     """Return a sparse matrix of which group of texts contains which word.
 
@@ -127,16 +127,20 @@ def build_group_word_matrix(
     group : int array (n_texts,)
         Group of each text, in [0, n_groups).
     n_groups : int
+    min_texts : int, default 1
 
     Returns
     -------
     int8 csr_array (n_groups, n_words)
-        1 if any text of the group contains the word, else 0.
+        1 if at least `min_texts` texts of the group contain the word, else 0.
     """
     n_texts = len(group)
     membership = csr_array((np.ones(n_texts), (group, np.arange(n_texts))), shape=(n_groups, n_texts))
     counts = csr_array(membership @ matrix)
-    return csr_array((np.ones(counts.nnz, dtype=np.int8), counts.indices, counts.indptr), shape=counts.shape)
+    is_in_group = np.asarray(counts.data >= min_texts, dtype=np.int8)
+    words_by_group = csr_array((is_in_group, counts.indices, counts.indptr), shape=counts.shape)
+    words_by_group.eliminate_zeros()
+    return words_by_group
 
 
 def idf(document_frequency: Floats, n_documents: float | Floats) -> Floats:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from youden.errors import ConfigError, JudgeError, PlanError
 from youden.streams import standalone_stream
@@ -29,15 +30,17 @@ from youden.types.pool import Floats, Ids, Json
 
 Index = NDArray[np.int64]
 
-VERSION = 2
+VERSION = 3
 N_FOLDS = 5
 MIN_ITEMS = 8
 """Smallest number of items with responses; with fewer, the folds to fit on would have too few items."""
 SCALE_QUANTILE = 0.95
 FITTING_PAIRS = 20_000
 """Largest number of pairs of responses, of each trial type, that scale and threshold are fitted on."""
-MAX_MEDIANS = 2.0
-"""Mass of a text, in medians of its item's texts, up to which its words count in full; beyond it, they count less."""
+MAX_QUARTILES = 2.0
+"""Common mass of a text, in upper quartiles of its item, up to which its words count in full; beyond it, they count less."""
+LENGTH_POWER = 2.0
+"""Power of (limit / common mass) by which the words of a text beyond this limit count less."""
 
 _BASELINE = (
     "The lexical judge is a similarity baseline: it compares shared words only, does not recognise contradiction and "
@@ -62,10 +65,12 @@ class Lexical:
 
     Notes
     -----
-    The similarity of two texts is Σ idf(w) over the words in both, times min(1, 2·median / mass) of each text. Here
-    idf(w) = log(J / number of items with w in a response), the mass of a text is Σ idf over those of its words that
-    another text has too, and the median is that of the item's texts. So a text gains by saying more up to twice the
-    median, but not beyond.
+    The similarity of two texts is Σ idf(w) over the words in both, times the weight min(1, 2·Q₃ / V)² of each text. Here
+    idf(w) = log(J / number of items with w in a response). The common mass V of a text is Σ idf over those of its words
+    that another agent's response to the same item contains. Q₃ is the upper quartile of V over the agents that responded
+    to the item (of the mean V of an agent's responses if it has several), without agents that share no words. So long
+    responses count in full if at least a quarter of the agents respond at length, but a text that collects the words of
+    all others counts little.
 
     The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥
     threshold, with the threshold that maximises TPR − FPR. For each trial, idf, scale and threshold are fitted on the
@@ -127,14 +132,17 @@ class Lexical:
         can_count = (weights.max(axis=0, initial=0.0) > 0) & (matrix.sum(axis=0) > 1)
         matrix, weights = matrix[:, can_count], weights[:, can_count]
 
-        length_factor = _length_factors(matrix @ weights.T, item_of)
+        word_weights = np.ascontiguousarray(weights.T)
+        text_weight = compute_text_weights(
+            matrix, item_of=item_of, agent_of=agent_of % pool.n_agents, word_weights=word_weights
+        )
 
         samples = []
         for paired in (True, False):
             pairs = sample_pairs(item_of[first_responses], rng, paired=paired)
             a, b = (first_responses[rows] for rows in pairs)
-            mass = shared_mass(matrix, a, b, weights=np.ascontiguousarray(weights.T))
-            mass *= length_factor[a] * length_factor[b]
+            mass = shared_mass(matrix, a, b, weights=word_weights)
+            mass *= text_weight[a] * text_weight[b]
             samples.append((mass.T, fits_on[:, item_of[a]] & fits_on[:, item_of[b]]))
         (paired_mass, paired_fits), (independent_mass, independent_fits) = samples
 
@@ -143,7 +151,7 @@ class Lexical:
             scale, threshold = _fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
             trials = np.flatnonzero(excluded_folds == model)
             mass = shared_mass(matrix, first[trials], second[trials], weights=weights[m])
-            mass *= length_factor[first[trials], m] * length_factor[second[trials], m]
+            mass *= text_weight[first[trials], m] * text_weight[second[trials], m]
             answer[trials] = np.clip(mass / scale, 0.0, 1.0)
             hard[trials] = mass >= threshold
 
@@ -165,7 +173,7 @@ class Lexical:
         return {
             "name": self.name,
             "version": VERSION,
-            "similarity": "sum of idf over shared words, idf over items, each text capped at two medians of its item",
+            "similarity": "sum of idf over shared words, idf over items, times min(1, 2 Q3 / V)^2 of each text",
             "words": "NFKC, casefolded; pairs of characters in scripts without spaces",
             "folds": N_FOLDS,
             "seed": self.seed,
@@ -258,20 +266,66 @@ def _fit_cut(paired: Floats, independent: Floats) -> tuple[float, float]:
     return scale, float(candidates[np.argmax(tpr - fpr)])
 
 
-def _length_factors(mass: Floats, item_of: Index) -> Floats:
-    """Return the factor by which long texts count less, min(1, 2·median / mass), float array (n_texts, n_models).
+def compute_text_weights(
+    matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats
+) -> Floats:
+    """Return the weight of each text, min(1, 2·Q₃ / V)², a float array (n_texts, n_models) in (0, 1].
 
-    The mass of a text is the sum of its words' weights; the median is taken over the texts of the same item.
-    mass : float array (n_texts, n_models), ≥ 0; one column per model, which has its own weights
-    item_of : int array (n_texts,), item of each text, ascending
+    matrix : int8 csr_array (n_texts, n_words), result of `build_word_matrix`
+    item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
+    word_weights : float array (n_words, n_models), ≥ 0
     """
-    factors = np.ones(mass.shape)
+    common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
+    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
+    weights = np.ones((len(item_of), word_weights.shape[1]))
     # the texts of an item are consecutive rows, because `item_of` ascends
     for rows in np.split(np.arange(len(item_of)), np.flatnonzero(np.diff(item_of)) + 1):
-        max_mass = MAX_MEDIANS * np.median(mass[rows], axis=0)
-        is_long = (mass[rows] > max_mass) & (max_mass > 0)
-        np.divide(max_mass, mass[rows], out=factors[rows[0] : rows[-1] + 1], where=is_long)
-    return factors
+        texts = slice(rows[0], rows[-1] + 1)
+        words = matrix[texts]
+        common_words_of_item = common_words[[item_of[rows[0]]]].indices
+        is_common[common_words_of_item] = 1
+        words_in_common = csr_array((is_common[words.indices], words.indices, words.indptr), shape=words.shape)
+        is_common[common_words_of_item] = 0
+
+        common_mass = np.asarray(words_in_common @ word_weights)
+        limit = MAX_QUARTILES * _upper_quartiles(_means_by_agent(common_mass, agent_of[texts]))
+        np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
+    return np.asarray(weights**LENGTH_POWER)
+
+
+def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index) -> csr_array[np.int8]:
+    """Find the words that responses of several agents to an item contain, int8 csr_array (n_items, n_words).
+
+    The arguments are those of `compute_text_weights`.
+    """
+    # one row per item and agent, which differs from `matrix` if agents have several responses to an item
+    n_agents = int(agent_of.max()) + 1
+    cells, cell_of = np.unique(item_of * n_agents + agent_of, return_inverse=True)
+    has_repeats = len(cells) < len(item_of)
+    words_by_cell = build_group_word_matrix(matrix, cell_of, n_groups=len(cells)) if has_repeats else matrix
+    return build_group_word_matrix(words_by_cell, cells // n_agents, n_groups=int(item_of.max()) + 1, min_texts=2)
+
+
+def _means_by_agent(mass: Floats, agent_of: Index) -> Floats:
+    """Return the mean of the rows of each agent, a float array (n_agents, n_models)."""
+    agents, position, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
+    if len(agents) == len(agent_of):
+        return mass
+    sums = np.zeros((len(agents), mass.shape[1]))
+    np.add.at(sums, position, mass)
+    return np.asarray(sums / n_texts[:, None])
+
+
+def _upper_quartiles(mass: Floats) -> Floats:
+    """Return the upper quartile of the positive values of each column, linearly interpolated; 0 if there are none."""
+    ordered = np.sort(mass, axis=0)
+    n_zero = np.count_nonzero(ordered == 0, axis=0)
+    position = n_zero + 0.75 * (len(mass) - 1 - n_zero)
+    lower = np.floor(position).astype(np.int64)
+    upper = np.minimum(lower + 1, len(mass) - 1)
+    fraction = position - lower
+    columns = np.arange(mass.shape[1])
+    return np.asarray((1 - fraction) * ordered[lower, columns] + fraction * ordered[upper, columns])
 
 
 def _warn_without_prompts(pool: Pool) -> list[Finding]:
