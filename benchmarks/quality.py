@@ -32,7 +32,7 @@ from scipy.stats import rankdata
 import youden
 from labels import GAMED, SHARED, read_alpaca_eval_pool, read_label_table, read_mt_bench_pool
 from youden.stats.base.proportions import proportion
-from youden.stats.small_areas import QualityEstimates, quality_from_labels
+from youden.stats.small_areas.quality_estimates import QualityEstimates, quality_from_labels
 from youden.text.words import mean_lengths
 from youden.workflows.quality import quality_difference
 

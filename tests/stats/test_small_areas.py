@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 from youden.errors import StatisticsError
 from youden.stats.base.proportions import proportion
-from youden.stats.small_areas import QualityEstimates, quality_from_labels
+from youden.stats.small_areas.quality_estimates import QualityEstimates, quality_from_labels
 
 K = 30
 
@@ -56,18 +56,21 @@ def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_br
     draws, nothing = 400_000, 0.2 + 1.5 / 6
     taus = np.exp(np.linspace(np.log(0.2), np.log(2.4), 9))
     beside, alone = taus / (1 + (taus / 0.6) ** 2) ** 1.5, np.exp(-0.5 * (np.log(taus) / 0.6) ** 2)
-    kind = rng.choice(3, draws, p=[nothing, 0.8 * (1 - nothing), 0.2 * (1 - nothing)])
+    has_slope = rng.random(draws) >= nothing
+    form = rng.choice(3, draws, p=[0.6, 0.2, 0.2])
+    convex, concave = np.exp(z / 2), -np.exp(-z / 2)
+    x = np.array([z, *((t - t.mean()) / t.std() for t in (convex, concave))])[form]
     one, other = (rng.choice(taus, draws, p=chance / chance.sum()) for chance in (alone, beside))
-    tau = np.where(kind == 0, one, other)[:, None]
-    size = np.abs(rng.normal(size=draws)) * 1.5
-    b = np.select([kind == 1, kind == 2], [size, -size], 0.0)
+    tau = np.where(has_slope, other, one)[:, None]
+    sign = np.where(rng.random(draws) < np.where(form == 0, 0.8, 0.95), 1, -1)
+    b = np.where(has_slope, sign * np.abs(rng.normal(size=draws)) * 1.5, 0.0)
     share = rng.choice([0.02, 0.1], draws, p=[0.6, 0.4])[:, None]
-    theta = 2 * rng.normal(size=(draws, 1)) + b[:, None] * z + tau * rng.normal(size=(draws, 6))
+    theta = 2 * rng.normal(size=(draws, 1)) + b[:, None] * x + tau * rng.normal(size=(draws, 6))
     q = np.where(rng.random((draws, 6)) < share, rng.random((draws, 6)), expit(theta))
     weight = binom.pmf(yes, n, q).prod(axis=1)
     weight /= weight.sum()
     assert np.abs(found.density @ found.grid - weight @ q).max() < 0.015
-    assert abs(found.regression.p_zero_slope - weight[kind == 0].sum()) < 0.03
+    assert abs(found.regression.p_zero_slope - weight[~has_slope].sum()) < 0.03
     order = np.argsort(b)
     median = b[order][np.searchsorted(np.cumsum(weight[order]), 0.5)]
     assert abs(found.regression.slope - median) < 0.1
@@ -212,7 +215,8 @@ def test_labels_for_the_best_go_to_contenders_and_for_all_are_spread() -> None:
     assert best.sum() == every.sum() == 30
     top = np.argsort(-found.quality)
     assert best[top[:10]].sum() >= 25
-    assert np.corrcoef(every, (found.density @ found.grid**2) - found.quality**2)[0, 1] > 0.5
+    variance = found.density @ found.grid**2 - (found.density @ found.grid) ** 2
+    assert np.corrcoef(every, variance)[0, 1] > 0.5
     none = quality_from_labels(
         drawn.agent[:0], drawn.item[:0], drawn.value[:0], ability=drawn.ability, std_error=np.full(K, 0.01)
     )

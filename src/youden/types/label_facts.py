@@ -141,10 +141,10 @@ class QualityRow:
 
 @dataclass(frozen=True)
 class QualityLine:
-    """Logistic regression of quality on ability."""
+    """Logistic regression of quality on ability, averaged over three monotone forms of ability."""
 
     slope: float
-    """Posterior median of the slope: change of logit quality per standard deviation of ability."""
+    """Posterior median of the slope: change of logit quality per standard deviation of (transformed) ability."""
     low: float
     """Lower bound of the interval of the slope."""
     high: float
@@ -155,8 +155,8 @@ class QualityLine:
     """Fraction of the variance of logit quality that ability explains, among agents that follow the regression."""
     equivalent_labels: int
     """Equivalent number of labels: how many a direct estimate would need for the same precision."""
-    intercept: float
-    """Logit quality at the mean ability, with labels rescaled to [0, 1]."""
+    curve: tuple[tuple[float, float], ...] = ()
+    """Points (ability, predicted quality) of the regression, with labels rescaled to [0, 1]."""
 
 
 @dataclass(frozen=True)

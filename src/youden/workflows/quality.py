@@ -18,7 +18,7 @@ from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable
 from youden.errors import ConfigError, StatisticsError
-from youden.stats.small_areas import MIN_AGENTS, QualityEstimates, quality_from_labels
+from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal
 from youden.types.label_facts import QualityFacts, QualityRow

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import altair as alt
 import numpy as np
-from scipy.special import expit
 
 from youden.report.charts.marks import (
     GROUP_COLOURS,
@@ -163,12 +162,8 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
     chart += base.mark_point(filled=True, size=45, opacity=1).encode(y=mean)
     chart += outliers.encode(y=mean, text=alt.Text("agent:N"))
     if facts.regression is not None:
-        # predicted label = low + (high − low) · logit⁻¹(intercept + slope · z), with z the standardised ability
-        abilities, (low, high) = np.array(list(ability.values())), facts.scale
-        x = np.linspace(abilities.min(), abilities.max(), 41)
-        z = (x - abilities.mean()) / (abilities.std() or 1.0)
-        predicted = low + (high - low) * expit(facts.regression.intercept + facts.regression.slope * z)
-        points = list(zip(x.tolist(), predicted.tolist(), strict=True))
+        low, high = facts.scale
+        points = [(x, low + (high - low) * quality) for x, quality in facts.regression.curve]
         chart += make_dashed_line("ability", "label_mean", points)
     note = (
         f"Dot: mean label of an agent; bar: {facts.level:.0%} interval of its quality, from labels and ability. A bar without a "

@@ -1,0 +1,390 @@
+"""Regress logit quality on ability, averaged over monotone forms of ability and over the absence of a relation.
+
+The model is logit(quality) = a + b·t(z) + u, with z the standardised ability and t one of three monotone forms: linear,
+convex or concave. Four uncertainties are averaged over instead of being decided: b may be 0, so that ability predicts
+nothing; the form; an agent may be an outlier, of any quality; and ability has a standard error. Everything is integrated
+on grids instead of sampled, so that equal labels give equal digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import expit
+
+from youden.types.pool import Floats, Positions
+
+_MAX_LOGIT = 7.0
+"""Limit of the grid of logits."""
+_KERNEL_SDS = np.exp(np.arange(np.log(0.08), np.log(5.0), 0.2))
+_TAUS = np.exp(np.linspace(np.log(0.2), np.log(2.4), 9))
+_TAU_PRIOR_WITHOUT_SLOPE = np.exp(-0.5 * (np.log(_TAUS) / 0.6) ** 2)
+_TAU_PRIOR_WITH_SLOPE = _TAUS / (1 + (_TAUS / 0.6) ** 2) ** 1.5
+"""Priors of τ, the SD of u: log-normal around 1 if b = 0, when u is the only difference between agents; else half-t
+with 2 df."""
+_INTERCEPT_SD, _SLOPE_SD = 2.0, 1.5
+"""SDs of the normal priors of a, and of b if it is not 0, in logits."""
+_P_NO_SLOPE, _P_NO_SLOPE_FEW = 0.2, 1.5
+"""Prior probability of b = 0: _P_NO_SLOPE + _P_NO_SLOPE_FEW/labelled agents."""
+_P_POSITIVE, _P_POSITIVE_CURVED = 0.8, 0.95
+"""Prior probability of b > 0 if b is not 0, in the linear form and in the curved forms. A curved relation that decreases
+would fit a few weak agents that game the labels."""
+_CURVATURES, _CURVATURE_PRIOR = (0.0, 0.5, -0.5), (0.6, 0.2, 0.2)
+"""Curvatures c of the forms, and their prior probabilities: t = z if c = 0, else sign(c)·exp(c·z), standardised."""
+_MAX_Z = 3.0
+"""Limit of |z| in the exponential."""
+_OUTLIER_SHARES, _OUTLIER_PRIOR = np.array([0.02, 0.1]), np.array([0.6, 0.4])
+"""Shares of agents that are outliers, and their prior probabilities."""
+_NEGLIGIBLE_WEIGHT = 1e-6
+
+
+def logit_grid(step: float) -> Floats:
+    """Make the grid of logits.
+
+    Parameters
+    ----------
+    step : float
+        Distance between two grid points.
+
+    Returns
+    -------
+    float array (n_grid,)
+        Logits from −7 to 7.
+    """
+    return np.arange(-_MAX_LOGIT, _MAX_LOGIT + step / 2, step)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelLikelihood:
+    """Likelihood of each agent's labels on a grid of logit quality.
+
+    Attributes
+    ----------
+    value : float array (n_agents, n_grid)
+        Likelihood, with the maximum 1.
+    step : float
+        Step of the grid, which reaches from −7 to 7.
+    n_labelled : int
+        Number of agents with labels.
+    """
+
+    value: Floats
+    step: float
+    n_labelled: int
+
+    @property
+    def logits(self) -> Floats:
+        """Grid of logits, float array (n_grid,)."""
+        return logit_grid(self.step)
+
+    @property
+    def uniform(self) -> Floats:
+        """Probabilities of the logits if quality is uniform on [0, 1], float array (n_grid,)."""
+        density = expit(self.logits) * expit(-self.logits)
+        return np.asarray(density / density.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Regression:
+    """One regression: a form of ability with or without a slope, and the likelihood of all labels given a, b and τ.
+
+    curvature : c of the form; x, std_error : float (n_agents,), transformed abilities and their standard errors;
+    on_line : float (n_sds, n_grid, n_agents), likelihood of an agent's labels for each SD and mean of its logit quality;
+    off_line : float (n_agents,), likelihood of its labels if it is an outlier; step : step of the grid; has_slope :
+    whether b may differ from 0; prior : prior probability of the regression.
+    """
+
+    curvature: float
+    x: Floats
+    std_error: Floats
+    on_line: Floats
+    off_line: Floats
+    step: float
+    has_slope: bool
+    prior: float
+
+    def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
+        """Compute the likelihood of each agent's labels if it is not an outlier, by interpolation: float (n_a, n_b, n_agents).
+
+        Also returns the flat index into `on_line` of the lower grid point, and the fraction of the step beyond it.
+        """
+        n_sds, n_grid, n_agents = self.on_line.shape
+        sd = np.hypot(tau, b[:, None] * self.std_error)
+        log_ratio = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
+        sd_index = np.clip(np.rint(np.log(sd / _KERNEL_SDS[0]) / log_ratio).astype(np.int64), 0, n_sds - 1)
+
+        position = (a[:, None, None] + b[:, None] * self.x + _MAX_LOGIT) / self.step
+        position = np.clip(position, 0, n_grid - 1.001)
+        lower = position.astype(np.int64)
+        fraction = position - lower
+        index = (sd_index * n_grid + lower) * n_agents + np.arange(n_agents)
+        table = self.on_line.reshape(-1)
+        low = table[index]
+        return low + (table[index + n_agents] - low) * fraction, index, fraction
+
+    def log_weights(self, a: Floats, b: Floats) -> Floats:
+        """Compute log posterior weights of grid points: float (n_taus, n_outlier_shares, n_a, n_b)."""
+        log = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(a), len(b)))
+        for t, tau in enumerate(_TAUS):
+            on_line = self.on_line_likelihood(a, b, tau)[0]
+            for s, share in enumerate(_OUTLIER_SHARES):
+                log[t, s] = np.log((1 - share) * on_line + share * self.off_line).sum(axis=2)
+        log += np.log(_OUTLIER_PRIOR)[:, None, None] - 0.5 * (a[:, None] / _INTERCEPT_SD) ** 2 + np.log(a[1] - a[0])
+        tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
+        log += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
+        if not self.has_slope:
+            return np.asarray(log)
+
+        p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
+        p_sign = np.where(b > 0, p_positive, np.where(b < 0, 1 - p_positive, 0.5))
+        log_scale = np.log(2 * p_sign * (b[1] - b[0]) / _SLOPE_SD / np.sqrt(2 * np.pi))
+        return np.asarray(log + log_scale - 0.5 * (b / _SLOPE_SD) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _PosteriorGrid:
+    """Grid of a and b of a regression with posterior weights.
+
+    a, b : float (n_a,) and (n_b,); weight : float (n_taus, n_outlier_shares, n_a, n_b).
+    """
+
+    regression: _Regression
+    a: Floats
+    b: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionPosterior:
+    """Posterior of the regressions of quality on ability; the weights of all grids sum to 1."""
+
+    grids: Sequence[_PosteriorGrid]
+    ability: Floats
+    """Abilities of the agents that have one, float array (n_with_ability,)."""
+
+    @property
+    def p_zero_slope(self) -> float:
+        """Probability that the slope is 0."""
+        return sum(float(grid.weight.sum()) for grid in self.grids if not grid.regression.has_slope)
+
+    @property
+    def r2(self) -> float:
+        """Share of the variance of logit quality that is due to the slope, averaged over the posterior."""
+        return sum(
+            float((grid.weight.sum(axis=(1, 2)) * grid.b**2 / (grid.b**2 + _TAUS[:, None] ** 2)).sum())
+            for grid in self.grids
+        )
+
+    def slope_quantile(self, p: float) -> float:
+        """Compute the p quantile of the slope over all regressions.
+
+        Parameters
+        ----------
+        p : float in (0, 1)
+            Probability.
+
+        Returns
+        -------
+        float
+            Quantile; 0 for an interval of probabilities, because the slope may be exactly 0.
+        """
+        slopes = [grid for grid in self.grids if grid.regression.has_slope]
+        b = np.sort(np.concatenate([grid.b for grid in slopes]))
+        cumulative = np.zeros(len(b))
+        p_negative = 0.0
+        for grid in slopes:
+            weight = grid.weight.sum(axis=(0, 1, 2))
+            cumulative_of_grid = np.cumsum(weight) - weight / 2
+            cumulative += np.interp(b, grid.b, cumulative_of_grid)
+            p_negative += float(np.interp(0, grid.b, cumulative_of_grid))
+        if p_negative < p <= p_negative + self.p_zero_slope:
+            return 0.0
+        return float(np.interp(p if p <= p_negative else p - self.p_zero_slope, cumulative, b))
+
+    def at_slope(self, slope: float) -> RegressionPosterior:
+        """Condition the posterior on a value of the slope.
+
+        Parameters
+        ----------
+        slope : float
+            Slope; 0 means the regressions without a slope.
+
+        Returns
+        -------
+        RegressionPosterior
+            Posterior, with each grid interpolated between the two values of b next to the slope.
+        """
+        grids = []
+        for grid in self.grids:
+            if slope == 0 and not grid.regression.has_slope:
+                grids.append(grid)
+            elif slope != 0 and grid.regression.has_slope and grid.b[0] <= slope <= grid.b[-1]:
+                k = int(np.clip(np.searchsorted(grid.b, slope) - 1, 0, len(grid.b) - 2))
+                step = grid.b[k + 1] - grid.b[k]
+                fraction = (slope - grid.b[k]) / step
+                weight = grid.weight[..., k : k + 2] * np.array([1 - fraction, fraction]) / step
+                grids.append(replace(grid, b=grid.b[k : k + 2], weight=weight))
+        total = sum(float(grid.weight.sum()) for grid in grids)
+        return replace(self, grids=[replace(grid, weight=grid.weight / total) for grid in grids])
+
+    def mean_curve(self, ability: Floats) -> Floats:
+        """Compute the posterior mean of the regression at given abilities.
+
+        Parameters
+        ----------
+        ability : float array (n_points,)
+            Abilities.
+
+        Returns
+        -------
+        float array (n_points,)
+            Mean of logit⁻¹(a + b·t(z)), in [0, 1].
+        """
+        z, reference = _standardise(ability, self.ability), _standardise(self.ability, self.ability)
+        curve = np.zeros(len(z))
+        for grid in self.grids:
+            x = _transform(z, grid.regression.curvature, reference)[0]
+            weight = grid.weight.sum(axis=(0, 1))
+            curve += np.tensordot(weight, expit(grid.a[:, None, None] + grid.b[:, None] * x), axes=2)
+        return curve
+
+    def predict(self) -> tuple[Floats, Floats]:
+        """Predict each agent's logit quality from its ability and the labels of the other agents.
+
+        Returns
+        -------
+        density : float array (n_agents, n_grid)
+            Probabilities of the logits and of not being an outlier.
+        p_outlier : float array (n_agents,)
+            Probabilities of being an outlier.
+
+        Notes
+        -----
+        Each grid point counts with its weight divided by the likelihood of the agent's own labels, which removes these
+        exactly.
+        """
+        on_line_table = self.grids[0].regression.on_line
+        n_agents = on_line_table.shape[2]
+        by_point, outlier = np.zeros(on_line_table.size), np.zeros(n_agents)
+        for grid in self.grids:
+            off_line = grid.regression.off_line
+            for t, tau in enumerate(_TAUS):
+                if grid.weight[t].sum() < _NEGLIGIBLE_WEIGHT:
+                    continue
+                on_line, index, fraction = grid.regression.on_line_likelihood(grid.a, grid.b, tau)
+                weight = np.zeros_like(on_line)
+                for s, share in enumerate(_OUTLIER_SHARES):
+                    own_likelihood = (1 - share) * on_line + share * off_line
+                    without_own = grid.weight[t, s][:, :, None] / own_likelihood
+                    weight += (1 - share) * without_own
+                    outlier += share * without_own.sum(axis=(0, 1))
+                lower, upper = weight * (1 - fraction), weight * fraction
+                by_point += np.bincount(index.ravel(), weights=lower.ravel(), minlength=by_point.size)
+                by_point += np.bincount(index.ravel() + n_agents, weights=upper.ravel(), minlength=by_point.size)
+
+        by_sd = by_point.reshape(on_line_table.shape)
+        is_used = by_sd.any(axis=(1, 2))
+        kernels = _normal_kernels(self.grids[0].regression.step)
+        density = np.einsum("sgk,sgh->kh", by_sd[is_used], kernels[is_used], optimize=True)
+        total = density.sum(axis=1) + outlier
+        return density / total[:, None], outlier / total
+
+
+def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Floats) -> RegressionPosterior:
+    """Compute the posterior of the regressions of quality on ability.
+
+    Parameters
+    ----------
+    likelihood : LabelLikelihood
+        Likelihood of the labels.
+    ability, std_error : float array (n_agents,)
+        Abilities and their standard errors; NaN for an agent without an ability.
+
+    Returns
+    -------
+    RegressionPosterior
+        Posterior over regressions without a slope, and with a slope in each form.
+    """
+    has_ability = np.isfinite(ability)
+    finite_ability = ability[has_ability]
+    reference = _standardise(finite_ability, finite_ability)
+    z, z_error = np.zeros(len(ability)), np.ones(len(ability))
+    z[has_ability] = reference
+    z_error[has_ability] = np.nan_to_num(std_error[has_ability]) / _sd(finite_ability)
+    on_line = _normal_kernels(likelihood.step) @ likelihood.value.T
+    off_line = likelihood.value @ likelihood.uniform
+    p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
+
+    linear = _Regression(0.0, z, z_error, on_line, off_line, likelihood.step, has_slope=False, prior=p_no_slope)
+    regressions = [linear]
+    for curvature, prior in zip(_CURVATURES, _CURVATURE_PRIOR, strict=True):
+        x, derivative = _transform(z, curvature, reference)
+        regressions.append(
+            replace(
+                linear,
+                curvature=curvature,
+                x=x,
+                std_error=derivative * z_error,
+                has_slope=True,
+                prior=prior * (1 - p_no_slope),
+            )
+        )
+    grids = [_make_grid(regression) for regression in regressions]
+    maximum = max(float(grid.weight.max()) for grid in grids)
+    total = sum(float(np.exp(grid.weight - maximum).sum()) for grid in grids)
+    return RegressionPosterior(
+        [replace(grid, weight=np.exp(grid.weight - maximum) / total) for grid in grids], finite_ability
+    )
+
+
+def _sd(x: Floats) -> float:
+    """Compute the SD, or 1 if all values are equal or there are none."""
+    return (float(x.std()) if len(x) else 0.0) or 1.0
+
+
+def _standardise(x: Floats, reference: Floats) -> Floats:
+    """Standardise x such that the values of the reference have mean 0 and SD 1."""
+    centre = float(reference.mean()) if len(reference) else 0.0
+    return (x - centre) / _sd(reference)
+
+
+def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
+    """Transform z by the form t with curvature c, standardised such that t(reference) has mean 0 and SD 1.
+
+    Returns t(z) and its derivative, float (n,).
+    """
+    if curvature == 0:
+        return z, np.ones(len(z))
+    exponential, of_reference = (np.exp(curvature * np.clip(x, -_MAX_Z, _MAX_Z)) for x in (z, reference))
+    derivative = abs(curvature) * exponential / _sd(of_reference)
+    return np.sign(curvature) * _standardise(exponential, of_reference), derivative
+
+
+@lru_cache(2)
+def _normal_kernels(step: float) -> Floats:
+    """Compute normal densities around each grid point for each SD: float (n_sds, n_grid, n_grid), rows sum to 1."""
+    logits = logit_grid(step)
+    kernel = np.exp(-0.5 * ((logits[:, None] - logits) / _KERNEL_SDS[:, None, None]) ** 2)
+    return np.asarray(kernel / kernel.sum(axis=2, keepdims=True))
+
+
+def _make_grid(regression: _Regression) -> _PosteriorGrid:
+    """Make a grid with log posterior weights: coarse first, and then finer around the bulk of the posterior."""
+    a, b = np.linspace(-5, 5, 17), np.linspace(-3.2, 3.2, 13) if regression.has_slope else np.zeros(1)
+    coarse = regression.log_weights(a, b)
+    coarse = np.exp(coarse - coarse.max())
+    coarse /= coarse.sum()
+    a = _zoom(a, coarse.sum(axis=(0, 1, 3)), 13)
+    b = _zoom(b, coarse.sum(axis=(0, 1, 2)), 13) if regression.has_slope else b
+    return _PosteriorGrid(regression, a, b, regression.log_weights(a, b))
+
+
+def _zoom(grid: Floats, weight: Floats, n: int) -> Floats:
+    """Make a grid of n points around the bulk of the weight; grid, weight : float (n_grid,), weights sum to 1."""
+    mean = float(weight @ grid)
+    sd = float(np.sqrt(weight @ (grid - mean) ** 2))
+    half_width = 3.5 * max(sd, 0.6 * (grid[1] - grid[0]))
+    return np.linspace(mean - half_width, mean + half_width, n)

@@ -1,0 +1,392 @@
+"""Estimate each agent's quality, the mean label it would have, from few labels and ability by small area estimation.
+
+Labels enter through the binomial likelihood, and ability through the regressions of `ability_regression`. Intervals
+reflect all uncertainties of the regressions. The point estimate uses the median of the slope, which stays 0 until labels
+show a slope: a useless ability does not break ties.
+
+References: Fay & Herriot (1979), J. American Statistical Association 74; Ybarra & Lohr (2008), Biometrika 95 (error of
+the covariate); Datta & Lahiri (1995), J. Multivariate Analysis 54 (outliers); Hoeting et al. (1999), Statistical
+Science 14 (model averaging); Johnstone & Silverman (2004), Annals of Statistics 32 (median under a prior with an atom
+at 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit, log_expit, ndtri
+
+from youden.errors import StatisticsError
+from youden.stats.base.clusters import check_level
+from youden.stats.base.proportions import proportion
+from youden.stats.small_areas.ability_regression import (
+    LabelLikelihood,
+    RegressionPosterior,
+    fit_regressions,
+    logit_grid,
+)
+from youden.stats.small_areas.shared_items import LabelResiduals
+from youden.types.label_facts import QualityLine
+from youden.types.pool import Bools, Floats, Positions
+
+MIN_AGENTS = 5
+"""Number of labelled agents below which no regression is fitted, and quality is estimated from labels alone."""
+_P_OUTLIER = 0.5
+"""An agent is called an outlier if the posterior probability exceeds this."""
+_STEP, _FINE_STEP = 0.125, 0.05
+"""Step of the grid of logits, and its step if an agent has more than `_MANY_LABELS` labels."""
+_MANY_LABELS, _MAX_LABELS = 150, 1000
+_PRIOR_VARIANCE = 0.25
+"""Variance of a label of 0 or 1 with the mean .5, which is added to the sums of squares that are compared."""
+_N_CURVE_POINTS = 41
+
+
+@dataclass(frozen=True, eq=False)
+class QualityEstimates:
+    """Quality of each agent, in [0, 1], with its posterior distribution.
+
+    Attributes
+    ----------
+    quality, low, high : float array (n_agents,)
+        Estimates and credible bounds at `level`; NaN for an agent without labels if no regression was fitted.
+    label_weight : float array (n_agents,)
+        Weight in [0, 1] of an agent's own labels in its estimate.
+    p_outlier : float array (n_agents,)
+        Probability that an agent is off the regression; NaN without a regression.
+    predicted : float array (n_agents,)
+        Quality predicted from ability and the other agents, without the agent's labels; NaN without a regression.
+    regression : QualityLine or None
+        Regression of logit quality on ability; None if fewer than 5 agents have labels.
+    item_variance_share : float
+        Share of the variance of labels around their agents' quality that is due to the items; 0 without a regression.
+    density : float array (n_agents, n_grid)
+        Posterior probabilities on `grid`; rows sum to 1.
+    grid : float array (n_grid,)
+        Values of quality.
+    level : float
+        Level of the credible intervals.
+    """
+
+    quality: Floats
+    low: Floats
+    high: Floats
+    label_weight: Floats
+    p_outlier: Floats
+    predicted: Floats
+    regression: QualityLine | None
+    item_variance_share: float
+    density: Floats
+    grid: Floats
+    level: float
+
+    @property
+    def is_outlier(self) -> Bools:
+        """Whether each agent is more likely than not off the regression: bool array (n_agents,)."""
+        return np.nan_to_num(self.p_outlier) > _P_OUTLIER
+
+    def best_probabilities(self) -> Floats:
+        """Compute each agent's probability of having the highest quality, with independent posteriors of agents.
+
+        Returns
+        -------
+        float array (n_agents,)
+            Probabilities, which sum to 1.
+        """
+        cumulative = np.cumsum(self.density, axis=1) - self.density / 2
+        log_below = np.log(np.maximum(cumulative, 1e-300))
+        log_product = log_below.sum(axis=0)
+        p_best = (self.density * np.exp(log_product - log_below)).sum(axis=1)
+        return np.asarray(p_best / p_best.sum())
+
+    def regret_bound(self, agent: int) -> float:
+        """Compute the upper bound on how much better than the selected agent any other agent may be.
+
+        Parameters
+        ----------
+        agent : int
+            Position of the selected agent.
+
+        Returns
+        -------
+        float
+            Smallest δ such that, with the probability `level`, no agent's quality exceeds the selected one's by more
+            than δ.
+        """
+        others = np.delete(np.cumsum(self.density, axis=1), agent, axis=0)
+        low, high = 0.0, 1.0
+        for _ in range(20):
+            mid = (low + high) / 2
+            p_below = np.array([np.interp(self.grid + mid, self.grid, cdf) for cdf in others])
+            is_enough = self.density[agent] @ p_below.prod(axis=0) >= self.level
+            low, high = (low, mid) if is_enough else (mid, high)
+        return high
+
+    def allocate_labels(self, n: int, left: Positions, *, for_best: bool) -> Positions:
+        """Allocate further labels, one after the other, to the agents for which they are worth most.
+
+        Parameters
+        ----------
+        n : int
+            Number of labels.
+        left : int array (n_agents,)
+            Largest number of labels that each agent can get.
+        for_best : bool
+            Whether to maximise the expected gain in the quality of the selected agent. Otherwise the reduction of the
+            variances of all agents is maximised.
+
+        Returns
+        -------
+        int64 array (n_agents,)
+            Number of labels for each agent; fewer than n in all if fewer are left.
+
+        Notes
+        -----
+        The gain of knowing an agent's quality q is the expected improvement E max(q − m, 0), with m the best estimate
+        among the other agents. For the best agent itself it is E max(m − q, 0). The value of an agent's next label is
+        this gain divided by the number of new labels that the agent then has.
+
+        References
+        ----------
+        Frazier (2018), A tutorial on Bayesian optimization, arXiv:1807.02811.
+        """
+        allocated = np.zeros(len(left), dtype=np.int64)
+        variance = _variance(self.density, self.grid)
+        q = self.density @ self.grid
+        best = int(np.argmax(q))
+        is_best = np.arange(len(q)) == best
+        best_other = np.where(is_best, np.delete(q, best).max(initial=0.0), q[best])[:, None]
+        sign = np.where(is_best, -1, 1)[:, None]
+        gain = (self.density * np.maximum(sign * (self.grid - best_other), 0)).sum(axis=1)
+        for _ in range(min(n, int(left.sum()))):
+            current = variance / (1 + allocated * variance / (q * (1 - q)))
+            value = gain / (1 + allocated) if for_best else current**2 / (current + q * (1 - q))
+            allocated[int(np.argmax(np.where(allocated < left, value, -1.0)))] += 1
+        return allocated
+
+
+def quality_from_labels(
+    agent: Positions, item: Positions, value: Floats, *, ability: Floats, std_error: Floats, level: float = 0.95
+) -> QualityEstimates:
+    """Estimate the quality of agents from labels and abilities.
+
+    Parameters
+    ----------
+    agent, item : int array (n_labels,)
+        Agent and item of each labelled response.
+    value : float array (n_labels,)
+        Labels in [0, 1], averaged over the labels of one response.
+    ability, std_error : float array (n_agents,)
+        Abilities and their standard errors; NaN for an agent without an ability.
+    level : float, default 0.95
+        Level of the credible intervals.
+
+    Returns
+    -------
+    QualityEstimates
+        Estimates for all agents; from labels alone if fewer than 5 agents have labels.
+
+    Raises
+    ------
+    StatisticsError
+        [labels-range]: if a label is outside [0, 1]; [level].
+
+    Notes
+    -----
+    Labels of one item share the effect of the item. This effect is predicted for each label from the residuals of the
+    other labels on the item, weighted by their estimated correlation, and subtracted from the label. The error that
+    remains, because the labelled items may be easy or difficult for all agents, widens the intervals of quality. It does
+    not change the densities, because differences between agents do not contain it.
+    """
+    check_level(level)
+    if not ((value >= 0) & (value <= 1)).all():
+        raise StatisticsError(
+            f"Labels must be from 0 to 1: got labels from {np.min(value)} to {np.max(value)}. Pass labels on that scale.",
+            slug="labels-range",
+        )
+    n = np.bincount(agent, minlength=len(ability)).astype(np.float64)
+    mean = _mean_by_agent(agent, value, n)
+    relative_variance = _relative_variance(agent, value, mean)
+    labels = _LabelMeans(mean, n, np.full(len(n), relative_variance))
+    if (n > 0).sum() < MIN_AGENTS:
+        return _estimate_from_labels(labels, level)
+    estimates = _fit_regression(labels, ability, std_error, level)
+    residuals = LabelResiduals.from_quality(agent, item, value, estimates.quality)
+    if residuals.n_pairs == 0:
+        return estimates
+
+    correlation = residuals.correlation_beyond_chance()
+    if correlation > 0:
+        predicted, remaining = residuals.predict_from_others(correlation)
+        mean = np.clip(_mean_by_agent(agent, value - predicted, n), 0, 1)
+        mean_remaining = np.where(n > 0, _mean_by_agent(agent, remaining, n), 1.0)
+        relative_variance = _relative_variance(agent, value, estimates.quality)
+        labels = _LabelMeans(mean, n, relative_variance * mean_remaining)
+        estimates = _fit_regression(labels, ability, std_error, level)
+    widened = _widen(estimates, residuals.shared_variance(relative_variance))
+    return replace(widened, item_variance_share=correlation)
+
+
+@dataclass(frozen=True, eq=False)
+class _LabelMeans:
+    """Label means of the agents.
+
+    mean, n : float (n_agents,), means and numbers of labels; relative_variance : float (n_agents,), variance of a label
+    divided by the variance of labels that are 0 or 1 and have the same mean.
+    """
+
+    mean: Floats
+    n: Floats
+    relative_variance: Floats
+
+
+def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
+    """Compute the mean of x for each agent, 0 without labels; agent, x : arrays (n_labels,); n : float (n_agents,)."""
+    return np.asarray(np.bincount(agent, weights=x, minlength=len(n)) / np.maximum(n, 1))
+
+
+def _relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
+    """Compute the variance of labels relative to labels that are 0 or 1 with the same means, pooled over agents.
+
+    agent, value : arrays (n_labels,); mean : float (n_agents,).
+    """
+    if np.isin(value, (0.0, 1.0)).all():
+        return 1.0
+    binary = (mean * (1 - mean))[agent].sum() + _PRIOR_VARIANCE
+    n = np.bincount(agent, minlength=len(mean))
+    correction = len(value) / max(len(value) - (n > 0).sum(), 1)
+    squares = correction * ((value - mean[agent]) ** 2).sum() + _PRIOR_VARIANCE
+    return float(np.clip(squares / binary, 0.02, 1.0))
+
+
+def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
+    """Estimate quality by label means with Wilson intervals, and densities under a uniform prior of quality."""
+    mean, n = labels.mean, labels.n
+    logits, likelihood = logit_grid(_STEP), _binomial_likelihood(mean, n, _STEP)
+    density = likelihood * (expit(logits) * expit(-logits))
+    intervals = [proportion(m * k, k, level=level) for m, k in zip(mean, n, strict=True)]
+    unknown = np.full(len(mean), np.nan)
+    return QualityEstimates(
+        quality=np.where(n > 0, mean, np.nan),
+        low=np.array([interval.low for interval in intervals]),
+        high=np.array([interval.high for interval in intervals]),
+        label_weight=np.where(n > 0, 1.0, 0.0),
+        p_outlier=unknown,
+        predicted=unknown,
+        regression=None,
+        item_variance_share=0.0,
+        density=density / density.sum(axis=1, keepdims=True),
+        grid=expit(logits),
+        level=level,
+    )
+
+
+def _widen(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
+    """Widen the intervals by the variance that all label means share, a multiple of q·(1 − q), on the arcsine scale."""
+    centre, low, high = (np.arcsin(np.sqrt(q)) for q in (estimates.quality, estimates.low, estimates.high))
+    margin = ndtri((1 + estimates.level) / 2) * np.sqrt(shared_variance) / 2
+    low = np.maximum(centre - np.hypot(centre - low, margin), 0)
+    high = np.minimum(centre + np.hypot(high - centre, margin), np.pi / 2)
+    return replace(estimates, low=np.sin(low) ** 2, high=np.sin(high) ** 2)
+
+
+def _binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
+    """Compute the quasi-binomial likelihood on the logit grid: float (n_agents, n_grid), with the maximum 1.
+
+    mean, n : float (n_agents,), label means and effective numbers of labels.
+    """
+    logits = logit_grid(step)
+    log = n[:, None] * (mean[:, None] * log_expit(logits) + (1 - mean[:, None]) * log_expit(-logits))
+    return np.asarray(np.exp(log - log.max(axis=1, keepdims=True)))
+
+
+def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, level: float) -> QualityEstimates:
+    """Fit the regression of quality on ability; ability, std_error : float (n_agents,)."""
+    mean, n = labels.mean, labels.n
+    n_effective = np.minimum(n / labels.relative_variance, _MAX_LABELS)
+    step = _FINE_STEP if n_effective.max() > _MANY_LABELS else _STEP
+    likelihood = LabelLikelihood(_binomial_likelihood(mean, n_effective, step), step, int((n > 0).sum()))
+    posterior = fit_regressions(likelihood, ability, std_error)
+    slope, low_slope, high_slope = (posterior.slope_quantile(p) for p in (0.5, (1 - level) / 2, (1 + level) / 2))
+    at_median = posterior.at_slope(slope)
+
+    # posterior of each agent: prediction times its own likelihood
+    on_line, p_off_line = posterior.predict()
+    off_line = p_off_line[:, None] * likelihood.uniform
+    prior = on_line + off_line
+    density = prior * likelihood.value
+    p_outlier = (off_line * likelihood.value).sum(axis=1) / density.sum(axis=1)
+    density /= density.sum(axis=1, keepdims=True)
+
+    # intervals; an outlier's contains that of its labels alone
+    low, high = (_quality_quantiles(density, likelihood.logits, p) for p in ((1 - level) / 2, (1 + level) / 2))
+    for k in np.flatnonzero((p_outlier > _P_OUTLIER) & (n > 0)):
+        from_labels = proportion(mean[k] * n[k], n[k], level=level)
+        low[k], high[k] = min(low[k], from_labels.low), max(high[k], from_labels.high)
+
+    # point estimates at the median of b
+    q = expit(likelihood.logits)
+    on_line_at_median, p_off_line_at_median = at_median.predict()
+    density_at_median = (on_line_at_median + p_off_line_at_median[:, None] * likelihood.uniform) * likelihood.value
+    quality = (density_at_median @ q) / density_at_median.sum(axis=1)
+    low, high = np.minimum(low, quality), np.maximum(high, quality)
+
+    return QualityEstimates(
+        quality=quality,
+        low=low,
+        high=high,
+        label_weight=n_effective / (n_effective + _equivalent_labels(prior, q)),
+        p_outlier=p_outlier,
+        predicted=(on_line @ q) / on_line.sum(axis=1),
+        regression=QualityLine(
+            slope=slope,
+            low=low_slope,
+            high=high_slope,
+            p_zero_slope=posterior.p_zero_slope,
+            r2=posterior.r2,
+            equivalent_labels=_count_equivalent_labels(labels, quality, _variance(density, q)),
+            curve=_make_curve(at_median),
+        ),
+        item_variance_share=0.0,
+        density=density,
+        grid=q,
+        level=level,
+    )
+
+
+def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ...]:
+    """Make points (ability, predicted quality) over the range of the abilities; none if no ability is known."""
+    if len(posterior.ability) == 0:
+        return ()
+    ability = np.linspace(posterior.ability.min(), posterior.ability.max(), _N_CURVE_POINTS)
+    return tuple(zip(ability.tolist(), posterior.mean_curve(ability).tolist(), strict=True))
+
+
+def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
+    """Count the labels that direct estimates need for the same precision.
+
+    quality, variance : float (n_agents,), estimates and their posterior variances.
+    """
+    is_labelled = labels.n > 0
+    label_variance = quality * (1 - quality) * labels.relative_variance
+    direct_variance = label_variance[is_labelled] / labels.n[is_labelled]
+    return round(float(direct_variance.sum() / variance[is_labelled].sum()) * float(labels.n.sum()))
+
+
+def _equivalent_labels(density: Floats, q: Floats) -> Floats:
+    """Compute the number of labels that a density is worth: a + b of a beta distribution with its mean and variance.
+
+    density : float (n_agents, n_grid), on q : float (n_grid,). Returns float (n_agents,).
+    """
+    mean = density @ q
+    return np.asarray(np.maximum(mean * (1 - mean) / _variance(density, q) - 1, 1e-9))
+
+
+def _variance(density: Floats, q: Floats) -> Floats:
+    return np.asarray(density @ q**2 - (density @ q) ** 2)
+
+
+def _quality_quantiles(density: Floats, logits: Floats, p: float) -> Floats:
+    """Compute the p quantile of quality under each row of a density over logits, float (n_agents, n_grid)."""
+    cumulative = np.cumsum(density, axis=1) - density / 2
+    return np.asarray(expit([np.interp(p, row, logits) for row in cumulative]))
