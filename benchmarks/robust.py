@@ -3,14 +3,11 @@
 Per domain:
 
 - ranks in dense plans under attacks by clones of the worst agent and by rings of the lowest agents
-- how often pairs are falsely flagged in random halves of the pool and in cyclic plans at 1, 2 and 5 % of the calls, from graded
-  answers and from answers cut at .5 to yes or no
-- how many members of a ring are found at 2 % of the calls, with follow-up calls on suspected pairs
 - coverage of intervals, with resampled items, if a ring counts as one agent, with three families, and with a panel of eight
 
-For MT-Bench: ρ of each ranking with the published scores.
+For MT-Bench: ρ of each ranking with the published scores. How often groups are flagged measures `benchmarks/flagged_groups.py`.
 
-`python benchmarks/robust.py [--draws 100] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON.
+`python benchmarks/robust.py [--draws 100] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON.
 """
 
 from __future__ import annotations
@@ -29,21 +26,15 @@ from recorded import DOMAINS, SHARED, read_rates
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.pipeline.abilities import TRIAL_MEAN, Abilities
-from youden.pipeline.alternative_rankings import (
-    FOLLOW_UPS_PER_PAIR,
-    PairedAnswers,
-    reweight_abilities,
-    select_suspected_pairs,
-)
+from youden.pipeline.alternative_rankings import PairedAnswers, reweight_abilities
 from youden.pipeline.fitted_run import fit_run
 from youden.stats import PairChunk
 from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.flagged_groups import flag_groups
 from youden.stats.partners import (
-    FlaggedPairs,
     PairTotals,
     PartnerWeights,
     fit_weighted_abilities,
-    flag_pairs,
     group_balanced_weights,
     panel_weights,
     uniform_weights,
@@ -51,12 +42,10 @@ from youden.stats.partners import (
 from youden.stats.trials.trial_errors import compute_item_influence
 from youden.types import Agent, Item, Pool
 from youden.types.facts import PartnerRules
-from youden.types.pool import Floats, Ids, Positions
+from youden.types.pool import Floats, Ids
 from youden.types.results import Rates
 
 AGREEMENTS = (1.0, 0.9, 0.8)
-FOLLOW_UP_FRACTION = 0.1
-"""Follow-up calls on suspected pairs, as a fraction of the calls of a draw."""
 
 
 def make_matrix(rates: Rates) -> Floats:
@@ -91,11 +80,6 @@ def draw_cyclic_chunk(D: Floats, *, percent: float, seed: int) -> PairChunk:
     plan = youden.make_plan(pool, calls=f"{percent}%", independent="pooled:100", seed=seed)
     paired = plan.trial_type == 0
     return make_chunk(D, plan.item[paired], plan.first[paired], plan.second[paired])
-
-
-def flag_pairs_of_chunk(chunk: PairChunk, n_agents: int) -> FlaggedPairs:
-    """Flag the pairs of agents that agree far beyond the additive model."""
-    return flag_pairs(PairTotals.from_chunks([chunk], n_agents).means)
 
 
 def compute_negative_abilities(chunk: PairChunk, partners: PartnerWeights) -> Floats:
@@ -134,7 +118,7 @@ def measure_attack(D: Floats, attacked: Floats, members: list[int]) -> dict[str,
     attackers = [member for member in members if member < n_agents]
     honest = np.setdiff1d(np.arange(n_agents), attackers)
     chunk, n_attacked = make_dense_chunk(attacked), attacked.shape[1]
-    flagged = flag_pairs_of_chunk(chunk, n_attacked)
+    flagged = flag_groups(PairTotals.from_chunks([chunk], n_attacked))
     true_rank = rankdata(compute_negative_abilities(make_dense_chunk(D), uniform_weights(n_agents)))
     plain_rank = rankdata(compute_negative_abilities(chunk, uniform_weights(n_attacked))[:n_agents])
     robust_rank = rankdata(compute_negative_abilities(chunk, group_balanced_weights(flagged.cluster))[:n_agents])
@@ -146,77 +130,8 @@ def measure_attack(D: Floats, attacked: Floats, members: list[int]) -> dict[str,
     }
 
 
-def follow_up(D: Floats, chunk: PairChunk, *, seed: int) -> tuple[FlaggedPairs, float]:
-    """Add follow-up calls on suspected pairs; return the flagged pairs, and the added calls as a fraction of the first ones."""
-    J, K, _ = D.shape
-    rng = np.random.default_rng([seed, 7])
-    n_remaining = int(FOLLOW_UP_FRACTION * len(chunk.value))
-    all_trials = chunk
-    while n_remaining >= FOLLOW_UPS_PER_PAIR:
-        flagged = flag_pairs_of_chunk(all_trials, K)
-        pairs = select_suspected_pairs(flagged, n_remaining // FOLLOW_UPS_PER_PAIR)
-        if not len(pairs):
-            break
-        agent_a, agent_b = np.repeat(pairs, FOLLOW_UPS_PER_PAIR, axis=0).T.astype(np.int32)
-        is_reversed = rng.random(len(agent_a)) < 0.5
-        first = np.where(is_reversed, agent_b, agent_a)
-        second = np.where(is_reversed, agent_a, agent_b)
-        new_trials = make_chunk(D, rng.integers(0, J, len(agent_a)).astype(np.int32), first, second)
-        names = ("first", "second", "item", "value", "weight", "rate")
-        columns = {name: np.append(getattr(all_trials, name), getattr(new_trials, name)) for name in names}
-        all_trials = PairChunk(**columns, n_items=J)
-        n_remaining -= len(agent_a)
-    return flag_pairs_of_chunk(all_trials, K), len(all_trials.value) / len(chunk.value) - 1
-
-
-def measure_detection(
-    D: Floats, members: list[int], *, n_draws: int, percent: float = 2.0, first_seed: int = 0
-) -> dict[str, float]:
-    """Measure detection over `n_draws` plans, with follow-up calls.
-
-    Returns the share of members in one cluster before and after them, the share of draws that flag other agents, and the share of
-    follow-up calls.
-    """
-    rows = []
-    for seed in range(first_seed, first_seed + n_draws):
-        chunk = draw_cyclic_chunk(D, percent=percent, seed=seed)
-        before = flag_pairs_of_chunk(chunk, D.shape[1])
-        after, follow_up_share = follow_up(D, chunk, seed=seed)
-        flagged_others = [set(cluster) - set(members) for cluster in after.clusters]
-        rows.append(
-            (
-                largest_cluster_share(before, members),
-                largest_cluster_share(after, members),
-                bool(any(flagged_others)),
-                follow_up_share,
-            )
-        )
-    names = ("found_before", "found", "others_linked", "extra_calls")
-    return dict(zip(names, np.mean(rows, axis=0).round(3).tolist(), strict=True))
-
-
-def measure_false_flags(D: Floats, halves: list[Positions], *, percent: float, n_draws: int) -> dict[str, float]:
-    """Measure the share of draws that flag any agent, in the whole pool and in halves with as many trials per agent."""
-    rate_of_pool = measure_detection(D, [], n_draws=n_draws, percent=percent)["others_linked"]
-    half_pools = (D[:, half][:, :, half] for half in halves[:n_draws])
-    detections = [
-        measure_detection(half_pool, [], n_draws=1, percent=2 * percent, first_seed=seed)
-        for seed, half_pool in enumerate(half_pools)
-    ]
-    return {
-        "whole": rate_of_pool,
-        "half": round(float(np.mean([detection["others_linked"] for detection in detections])), 3),
-    }
-
-
-def largest_cluster_share(flagged: FlaggedPairs, members: list[int]) -> float:
-    """Compute the share of members in the largest common cluster; 0 if no two are in one."""
-    largest_size = int(np.bincount(flagged.cluster[members]).max()) if members else 0
-    return largest_size / len(members) if largest_size > 1 else 0.0
-
-
-def measure_domain(D: Floats, *, n_draws: int, n_pools: int) -> dict[str, object]:
-    """Measure attacks, false flags and intervals on the answers of a domain."""
+def measure_domain(D: Floats, *, n_draws: int) -> dict[str, object]:
+    """Measure attacks and intervals on the answers of a domain."""
     K = D.shape[1]
     rng = np.random.default_rng(0)
     worst_first = np.argsort(-compute_negative_abilities(make_dense_chunk(D), uniform_weights(K))).tolist()
@@ -225,26 +140,9 @@ def measure_domain(D: Floats, *, n_draws: int, n_pools: int) -> dict[str, object
         for agreement in AGREEMENTS:
             planted, members = add_clones(D, worst_first[0], n, agreement, rng)
             figures[f"{n} clones, agreement {agreement:g}"] = measure_attack(D, planted, members)
-            if n != 3 and agreement != 0.9:
-                figures[f"{n} clones, agreement {agreement:g}, 2 %"] = measure_detection(
-                    planted, members, n_draws=max(n_draws // 4, 2)
-                )
     for n in (5, 10):
         planted = plant_agreement(D, worst_first[:n], 1.0, rng)
         figures[f"ring of {n}"] = measure_attack(D, planted, worst_first[:n])
-        figures[f"ring of {n}, 2 %"] = measure_detection(planted, worst_first[:n], n_draws=max(n_draws // 4, 2))
-    halves = [rng.permutation(K)[: K // 2] for _ in range(n_pools)]
-    figures["half pools with a link"] = float(
-        np.mean(
-            [bool(flag_pairs_of_chunk(make_dense_chunk(D[:, half][:, :, half]), K // 2).clusters) for half in halves]
-        )
-    )
-    figures["no attack, dense, a link"] = bool(flag_pairs_of_chunk(make_dense_chunk(D), K).clusters)
-    for kind, answers in (("graded", D), ("yes or no", np.where(np.isnan(D), np.nan, D >= 0.5))):
-        for percent in (1.0, 2.0, 5.0):
-            figures[f"no attack, {kind}, {percent:g} %"] = measure_false_flags(
-                answers, halves, percent=percent, n_draws=n_draws
-            )
     return {**figures, **measure_intervals(D, n_draws=n_draws)}
 
 
@@ -365,16 +263,14 @@ def measure_mt_bench(folder: Path) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--pools", type=int, default=200)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--smoke", action="store_true", help="measure one domain with few draws")
     arguments = parser.parse_args()
-    n_draws, n_pools = (4, 10) if arguments.smoke else (arguments.draws, arguments.pools)
+    n_draws = 4 if arguments.smoke else arguments.draws
     names = ["SAMSum"] if arguments.smoke else list(DOMAINS)
     table: dict[str, object] = {
-        name: measure_domain(make_matrix(read_rates(name, arguments.shared)), n_draws=n_draws, n_pools=n_pools)
-        for name in names
+        name: measure_domain(make_matrix(read_rates(name, arguments.shared)), n_draws=n_draws) for name in names
     }
     table["MT-Bench"] = measure_mt_bench(arguments.shared / "mt-bench")
     text = json.dumps(table, indent=1)

@@ -15,7 +15,9 @@ from pools import starts_with
 from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.pipeline.alternative_rankings import check_partner_rules, judge_follow_ups
+from youden.pipeline.alternative_rankings import check_partner_rules
+from youden.pipeline.follow_ups import allocate_follow_ups, judge_follow_ups
+from youden.stats.flagged_groups import FlaggedGroups
 from youden.types import Agent, Item, Plan, Pool, Verdicts
 from youden.types.columns import columns_of
 from youden.types.facts import PartnerRules, RankingRow
@@ -53,7 +55,7 @@ def test_a_ring_falls_in_the_robust_ranking_of_any_design(design: str) -> None:
     order = found.ranking.sort_values("robust_ability", ascending=False)["agent"].tolist()
     assert set(order[-4:]) == {"a0", "a1", "a2", "a3"}
     assert set(found.ranking["agent"].tolist()[-4:]) != {"a0", "a1", "a2", "a3"}
-    assert any("agree far beyond their abilities" in line.message for line in found.facts.warnings)
+    assert any("agree more than any honest group on record" in line.message for line in found.facts.warnings)
 
 
 def test_where_nothing_is_linked_the_robust_ranking_is_the_plain_one_to_the_last_bit() -> None:
@@ -143,11 +145,11 @@ def test_one_family_is_refused() -> None:
         check_partner_rules(PartnerRules(families=dict.fromkeys(("a0", "a1"), "f")), ("a0", "a1"))
 
 
-class TestSuspectedPairs:
+class TestUndecidedGroups:
     def asked(self, plan: Plan) -> Verdicts:
-        return answered(plan, (0, 1))
+        return answered(plan, (0, 1, 2))
 
-    def test_are_asked_more_behind_the_plan_and_then_linked_and_move_no_plain_ability(self) -> None:
+    def test_are_judged_more_behind_the_plan_and_then_flagged_and_move_no_plain_ability(self) -> None:
         _pool, plan = planned("cyclic", calls="4%")
         first = self.asked(plan)
         result = judge_follow_ups(first, self.asked, share=0.5)
@@ -156,9 +158,19 @@ class TestSuspectedPairs:
         assert judge_follow_ups(result, self.asked, share=0.5).plan.digest == result.plan.digest
         before, after = analysed(first), analysed(result)
         assert before.facts.alternative_rankings["robust"].groups == ()
-        assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1"),)
+        assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)
         for column in [column.name for column in columns_of(RankingRow)][2:]:
             assert (before.ranking[column] == after.ranking[column]).all(), column
+
+    def test_get_at_most_the_budget_and_all_pairs_of_a_group_the_same_number(self) -> None:
+        cluster = np.arange(K, dtype=np.int32)
+        cluster[5] = 4
+        flags = FlaggedGroups(np.zeros((K, K), dtype=np.bool_), cluster, ((0, 1, 2), (1, 2, 3), (4, 5), (6, 7, 8)))
+        first = dict.fromkeys([(0, 1), (0, 2), (1, 2)], 40)
+        assert allocate_follow_ups(flags, 120) == first
+        assert allocate_follow_ups(flags, 140) == {**first, (1, 3): 10, (2, 3): 10}
+        assert allocate_follow_ups(flags, 7) == {}
+        assert (4, 5) not in allocate_follow_ups(flags, 10_000)
 
     def test_of_a_run_are_in_its_folder_and_asked_once(self, youden: Youden, tmp_path: Path) -> None:
         pool = planned("cyclic")[0]

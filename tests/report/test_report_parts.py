@@ -24,7 +24,7 @@ from youden.report.data.trial_reading import TrialReading
 from youden.report.data.warnings import first_sentence, group_warnings
 from youden.report.pages.embed import format_code
 from youden.report.pages.writing import render_page
-from youden.stats.partners import PairMeans, flag_pairs
+from youden.stats.partners import PairMeans
 from youden.types import INDEPENDENT, PAIRED, Agent, Finding, Plan, Pool, Trials
 from youden.types.facts import PartnerRules
 from youden.types.pool import Floats
@@ -76,12 +76,12 @@ def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_s
         None,
         (),
         (
-            Finding("pairs", "Pairs that agree far beyond their abilities: a and b."),
+            Finding("pairs", "These agents agree more than any honest group on record: a and b."),
             Finding("length", "The ranking correlates with mean length at ρ = 0.10.", severity="note"),
         ),
     )
     warning = Finding(
-        "pairs", "a, b agree far beyond their abilities, so in the robust ranking they count as one partner."
+        "pairs", "a, b agree more than any honest group on record, so they count as one partner in the robust ranking."
     )
     assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too similar to count separately"]}
 
@@ -247,18 +247,19 @@ def test_lengths_and_spread() -> None:
     assert agreeing_fraction(pair_of(np.full((4, 4), 0.9)), min_agreement=0.8) == 1.0
 
 
-def test_a_large_pool_is_drawn_in_bins_and_a_bin_with_a_linked_pair_is_outlined() -> None:
+def test_a_large_pool_is_drawn_in_bins_and_a_bin_with_a_flagged_pair_is_outlined() -> None:
     K = 200
     ability = np.linspace(0.4, 0.0, K)
     mean = ability[:, None] + ability
     mean[0, 199] = mean[199, 0] = 0.95
     of = pair_of(mean)
     names = [f"a{k}" for k in range(K)]
-    grid = PairGrid(of, flag_pairs(of), names, names)
+    grid = PairGrid(of, [("a0", "a199")], names, names)
     assert grid.agreement.shape == (100, 100)
-    assert np.argwhere(grid.linked).tolist() == [[0, 99], [99, 0]]
-    assert grid.clusters == [("a0", "a199")]
-    assert grid.beyond[0].residual == pytest.approx(0.55, abs=0.01)
+    assert np.argwhere(grid.flagged).tolist() == [[0, 99], [99, 0]]
+    assert grid.groups[0].agents == ("a0", "a199")
+    assert grid.groups[0].agreement == pytest.approx(0.95)
+    assert grid.groups[0].residual == pytest.approx(0.55, abs=0.01)
 
 
 def cloned(plan: Plan) -> Floats:
@@ -274,28 +275,31 @@ def report_of(folder: Path, **keys: object) -> ReportData:
     return ReportData(judged(folder, pool=Pool(agents, pool.items, pool.texts, "p"), **keys))  # type: ignore[arg-type]
 
 
-def test_agents_that_only_their_texts_link_are_not_said_to_agree_and_not_passed_over(tmp_path: Path) -> None:
+def test_agents_with_similar_texts_are_one_group_in_the_report_and_in_the_warnings(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", answers=by_ability)
     fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
     data = ReportData(folder)
     (pairs,) = (doubt for doubt in data.checks.findings if doubt.slug == "pairs")
     assert pairs.severity == "warning"
-    assert pairs.message.startswith("The robust ranking counts agents with similar texts as one partner: a0, a1.")
+    assert pairs.message.startswith(
+        "These agents have similar texts, or agree more than any honest group on record: a0, a1 ("
+    )
     assert any(
-        warning.message.startswith("a0, a1 have similar texts, or agree far") for warning in data.summary.facts.warnings
+        warning.message.startswith("a0, a1 have similar texts, or agree more than any honest group")
+        for warning in data.summary.facts.warnings
     )
 
 
-def test_a_report_names_linked_pairs_outlines_them_and_opens_what_speaks_against_the_ranking(tmp_path: Path) -> None:
+def test_a_report_names_flagged_groups_outlines_them_and_opens_what_speaks_against_the_ranking(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=cloned)
     assert "pairs" in {doubt.slug for doubt in data.checks.warnings}
-    assert {data.checks.pairs.beyond[0].first, data.checks.pairs.beyond[0].second} == {"a6", "<b>z</b>"}  # type: ignore[union-attr]
+    assert [set(group.agents) for group in data.checks.pairs.groups] == [{"a6", "<b>z</b>"}]  # type: ignore[union-attr]
     page = render_page(data)
-    assert "Pairs that agree far more than their abilities explain: a6 and &lt;b&gt;z&lt;/b&gt;" in page
+    assert "agree more than any honest group on record: a6, &lt;b&gt;z&lt;/b&gt; (agreement 1.0" in page
     drawn = {figure.slug: figure for figure in draw_figures(data)}
     assert len(drawn["pairs"].spec["layer"]) == 2  # type: ignore[arg-type]
     alt.TopLevelSpec.validate(drawn["pairs"].spec)
-    assert set(drawn["pairs-beyond"].frame.columns["linked"]) == {"yes", "no"}
+    assert set(drawn["pairs-beyond"].frame.columns["flagged"]) == {"yes", "no"}
 
 
 def test_where_nothing_speaks_against_it_the_report_says_so_and_folds_the_rest(tmp_path: Path) -> None:

@@ -13,14 +13,12 @@ from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.stats import PairChunk
+from youden.stats.flagged_groups import FlaggedGroups, flag_groups
 from youden.stats.partners import (
-    FlaggedPairs,
-    PairMeans,
     PairTotals,
     PartnerWeights,
     WeightedAbilities,
     fit_weighted_abilities,
-    flag_pairs,
     group_balanced_weights,
     panel_weights,
     uniform_weights,
@@ -57,12 +55,8 @@ def taken(of: Answers, rows: Bools) -> Answers:
     return Answers(of.first[rows], of.second[rows], of.item[rows], of.value[rows])
 
 
-def linked(of: Answers, n: int = K) -> FlaggedPairs:
-    return flag_pairs(means(of, n))
-
-
-def means(of: Answers, n: int = K) -> PairMeans:
-    return PairTotals.from_chunks(blocks(of), n).means
+def linked(of: Answers, n: int = K) -> FlaggedGroups:
+    return flag_groups(PairTotals.from_chunks(blocks(of), n))
 
 
 def fitted(of: Answers, partners: PartnerWeights) -> WeightedAbilities:
@@ -111,23 +105,6 @@ def test_a_ring_of_the_worst_is_linked_and_falls_back(agreement: float) -> None:
     places = rankdata(-fitted(of, group_balanced_weights(found.cluster)).ability)
     assert rankdata(-fitted(of, uniform_weights(K)).ability)[list(ring)].mean() < 10
     assert places[list(ring)].mean() == pytest.approx(12.5, abs=0.5)
-
-
-def test_few_answers_make_a_pair_suspected_and_not_linked() -> None:
-    of = answers(ABILITY, together=(0, 1))
-    rng = np.random.default_rng(1)
-    some = rng.random(len(of.value)) < 0.05
-    some[(of.first < 2) & (of.second < 2)] = False
-    some[np.flatnonzero((of.first < 2) & (of.second < 2))[:3]] = True
-    found = linked(taken(of, some))
-    assert found.borderline[0, 1]
-    assert not found.flagged.any()
-
-
-def test_what_texts_say_is_linked_whatever_the_answers_say() -> None:
-    known = np.zeros((K, K), dtype=np.bool_)
-    known[3, 9] = True
-    assert flag_pairs(means(answers(ABILITY)), prior_flags=known).clusters == ((3, 9),)
 
 
 def test_a_panel_scores_everybody_and_its_own_members() -> None:

@@ -2,8 +2,7 @@
 
 The partners of an agent are the agents that it is compared with. For an alternative ranking, all answers are fitted
 twice by an additive model, with weighted partners and with equal weights, and the plain abilities are shifted by the
-difference. With equal weights, it is therefore the plain ranking, whatever estimator made that one. Pairs of agents
-that agree suspiciously often get follow-up trials. Only the search for linked pairs uses these.
+difference. With equal weights, it is therefore the plain ranking, whatever estimator made that one.
 """
 
 from __future__ import annotations
@@ -14,26 +13,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.trial_blocks import RateChunk, TrialsByItem, select_paired_answers
+from youden.engines.trial_blocks import RateChunk, TrialsByItem
 from youden.errors import StatisticsError
 from youden.pipeline.abilities import Abilities, agent_differences, build_ranking_table
-from youden.protocol.blocks import verdicts_without_follow_ups
-from youden.protocol.independent import with_added_trials
 from youden.stats.base.clusters import CentredCovariance, ChunkSource, PairChunk
+from youden.stats.flagged_groups import FlaggedGroups, flag_groups
 from youden.stats.partners import (
-    FlaggedPairs,
     PairTotals,
     PartnerWeights,
     fit_weighted_abilities,
-    flag_pairs,
     group_balanced_weights,
     panel_weights,
     uniform_weights,
 )
 from youden.stats.trials.comparisons import Differences, rank_with_ties
-from youden.streams import stream
 from youden.text.sentences import format_count
-from youden.types import PAIRED, Finding, Plan, Trials, Verdicts
+from youden.types import Finding
 from youden.types.facts import (
     ALTERNATIVE_COLUMNS,
     AlternativeRanking,
@@ -41,8 +36,7 @@ from youden.types.facts import (
     PartnerRules,
     RankChange,
 )
-from youden.types.pool import Ids, Positions
-from youden.types.trials import FOLLOW_UP
+from youden.types.pool import Ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,15 +53,15 @@ TITLES: Mapping[AlternativeRanking, str] = {
 
 
 def alternative_ranking_findings(rankings: Mapping[AlternativeRanking, AlternativeRankingFacts]) -> list[Finding]:
-    """List findings: groups of linked agents, rankings that could not be made, and falls of the plain leader."""
+    """List findings: groups of flagged agents, rankings that could not be made, and falls of the plain leader."""
     findings = []
     for name, facts in rankings.items():
         if name == "robust":
             findings += [
                 Finding(
                     "pairs",
-                    f"{', '.join(group)} have similar texts, or agree far beyond their abilities. Therefore, in the robust "
-                    "ranking, they count as one partner and do not score each other.",
+                    f"{', '.join(group)} have similar texts, or agree more than any honest group on record. Therefore, in the "
+                    "robust ranking, they count as one partner and do not score each other.",
                     agents=group,
                 )
                 for group in facts.groups
@@ -152,7 +146,7 @@ class WeightedRanking:
     ) -> None:
         """Rank by weighted partners.
 
-        `groups` holds the ids of the agents that are weighted together: linked agents, families, or the panel.
+        `groups` holds the ids of the agents that are weighted together: flagged agents, families, or the panel.
         `make_partners` returns the weights. A StatisticsError that it raises becomes `error`.
         `plain` and `plain_differences` are the abilities of the plain ranking and their pairwise differences.
         """
@@ -182,10 +176,10 @@ class WeightedRanking:
         )
 
 
-def find_linked_pairs(
+def find_flagged_groups(
     totals: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()
-) -> FlaggedPairs:
-    """Find pairs of agents that agree far beyond their abilities.
+) -> FlaggedGroups:
+    """Find groups of agents that agree more than any honest group on record.
 
     Parameters
     ----------
@@ -194,19 +188,19 @@ def find_linked_pairs(
     agent_ids : sequence of str
         Ids of the agents, by position.
     clones : sequence of sequence of str, default ()
-        Groups of agents that are linked whatever their answers are; ids that are not in `agent_ids` are ignored.
+        Groups of agents that are flagged whatever their answers are; ids that are not in `agent_ids` are ignored.
 
     Returns
     -------
-    FlaggedPairs
-        Linked and suspected pairs, and the clusters that the links form.
+    FlaggedGroups
+        Flagged pairs, their clusters, and groups that more answers may flag.
     """
     is_clone_pair = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     position = {agent: n for n, agent in enumerate(agent_ids)}
     for cluster in clones:
         members = [position[agent] for agent in cluster if agent in position]
         is_clone_pair[np.ix_(members, members)] = True
-    return flag_pairs(totals.means, prior_flags=is_clone_pair)
+    return flag_groups(totals, prior_flags=is_clone_pair)
 
 
 def check_partner_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
@@ -275,7 +269,7 @@ class PairedAnswers(NamedTuple):
     totals : PairTotals
         Sums of the answers.
     totals_with_follow_ups : PairTotals or None
-        Sums that include the follow-up trials of suspected pairs; None if there are no follow-ups.
+        Sums that include the follow-up trials; None if there are none.
     """
 
     blocks: ChunkSource
@@ -317,7 +311,7 @@ def rank_alternatives(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids
     )
     totals = answers.totals_with_follow_ups or answers.totals
-    cluster = find_linked_pairs(totals, agent_ids, clones=rules.clones).cluster
+    cluster = find_flagged_groups(totals, agent_ids, clones=rules.clones).cluster
     rankings = [make_ranking("robust", _group_ids(cluster, agent_ids), lambda: _robust_partners(cluster))]
     if rules.families:
         family = label_families(rules.families, agent_ids)
@@ -333,10 +327,10 @@ def rank_alternatives(
 
 
 def _robust_partners(cluster: Ids) -> PartnerWeights:
-    """Weight linked agents as one partner; cluster : int32 array (n_agents,)."""
+    """Weight flagged agents as one partner; cluster : int32 array (n_agents,)."""
     if len(np.unique(cluster)) == 1:
         raise StatisticsError(
-            f"All {len(cluster)} agents agree far beyond their abilities, so no agent is left to score them. Add agents that "
+            f"All {len(cluster)} agents are flagged as one group, so no agent is left to score them. Add agents that "
             "respond independently, or use the plain ranking with caution.",
             slug="all-agents-flagged",
         )
@@ -401,65 +395,3 @@ def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], .
         members.setdefault(number, []).append(agent)
     groups = [tuple(group) for group in members.values() if len(group) > 1]
     return tuple(sorted(groups, key=lambda group: -len(group)))
-
-
-FOLLOW_UPS_PER_PAIR = 16
-"""Follow-up trials of each suspected pair per round. At 2 % of the calls, the first ones reduce its standard error
-by a third."""
-
-JudgePlan = Callable[[Plan], Verdicts]
-
-
-def select_suspected_pairs(links: FlaggedPairs, n: int) -> Positions:
-    """Select up to n suspected pairs for follow-up trials, the largest residual first: int array (n_pairs, 2).
-
-    Pairs within one cluster are left out, because they are linked already.
-    """
-    is_open = np.triu(links.borderline, 1) & (links.cluster[:, None] != links.cluster)
-    low, high = np.nonzero(is_open)
-    order = np.argsort(-links.residual[low, high], kind="stable")[:n]
-    return np.stack([low[order], high[order]], axis=1)
-
-
-def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
-    """Judge follow-up trials of suspected pairs, until no pair is left or the budget is spent.
-
-    `judge_plan` returns the verdicts of a plan. `share` is the maximum number of follow-ups, as a fraction of the
-    plan's calls. The follow-ups depend only on the verdicts so far, so an interrupted run draws the same trials
-    when it resumes.
-    """
-    result = verdicts_without_follow_ups(result)
-    rng = stream("follow-ups", result.plan.seed)
-    n_left = int(share * len(result.plan))
-    while n_left >= FOLLOW_UPS_PER_PAIR:
-        plan = result.plan
-        totals = PairTotals.from_chunks([select_paired_answers(result.rates())], plan.n_agents)
-        links = find_linked_pairs(totals, plan.agent_ids)
-        pairs = select_suspected_pairs(links, n_left // FOLLOW_UPS_PER_PAIR)
-        trials = _draw_follow_ups(plan, pairs, rng)
-        if not len(trials):
-            break
-        result = judge_plan(with_added_trials(plan, trials))
-        n_left -= len(trials)
-    return result
-
-
-def _draw_follow_ups(plan: Plan, pairs: Positions, rng: np.random.Generator) -> Trials:
-    """Draw paired trials of each pair on random items that it was not compared on, half of them in each order.
-
-    pairs : int array (n_pairs, 2)
-    """
-    rows = []
-    low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
-    for agent, partner in pairs.tolist():
-        judged_items = plan.item[(low == agent) & (high == partner) & (plan.trial_type == PAIRED)]
-        is_eligible = plan.split.train[agent] & plan.split.train[partner]
-        items = np.setdiff1d(np.flatnonzero(is_eligible), judged_items)
-        if not len(items):
-            continue
-        chosen = rng.choice(items, size=min(FOLLOW_UPS_PER_PAIR, len(items)), replace=False)
-        for number, item in enumerate(chosen.tolist()):
-            first, second = (agent, partner) if number % 2 else (partner, agent)
-            rows.append((item, first, second))
-    trials = Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)
-    return trials.with_role(FOLLOW_UP, first=0.0, second=0.0)

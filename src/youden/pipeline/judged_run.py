@@ -23,8 +23,9 @@ from youden.judging.scheduler.options import JudgingOptions, calibration_account
 from youden.judging.scheduler.progress_log import ProgressLog
 from youden.judging.scheduler.shutdown import check_answered, run_until_stopped
 from youden.judging.store.worker_group import SharedBudget, WorkerGroup, coordinate_run
-from youden.pipeline.alternative_rankings import check_partner_rules, judge_follow_ups
+from youden.pipeline.alternative_rankings import check_partner_rules
 from youden.pipeline.fitted_run import check_target
+from youden.pipeline.follow_ups import judge_follow_ups
 from youden.pipeline.planned_run import check_same_run, find_run_plan, with_resolved_defaults
 from youden.pipeline.recovered_answers import reuse_saved_answers
 from youden.pipeline.request_hashes import get_key_reader, write_missing_keys

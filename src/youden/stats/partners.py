@@ -1,9 +1,7 @@
-"""Flag pairs of agents that agree far beyond their abilities, and estimate abilities with weighted partners.
+"""Sum the answers of each pair of agents, and estimate abilities with weighted partners.
 
-Two honest agents can be similar, and two good agents agree. A pair is therefore flagged only if both its agreement
-(mean answer) and its residual from the additive model are extreme. In half pools of four recorded data sets, honest
-agents reach a residual of .57, with an agreement of at most .60. The two thresholds for few answers, `MIN_RESIDUAL_ERRORS` and
-`AGREEMENT_ERRORS`, were chosen with yes/no answers of these data at 1 to 5 % of the calls (`benchmarks/robust.py`).
+The weights of partners decide which comparisons count for an agent. The plain ranking gives all partners the same
+weight; the robust, the family-balanced and the trusted ranking do not.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import (
@@ -20,9 +17,8 @@ from youden.stats.base.clusters import (
     ChunkSource,
     PairChunk,
     covariance_of_chunks,
-    fit_pair_effects,
 )
-from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+from youden.types.pool import Bools, Floats, Ids, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +53,14 @@ class PairTotals:
     total, weight, squares : float array (n_agents, n_agents)
         Σwy, Σw and Σwy² over the answers of each ordered pair, with y the answer minus the mean of its item and w
         its weight.
+    uncentred_total : float array (n_agents, n_agents)
+        Σwx over the answers x of each ordered pair.
     n_rows : float array (n_agents, n_agents)
         Number of answers of positive weight.
     """
 
     def __init__(self, n_agents: int) -> None:
-        self.total, self.weight, self.squares, self.n_rows = np.zeros((4, n_agents, n_agents))
-        self._uncentred_total = 0.0
+        self.total, self.weight, self.squares, self.n_rows, self.uncentred_total = np.zeros((5, n_agents, n_agents))
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
@@ -112,13 +109,13 @@ class PairTotals:
         self.weight += sum_by_pair(weight)
         self.squares += sum_by_pair(weight * y**2)
         self.n_rows += sum_by_pair(weight > 0)
-        self._uncentred_total += float((weight * chunk.value).sum())
+        self.uncentred_total += sum_by_pair(weight * chunk.value)
 
     @property
     def mean_answer(self) -> float:
         """Weighted mean of all answers; 0 without an answer."""
         n = float(self.weight.sum())
-        return self._uncentred_total / n if n else 0.0
+        return float(self.uncentred_total.sum()) / n if n else 0.0
 
     @property
     def means(self) -> PairMeans:
@@ -155,191 +152,6 @@ def _with_std_errors(mean: Floats, n: Floats, n_rows: Floats, squares: Floats) -
     by_agent = np.divide(squares.sum(axis=1), df.sum(axis=1), out=np.full(K, overall), where=df.sum(axis=1) > 0)
     variance = np.maximum(overall, np.maximum(by_agent[:, None], by_agent))
     return PairMeans(mean, np.sqrt(np.divide(variance, n, out=np.full((K, K), np.nan), where=n > 0)), n)
-
-
-TUKEY = 4.685
-"""Number of standard deviations beyond which Tukey's biweight ignores a pair; its efficiency for normal errors is
-95 %."""
-_MAD_TO_SD = 1.4826
-_MAX_ITERATIONS = 60
-_TOLERANCE = 1e-3
-
-
-def _robust_pair_effects(means: PairMeans) -> Floats:
-    """Fit m_ik ≈ a_i + a_k robustly: float (n_agents,), 0 for an agent that was not compared.
-
-    This is iteratively reweighted least squares, first with weights of least absolute deviations, then with Tukey's
-    biweight. The first fit has a single minimum, so that a few colluding agents cannot create another. In the second
-    fit, pairs also have the weights 1/(SE² + τ²), with τ² the variance between pairs beyond sampling (Holland & Welsch
-    1977, Communications in Statistics 6).
-    """
-    i, k = np.nonzero(np.triu(means.compared, 1))
-    K = len(means.mean)
-    y, variance = means.mean[i, k], means.std_error[i, k] ** 2
-    if not len(y):
-        return np.zeros(K)
-
-    effect, weight = np.zeros(K), np.ones(len(y))
-    for _ in range(_MAX_ITERATIONS // 2):
-        previous, effect = effect, _weighted_pair_effects(i, k, y, weight, K)
-        if np.abs(effect - previous).max() < _TOLERANCE:
-            break
-        weight = 1 / np.maximum(np.abs(y - effect[i] - effect[k]), _TOLERANCE)
-
-    for _ in range(_MAX_ITERATIONS // 2):
-        residual = y - effect[i] - effect[k]
-        sd = _MAD_TO_SD * float(np.median(np.abs(residual)))
-        between = max(sd**2 - float(np.median(variance)), 0.0)
-        total_variance = variance + between + _TOLERANCE**2
-        standardised = residual / np.sqrt(total_variance)
-        scale = max(_MAD_TO_SD * float(np.median(np.abs(standardised))), _TOLERANCE)
-        u = np.clip(standardised / (TUKEY * scale), -1, 1)
-        previous, effect = effect, _weighted_pair_effects(i, k, y, (1 - u**2) ** 2 / total_variance, K)
-        if np.abs(effect - previous).max() < _TOLERANCE / 100:
-            break
-    return effect
-
-
-def _weighted_pair_effects(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
-    """Fit y ≈ a_i + a_k by least squares with weights w; i, k, y, w : arrays (n_pairs,). Returns float (n_agents,)."""
-    weight = np.zeros((K, K))
-    np.add.at(weight, (i, k), w)
-    weight += weight.T
-    total = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
-    return fit_pair_effects(weight, total.astype(np.float64))
-
-
-MIN_RESIDUAL = 0.5
-"""Smallest residual of a flagged pair, however similar all other pairs are."""
-MIN_RESIDUAL_MADS = 4.0
-"""Smallest residual of a flagged pair, in median absolute residuals without their sampling error."""
-MIN_RESIDUAL_ERRORS = 4.5
-"""Smallest residual of a flagged pair, in standard errors of its mean."""
-AGREEMENT_QUANTILE = 0.7
-"""A flagged pair agrees more than a threshold: this quantile of the means of pairs with ordinary residuals."""
-MAX_AGREEMENT_BAR = 0.7
-"""Upper limit of this threshold, because an imperfect copy is below the quantile if all agents agree on
-nearly everything."""
-AGREEMENT_SLACK, AGREEMENT_ERRORS = 0.1, 2.5
-"""The mean of a flagged pair exceeds the threshold minus the slack by this many standard errors. The standard error is
-at least that of as many yes/no answers at this rate, because a few equal answers do not prove agreement."""
-MIN_AGENTS = 5
-"""With fewer agents residuals mean nothing: 4 agents have 6 pairs and 4 effects."""
-_SD_TO_MAD = 0.6745
-
-
-@dataclass(frozen=True, eq=False)
-class FlaggedPairs(ReadOnly):
-    """Pairs of agents that agree far beyond the additive model.
-
-    Attributes
-    ----------
-    effect : float array (n_agents,)
-        Additive effects a_i, fitted robustly.
-    residual : float array (n_agents, n_agents)
-        m_ik − a_i − a_k, NaN for pairs that were not compared.
-    needed : float array (n_agents, n_agents)
-        Residual that a pair must exceed to be flagged; NaN with fewer than 5 agents.
-    agreement : float
-        Mean answer that a pair must exceed; NaN with fewer than 5 agents.
-    borderline : bool array (n_agents, n_agents)
-        Pairs that are not flagged only because they have too few answers.
-    flagged : bool array (n_agents, n_agents)
-        Flagged pairs, symmetric.
-    cluster : int32 array (n_agents,)
-        Cluster of each agent: a connected component of the flagged pairs, numbered by its first agent.
-    """
-
-    effect: Floats
-    residual: Floats
-    needed: Floats
-    agreement: float
-    borderline: Bools
-    flagged: Bools
-    cluster: Ids
-
-    @property
-    def clusters(self) -> tuple[tuple[int, ...], ...]:
-        """Agents of each cluster with two agents or more, the largest first."""
-        members = [tuple(np.flatnonzero(self.cluster == label).tolist()) for label in np.unique(self.cluster)]
-        groups = [group for group in members if len(group) > 1]
-        return tuple(sorted(groups, key=lambda group: (-len(group), group)))
-
-
-def flag_pairs(means: PairMeans, *, prior_flags: Bools | None = None) -> FlaggedPairs:
-    """Flag pairs of agents that agree far beyond the additive model.
-
-    Both their mean answer and its residual from the model m_ik ≈ a_i + a_k are extreme.
-
-    Parameters
-    ----------
-    means : PairMeans
-        Mean answers to all pairs.
-    prior_flags : bool array (n_agents, n_agents), optional
-        Pairs to flag for other reasons, such as near-duplicate texts. Default: none.
-
-    Returns
-    -------
-    FlaggedPairs
-        Flags and clusters. With fewer than 5 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
-
-    Notes
-    -----
-    A pair is flagged if both conditions hold:
-
-    - The residual m_ik − a_i − a_k exceeds .5, 4 times the median absolute residual (without sampling error), and 4.5
-      standard errors.
-    - The mean m_ik exceeds a threshold, and by 2.5 standard errors also this threshold minus .1. The threshold is the
-      70th percentile of the means of pairs with ordinary residuals, but at most .7.
-
-    Examples
-    --------
-    >>> mean = np.full((12, 12), 0.2)
-    >>> mean[0, 1] = mean[1, 0] = 1.0
-    >>> flag_pairs(PairMeans(mean, np.full((12, 12), 0.01), 1.0 - np.eye(12))).clusters
-    ((0, 1),)
-    """
-    K = len(means.mean)
-    if prior_flags is None:
-        prior_flags = np.zeros((K, K), dtype=np.bool_)
-    else:
-        prior_flags = (prior_flags | prior_flags.T) & ~np.eye(K, dtype=np.bool_)
-    effect = _robust_pair_effects(means)
-    residual = np.where(means.compared, means.mean - effect[:, None] - effect, np.nan)
-    pairs = np.triu(means.compared, 1)
-    if K < MIN_AGENTS or pairs.sum() <= K:
-        none, unknown = np.zeros((K, K), dtype=np.bool_), np.full((K, K), np.nan)
-        return FlaggedPairs(effect, residual, unknown, np.nan, none, prior_flags, _components(prior_flags))
-
-    mad = np.median(np.abs(residual[pairs]))
-    mad_square = float(mad**2 - _SD_TO_MAD**2 * np.median(means.std_error[pairs] ** 2))
-    std_error = np.where(means.compared, means.std_error, 0.0)
-    min_residual = max(MIN_RESIDUAL, MIN_RESIDUAL_MADS * np.sqrt(max(mad_square, 0.0)))
-    needed = np.maximum(min_residual, MIN_RESIDUAL_ERRORS * std_error)
-
-    ordinary = means.mean[pairs & (residual <= min_residual)]
-    agreement = MAX_AGREEMENT_BAR
-    if len(ordinary):
-        agreement = min(MAX_AGREEMENT_BAR, float(np.quantile(ordinary, AGREEMENT_QUANTILE)))
-    bar = max(agreement - AGREEMENT_SLACK, 0.0)
-    binary_error = np.sqrt(bar * (1 - bar) / np.maximum(means.n, 1))
-    needed_mean = bar + AGREEMENT_ERRORS * np.maximum(std_error, binary_error)
-
-    mean, excess = np.where(means.compared, means.mean, -np.inf), np.where(means.compared, residual, -np.inf)
-    is_extreme = (excess > needed) & (mean > agreement) & (mean > needed_mean)
-    is_borderline = (excess > min_residual) & (mean + std_error > agreement)
-    flagged = is_extreme | prior_flags
-    return FlaggedPairs(effect, residual, needed, agreement, is_borderline & ~flagged, flagged, _components(flagged))
-
-
-def _components(flagged: Bools) -> Ids:
-    """Label the connected components of a relation by their first agent: int32 (n_agents,)."""
-    from scipy.sparse.csgraph import connected_components
-
-    _, label = connected_components(coo_array(flagged), directed=False)
-    first = np.full(len(flagged), len(flagged))
-    np.minimum.at(first, label, np.arange(len(flagged)))
-    return np.asarray(first[label], dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
-from youden.pipeline.alternative_rankings import PairedAnswers, find_linked_pairs, label_families
+from youden.pipeline.alternative_rankings import PairedAnswers, find_flagged_groups, label_families
 from youden.protocol.independent import count_characters, draw_pooled_trials, draw_probes
 from youden.protocol.plan import make_plan
 from youden.stats.base.clusters import PairChunk
@@ -77,7 +77,7 @@ def compute_abilities(
     answers = PairedAnswers(lambda: [block], PairTotals.from_chunks([block], plan.n_agents))
 
     groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
-    groups["robust"] = find_linked_pairs(answers.totals, plan.agent_ids, clones=clones).cluster
+    groups["robust"] = find_flagged_groups(answers.totals, plan.agent_ids, clones=clones).cluster
     if len(set(families.values())) > 1:
         groups["family-balanced"] = label_families(families, plan.agent_ids)
     return {method: _compute_balanced_abilities(answers, group) for method, group in groups.items()}

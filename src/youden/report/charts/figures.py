@@ -29,7 +29,7 @@ from youden.report.data.report import ReportData
 from youden.types.pool import Bools, Floats
 
 LINKED_COLOUR = "#d1242f"
-"""Colour of the outline of linked pairs."""
+"""Colour of the outline of flagged pairs."""
 MAX_RANKED = 200
 """Maximum number of agents in the figure of the ranking: each needs 17 pixels, and more than 65,535 cannot be drawn."""
 
@@ -47,14 +47,14 @@ def _draw_matrix(
     max_height: int,
     max_labelled: int,
     titles: Sequence[str | None] = (None, None),
-    linked: Bools | None = None,
+    flagged: Bools | None = None,
 ) -> Figure:
     """Draw a matrix as tiles.
 
     value : float array (n_rows, n_columns), NaN for no tile
     sides : column of the frame → names of the rows, then of the columns
     max_labelled : maximum number of rows with labels
-    linked : bool array (n_rows, n_columns), tiles to outline
+    flagged : bool array (n_rows, n_columns), tiles to outline
     """
     (row, row_names), (column, column_names) = sides.items()
     is_labelled = len(row_names) <= max_labelled
@@ -64,7 +64,7 @@ def _draw_matrix(
         x=alt.X(f"{column}:N", scale=make_tile_scale(column_names), title=titles[1], axis=column_axis),
         y=alt.Y(f"{row}:N", scale=make_tile_scale(row_names), title=titles[0], axis=axis),
     )
-    tooltip = [f"{row}:N", f"{column}:N", "value:Q .3f", *([] if linked is None else ["linked:N"])]
+    tooltip = [f"{row}:N", f"{column}:N", "value:Q .3f", *([] if flagged is None else ["flagged:N"])]
     chart = base.mark_rect().encode(color=colour, tooltip=make_tooltips(*tooltip))
     i, j = np.nonzero(~np.isnan(value))
     columns: dict[str, Column] = {
@@ -72,10 +72,10 @@ def _draw_matrix(
         column: [column_names[k] for k in j.tolist()],
         "value": value[i, j],
     }
-    if linked is not None:
-        columns["linked"] = np.where(linked[i, j], "yes", "no").tolist()
-        if linked.any():
-            outline = base.transform_filter("datum.linked == 'yes'")
+    if flagged is not None:
+        columns["flagged"] = np.where(flagged[i, j], "yes", "no").tolist()
+        if flagged.any():
+            outline = base.transform_filter("datum.flagged == 'yes'")
             chart += outline.mark_rect(filled=False, stroke=LINKED_COLOUR, strokeWidth=2 if is_labelled else 1)
     height = min(max_height, max(160, row_height * len(row_names)))
     return Figure(slug, title, note, source, chart, frame=Frame.from_columns(**columns), height=height, canvas=True)
@@ -96,15 +96,15 @@ def _describe_bins(size: int, content: str) -> str:
 
 
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
-    """Draw the agreement of pairs, and its residual from the effects of both agents; linked pairs are outlined."""
+    """Draw the agreement of pairs, and its residual from the effects of both agents; flagged pairs are outlined."""
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
         return
     size, source = grid.agents_per_row, f"rates.parquet, {format_n_answers(data.summary)}"
-    suffix = " Outlined: pairs that are linked." if grid.linked.any() else ""
+    suffix = " Outlined: agents of one flagged group." if grid.flagged.any() else ""
     suffix += _describe_bins(size, f"{size} × {size} agents")
     sides = {"first": grid.names, "second": grid.names}
-    draw = partial(_draw_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, linked=grid.linked)
+    draw = partial(_draw_matrix, sides=sides, row_height=16, max_height=520, max_labelled=40, flagged=grid.flagged)
 
     note = (
         "Mean of both orders, minus the means of the items. Good agents agree with each other: bright at the top left."

@@ -16,7 +16,8 @@ from youden.report.data.grids import bin_means, label_bins
 from youden.report.data.summary import Summary
 from youden.stats.base.clusters import fit_pair_effects
 from youden.stats.base.metrics import rank_correlation
-from youden.stats.partners import FlaggedPairs, PairMeans, flag_pairs
+from youden.stats.flagged_groups import fit_robust_effects
+from youden.stats.partners import PairMeans
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.text.tables import Table, format_decimal
 from youden.types.finding import Fact, Finding
@@ -155,17 +156,23 @@ MAX_AGENTS_PER_SIDE = 100
 
 
 @dataclass(frozen=True)
-class BeyondPair:
-    """Pair of linked agents."""
+class GroupAgreement:
+    """Agreement of a group of flagged agents."""
 
-    first: str
-    """Id of one agent."""
-    second: str
-    """Id of the other agent."""
+    agents: tuple[str, ...]
+    """Ids of the agents."""
     agreement: float
-    """Agreement of the pair; NaN if only their texts link them."""
+    """Mean agreement of its pairs; NaN if none was compared."""
     residual: float
-    """Agreement minus the sum of the effects of both agents; NaN if only their texts link them."""
+    """Mean agreement minus the sum of the effects of both agents; NaN if no pair was compared."""
+
+    def __str__(self) -> str:
+        ids = ", ".join(self.agents)
+        return (
+            ids
+            if np.isnan(self.agreement)
+            else f"{ids} (agreement {self.agreement:.2f}, residual {self.residual:+.2f})"
+        )
 
 
 class PairGrid:
@@ -179,18 +186,16 @@ class PairGrid:
         Labels of the bins.
     agreement, residual : float array (n_bins, n_bins)
         Mean agreement, and mean agreement minus the sum of the effects of both agents.
-    linked : bool array (n_bins, n_bins)
-        Whether a bin contains a linked pair.
-    clusters : list of tuple of str
-        Groups of agents that are connected by links.
-    beyond : list of BeyondPair
-        Linked pairs, largest residual first.
+    flagged : bool array (n_bins, n_bins)
+        Whether a bin contains two agents of one flagged group.
+    groups : list of GroupAgreement
+        Flagged groups.
     """
 
     def __init__(
         self,
         pairs: PairMeans,
-        links: FlaggedPairs,
+        groups: Sequence[tuple[str, ...]],
         agents: Sequence[str],
         ranked: Sequence[str],
         *,
@@ -198,26 +203,33 @@ class PairGrid:
     ) -> None:
         """Arrange pairs of agents in at most `max_side` rows.
 
-        `agents` are the ids by position, `ranked` the same ids, best first; `links` has the linked pairs and residuals.
+        `agents` are the ids by position, `ranked` the same ids, best first; `groups` are the ids of flagged agents.
         """
         position = {agent: k for k, agent in enumerate(agents)}
         order = np.array([position[agent] for agent in ranked], dtype=np.int64)
         square = np.ix_(order, order)
         size = self.agents_per_row = max(1, -(-len(order) // max_side))
         off_diagonal = ~np.eye(len(order), dtype=np.bool_)
+        effect = fit_robust_effects(pairs)
+        residual = pairs.mean - effect[:, None] - effect
         self.names = label_bins(ranked, size)
         self.agreement, self.residual = (
-            bin_means(np.where(off_diagonal, matrix[square], np.nan), size, size)
-            for matrix in (pairs.mean, links.residual)
+            bin_means(np.where(off_diagonal, matrix[square], np.nan), size, size) for matrix in (pairs.mean, residual)
         )
-        self.linked = bin_means((links.flagged[square] & off_diagonal).astype(np.float64), size, size) > 0
-        self.clusters = [tuple(agents[k] for k in cluster) for cluster in links.clusters]
-        first, second = np.nonzero(np.triu(links.flagged, 1))
-        flagged = [
-            BeyondPair(agents[i], agents[k], float(pairs.mean[i, k]), float(links.residual[i, k]))
-            for i, k in zip(first.tolist(), second.tolist(), strict=True)
-        ]
-        self.beyond = sorted(flagged, key=lambda pair: -np.nan_to_num(pair.residual))
+
+        flagged = np.zeros(residual.shape)
+        self.groups = []
+        for group in groups:
+            members = np.array([position[agent] for agent in group])
+            flagged[np.ix_(members, members)] = 1.0
+            first, second = members[np.stack(np.triu_indices(len(members), 1))]
+            compared = pairs.compared[first, second]
+            means = [
+                float(matrix[first, second][compared].mean()) if compared.any() else np.nan
+                for matrix in (pairs.mean, residual)
+            ]
+            self.groups.append(GroupAgreement(group, *means))
+        self.flagged = bin_means(flagged[square] * off_diagonal, size, size) > 0
 
 
 MIN_SPLIT_HALF_RHO = 0.8
@@ -229,8 +241,6 @@ HIGH_AGREEMENT = 0.8
 MAX_AGREEING_PAIRS = 0.5
 """Fraction of agreeing pairs from which on a pool has too little spread. ICLR has .72, the paper's other domains at
 most .30."""
-MAX_NAMED_PAIRS = 5
-"""Maximum number of pairs that a finding names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,10 +276,12 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     ability_by_agent = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
     ability = np.array([ability_by_agent[agent] for agent in agents])
     lines = describe_groups(pairs, groups, agents)
-    grid = PairGrid(pairs, flag_pairs(pairs), agents, [row.agent for row in summary.ranking])
+    robust = summary.facts.alternative_rankings.get("robust")
+    flagged_groups = () if robust is None else robust.groups
+    grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
     findings = [
         _check_signal(summary),
-        _check_pairs(grid, summary),
+        _check_pairs(grid),
         *_check_length(ability, evidence, summary),
         *_check_split_half(summary),
         *_check_absence_of_groups([line for line in lines if line.correlation is not None]),
@@ -303,34 +315,18 @@ def _check_signal(summary: Summary) -> Finding:
     )
 
 
-def _check_pairs(grid: PairGrid, summary: Summary) -> Finding:
-    """Report pairs that agree far beyond their abilities."""
-    if not grid.beyond:
-        robust = summary.facts.alternative_rankings.get("robust")
-        if robust is None or not robust.groups:
-            return _make_finding("pairs", "No pair agrees far more than its two abilities explain.", is_problem=False)
-        groups = "; ".join(", ".join(group) for group in robust.groups)
-        return _make_finding(
-            "pairs",
-            f"The robust ranking counts agents with similar texts as one partner: {groups}. By the answers of the judge, no pair "
-            "of them agrees far more than its two abilities explain.",
-            is_problem=True,
-            agents=tuple(agent for group in robust.groups for agent in group),
-        )
-    named_pairs = "; ".join(
-        f"{pair.first} and {pair.second} (agreement {pair.agreement:.2f}, residual {pair.residual:+.2f})"
-        for pair in grid.beyond[:MAX_NAMED_PAIRS]
-    )
-    n_unnamed = len(grid.beyond) - MAX_NAMED_PAIRS
-    suffix = f" and {n_unnamed} more" if n_unnamed > 0 else ""
+def _check_pairs(grid: PairGrid) -> Finding:
+    """Report groups of flagged agents."""
+    if not grid.groups:
+        return _make_finding("pairs", "No group of agents agrees more than honest groups on record.", is_problem=False)
     return _make_finding(
         "pairs",
-        f"Pairs that agree far more than their abilities explain: {named_pairs}{suffix}. Copies, a shared template or a code "
-        "word have this effect, and so have agents of one family. Such agents raise each other's abilities. Check their texts, "
-        "and rank with `--robust`.",
+        f"These agents have similar texts, or agree more than any honest group on record: {'; '.join(map(str, grid.groups))}. "
+        "Copies, a shared template or a code word have this effect. Such agents raise each other's abilities. Check their "
+        "texts, and rank with `--robust`.",
         is_problem=True,
-        agents=tuple(dict.fromkeys(agent for pair in grid.beyond for agent in (pair.first, pair.second))),
-        n=len(grid.beyond),
+        agents=tuple(agent for group in grid.groups for agent in group.agents),
+        n=len(grid.groups),
     )
 
 

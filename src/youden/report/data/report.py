@@ -108,10 +108,9 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     for warning in summary.warnings:
         if agent in warning.agents and warning.slug != "pairs":
             yield warning.message
-    for pair in () if checks.pairs is None else checks.pairs.beyond:
-        if agent in (pair.first, pair.second):
-            partner = pair.second if agent == pair.first else pair.first
-            yield f"It agrees with {partner} far more than their two abilities explain (agreement {pair.agreement:.2f})."
+    for group in () if checks.pairs is None else checks.pairs.groups:
+        if agent in group.agents:
+            yield f"It is in a group with similar texts, or that agrees more than any honest group on record: {group}."
     for name, change in () if summary.facts.partners is None else summary.facts.partners.agents:
         if name == agent:
             yield f"Its rank depends on the other agents: random halves of its partners differ by {change:.1f} ranks."

@@ -1,0 +1,80 @@
+"""Judge follow-up trials of groups of agents that may agree more than any honest group on record.
+
+The answers to the plan may be too few to flag a group. Its pairs are then judged once more, on items on which they
+were not compared. Follow-ups serve only to flag groups; abilities do not use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+
+import numpy as np
+
+from youden.engines.trial_blocks import select_paired_answers
+from youden.pipeline.alternative_rankings import find_flagged_groups
+from youden.protocol.blocks import verdicts_without_follow_ups
+from youden.protocol.independent import with_added_trials
+from youden.stats.flagged_groups import FlaggedGroups
+from youden.stats.partners import PairTotals
+from youden.streams import stream
+from youden.types import PAIRED, Plan, Trials, Verdicts
+from youden.types.trials import FOLLOW_UP
+
+FOLLOW_UPS_PER_PAIR = 40
+"""Maximum number of follow-up trials of a pair: as many answers prove that two agents always agree."""
+MIN_FOLLOW_UPS_PER_PAIR = 8
+"""Minimum number; groups for which the budget has fewer get none."""
+
+JudgePlan = Callable[[Plan], Verdicts]
+
+
+def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
+    """Allocate follow-up trials to the pairs of undecided groups, the group of smallest p-value first.
+
+    Returns the number of trials of each pair of agents, at most `budget` in all. Pairs within one cluster get none,
+    because they are flagged already.
+    """
+    n_trials: dict[tuple[int, int], int] = {}
+    for group in flags.undecided:
+        pairs = [pair for pair in combinations(group, 2) if flags.cluster[pair[0]] != flags.cluster[pair[1]]]
+        new_pairs = [pair for pair in pairs if pair not in n_trials]
+        n_per_pair = min(FOLLOW_UPS_PER_PAIR, budget // max(len(new_pairs), 1))
+        if n_per_pair >= MIN_FOLLOW_UPS_PER_PAIR:
+            n_trials.update(dict.fromkeys(new_pairs, n_per_pair))
+            budget -= n_per_pair * len(new_pairs)
+    return n_trials
+
+
+def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
+    """Judge follow-up trials of groups that may agree more than any honest group on record.
+
+    `judge_plan` returns the verdicts of a plan. `share` is the maximum number of follow-ups, as a fraction of the
+    plan's calls. They are planned once, from the verdicts of the plan, so that a group is tested at most twice, and an
+    interrupted run draws the same trials when it resumes.
+    """
+    result = verdicts_without_follow_ups(result)
+    plan = result.plan
+    totals = PairTotals.from_chunks([select_paired_answers(result.rates())], plan.n_agents)
+    n_trials = allocate_follow_ups(find_flagged_groups(totals, plan.agent_ids), int(share * len(plan)))
+    trials = draw_follow_ups(plan, n_trials, stream("follow-ups", plan.seed))
+    return judge_plan(with_added_trials(plan, trials)) if len(trials) else result
+
+
+def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
+    """Draw paired trials of each pair on random items that it was not compared on, half of them in each order.
+
+    `n_trials` is the number of trials of each pair; fewer are drawn if it has fewer such items.
+    """
+    rows = []
+    low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
+    for (agent, partner), n in n_trials.items():
+        judged_items = plan.item[(low == agent) & (high == partner) & (plan.trial_type == PAIRED)]
+        is_eligible = plan.split.train[agent] & plan.split.train[partner]
+        items = np.setdiff1d(np.flatnonzero(is_eligible), judged_items)
+        chosen = rng.choice(items, size=min(n, len(items)), replace=False)
+        for number, item in enumerate(chosen.tolist()):
+            first, second = (agent, partner) if number % 2 else (partner, agent)
+            rows.append((item, first, second))
+    trials = Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)
+    return trials.with_role(FOLLOW_UP, first=0.0, second=0.0)

@@ -1,0 +1,335 @@
+"""Flag groups of agents that agree more than any honest group on record.
+
+Two good agents agree, and so do two agents of one style. The agreement of a group is therefore corrected for what the
+abilities of its agents predict, and compared with the largest value that honest groups of the same size reach in
+recorded runs. Honest styles form pairs and triples; a collusion ring is a clique, in which every pair agrees, so fewer
+answers prove a large group than a small one. The thresholds were chosen by `benchmarks/flagged_groups.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.special import betainc, gammaln
+
+from youden.stats.base.clusters import fit_pair_effects
+from youden.stats.partners import PairMeans, PairTotals
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+
+MIN_AGENTS = 5
+"""With fewer agents, nothing is flagged: 4 agents have 6 pairs and 4 effects."""
+MIN_RESIDUAL, MIN_RESIDUAL_MADS, MIN_CORRECTED = 0.2, 2.5, 0.3
+"""The residual of each pair of a flagged group exceeds .2 and 2.5 median absolute residuals (without their sampling
+error), and its corrected agreement exceeds .3."""
+MIN_EXPECTED = -0.9
+"""Lower limit of the expected agreement of a pair: the additive model predicts negative values for weak agents."""
+GROUP_BARS = (0.8, 0.7, 0.6, 0.5)
+"""Corrected agreement that a flagged group of 2, 3, 4, and 5 or more agents exceeds. Honest groups reach .75, .56, .46
+and .39 in recorded runs."""
+ALPHA = 5e-4
+"""Significance level of the test of a pair. A pair is tested at most twice, before and after its follow-up trials."""
+TOLERANCE, TOLERANCE_ERRORS = 0.05, 2.0
+"""A member agrees with the other members as much as they agree with one another, minus this tolerance and this number
+of standard errors. An honest agent whose style is like that of a copied agent is thus not flagged with the copies."""
+MAX_GROUPS = 300
+"""Maximum number of groups that are tested, so that the time is limited in pools of many agents with few answers."""
+
+TUKEY = 4.685
+"""Number of standard deviations beyond which Tukey's biweight ignores a pair; its efficiency for normal errors is
+95 %."""
+_MAD_TO_SD = 1.4826
+_SD_TO_MAD = 0.6745
+_MAX_ITERATIONS = 60
+_PRECISION = 1e-3
+_DECIMALS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class FlaggedGroups(ReadOnly):
+    """Groups of agents that agree more than any honest group on record.
+
+    Attributes
+    ----------
+    flagged : bool array (n_agents, n_agents)
+        Whether two agents are in one flagged group, symmetric; groups may overlap.
+    cluster : int32 array (n_agents,)
+        Cluster of each agent: a connected component of the flagged pairs, numbered by its first agent.
+    undecided : tuple of tuple of int
+        Groups that agree as much, but have too few answers to be flagged, smallest p-value first.
+    """
+
+    flagged: Bools
+    cluster: Ids
+    undecided: tuple[tuple[int, ...], ...]
+
+    @property
+    def clusters(self) -> tuple[tuple[int, ...], ...]:
+        """Agents of each cluster with two agents or more, the largest first."""
+        members = [tuple(np.flatnonzero(self.cluster == label).tolist()) for label in np.unique(self.cluster)]
+        groups = [group for group in members if len(group) > 1]
+        return tuple(sorted(groups, key=lambda group: (-len(group), group)))
+
+
+def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> FlaggedGroups:
+    """Flag groups of agents that agree more than any honest group on record.
+
+    Parameters
+    ----------
+    totals : PairTotals
+        Sums of the answers to all pairs.
+    prior_flags : bool array (n_agents, n_agents), optional
+        Pairs to flag for other reasons, such as near-duplicate texts. Default: none.
+
+    Returns
+    -------
+    FlaggedGroups
+        Flags and clusters. With fewer than 5 agents, or hardly more pairs than agents, only `prior_flags` are flagged.
+
+    Notes
+    -----
+    The mean answer m_ik of a pair is modelled as a_i + a_k, fitted robustly. With e_ik = a_i + a_k plus its standard error,
+    the corrected agreement of a group is Σn(m − e)/Σn(1 − e) over its pairs, with n the number of answers: the part of the
+    possible excess that it reaches, as in Cohen's kappa, with the additive model in place of independence.
+
+    Candidates are pairs with m − e > max(.2, 2.5 MAD) and a corrected agreement above .3. From each candidate pair, a
+    group grows by the agent of largest corrected agreement with it whose pairs with the members are all candidates, as
+    long as that agreement is not below the group's own by more than .05 and two standard errors.
+
+    A group of g agents is flagged if the corrected agreement of each member with the others reaches the bar c(g), and
+    if a sum of answers as large as the observed one has a probability below .0005·C(K, 2)/C(K, g) in a group of K agents
+    at the bar, by the binomial distribution with the mean answer Σn(e + c(g)(1 − e))/Σn.
+
+    References
+    ----------
+    Cohen (1960), Educational and Psychological Measurement 20, 37-46.
+
+    Examples
+    --------
+    >>> from youden.stats import PairChunk
+    >>> agents = np.argwhere(~np.eye(12, dtype=bool))
+    >>> first, second = np.tile(agents, (40, 1)).T
+    >>> item = np.repeat(np.arange(40), len(agents))
+    >>> value = np.where((first < 2) & (second < 2), 1.0, 0.2)
+    >>> chunk = PairChunk(first, second, item, value, np.ones(len(item)), np.zeros(len(item)), n_items=40)
+    >>> flag_groups(PairTotals.from_chunks([chunk], n_agents=12)).clusters
+    ((0, 1),)
+    """
+    K = len(totals.weight)
+    flagged = np.zeros((K, K), dtype=np.bool_)
+    undecided: dict[tuple[int, ...], float] = {}
+    pairs = PairAgreement.from_totals(totals)
+    for group in _iter_groups(pairs):
+        tests = [_test_group(pairs, group[:size]) for size in range(2, len(group) + 1)]
+        rejected = [test for test in tests if test.log_ratio <= 0]
+        undecided_tests = [test for test in tests if test.log_p < 0]
+        if rejected:
+            flagged[np.ix_(rejected[-1].members, rejected[-1].members)] = True
+        elif undecided_tests:
+            best = min(undecided_tests, key=lambda test: test.log_ratio)
+            undecided[best.members] = best.log_ratio
+    if prior_flags is not None:
+        flagged |= prior_flags | prior_flags.T
+    np.fill_diagonal(flagged, False)
+    ordered = sorted(undecided, key=lambda members: undecided[members])
+    return FlaggedGroups(flagged, _label_components(flagged), tuple(ordered))
+
+
+class PairAgreement(NamedTuple):
+    """Answers of pairs, and what the abilities predict of them; arrays are symmetric float (n_agents, n_agents).
+
+    `n` and `total` are the number and the sum of the answers, `excess` is total − n·e and `room` is n·(1 − e), 0 for pairs
+    that were not compared; `is_candidate` : bool (n_agents, n_agents); `effect` : float (n_agents,).
+    """
+
+    n: Floats
+    total: Floats
+    excess: Floats
+    room: Floats
+    is_candidate: Bools
+    effect: Floats
+
+    @classmethod
+    def from_totals(cls, totals: PairTotals) -> PairAgreement:
+        """Compare the answers of all pairs with a robust additive model."""
+        means = totals.means
+        K = len(means.mean)
+        n, total = means.n, totals.uncentred_total + totals.uncentred_total.T
+        pairs = np.triu(means.compared, 1)
+        if K < MIN_AGENTS or pairs.sum() <= K:
+            none = np.zeros((K, K), dtype=np.bool_)
+            return cls(n, total, 0 * n, 0 * n, none, np.zeros(K))
+
+        effect = fit_robust_effects(means)
+        residual = np.abs(means.mean - effect[:, None] - effect)[pairs]
+        mad = float(np.median(residual))
+        mad_square = mad**2 - _SD_TO_MAD**2 * float(np.median(means.std_error[pairs] ** 2))
+        min_residual = max(MIN_RESIDUAL, MIN_RESIDUAL_MADS * np.sqrt(max(mad_square, 0.0)))
+
+        std_error = _MAD_TO_SD * mad * np.sqrt(2 / (K - 2))
+        expected = np.maximum(effect[:, None] + effect + std_error, MIN_EXPECTED)
+        has_room = means.compared & (expected < 1)
+        excess = np.where(has_room, total - n * expected, 0.0)
+        room = np.where(has_room, n * (1 - expected), 0.0)
+        is_candidate = (
+            has_room & (np.nan_to_num(means.mean) - expected > min_residual) & (excess > MIN_CORRECTED * room)
+        )
+        return cls(n, total, excess, room, is_candidate, effect)
+
+
+def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
+    """Grow a group from each candidate pair that no earlier group contains, and yield its agents in order of joining."""
+    first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
+    corrected = np.round(pairs.excess[first, second] / pairs.room[first, second], _DECIMALS)
+    effect = pairs.effect[first] + pairs.effect[second]
+    # ties are broken by numbers of answers and by effects, so that the order of the agents does not matter
+    order = np.lexsort((effect, -pairs.n[first, second], -corrected))
+    is_grown = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
+    n_groups = 0
+    for agent, partner in zip(first[order].tolist(), second[order].tolist(), strict=True):
+        if is_grown[agent, partner]:
+            continue
+        group = _grow_group(pairs, [agent, partner])
+        yield group
+        is_grown[np.ix_(group, group)] = True
+        n_groups += 1
+        if n_groups == MAX_GROUPS:
+            return
+
+
+def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
+    """Add agents to a group as long as one agrees with it as much as its members agree with one another."""
+    can_join = pairs.is_candidate | (pairs.n == 0)
+    while True:
+        members = np.array(group)
+        n = pairs.n[:, members].sum(axis=1)
+        room = pairs.room[:, members].sum(axis=1)
+        n_compared = (pairs.n[:, members] > 0).sum(axis=1)
+        is_open = can_join[:, members].all(axis=1) & (2 * n_compared >= len(members)) & (room > 0)
+        is_open[members] = False
+        if not is_open.any():
+            return group
+
+        corrected = np.where(is_open, pairs.excess[:, members].sum(axis=1), -np.inf) / np.where(is_open, room, 1.0)
+        newcomer = int(np.lexsort((pairs.effect, -n, -np.round(corrected, _DECIMALS)))[0])
+        square = np.ix_(members, members)
+        corrected_of_group = pairs.excess[square].sum() / pairs.room[square].sum()
+        n_of_group = pairs.n[square].sum() / 2
+        if not _agrees_as_much(corrected[newcomer], n[newcomer], corrected_of_group, n_of_group):
+            return group
+        group = [*group, newcomer]
+
+
+def _agrees_as_much(corrected: Floats, n: Floats, corrected_of_group: Floats, n_of_group: Floats) -> Bools:
+    """Return whether the corrected agreement of a member with a group is not much lower than that within the group."""
+    variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
+    std_error = np.sqrt(variance * (1 / n + 1 / n_of_group))
+    return np.asarray(corrected_of_group - corrected <= TOLERANCE + TOLERANCE_ERRORS * std_error)
+
+
+class _GroupTest(NamedTuple):
+    """Test of a group: logarithms of its p-value, and of the ratio of that to its level."""
+
+    members: tuple[int, ...]
+    log_p: float
+    log_ratio: float
+
+
+def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
+    """Test whether a group agrees more than the bar of its size; p = 1 if a member agrees too little with the others."""
+    K, size, members = len(pairs.n), len(group), tuple(sorted(group))
+    bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
+    log_alpha = np.log(ALPHA) + _log_n_subsets(K, 2) - _log_n_subsets(K, size)
+    square = np.ix_(members, members)
+    n, excess, room = (table[square].sum(axis=1) for table in (pairs.n, pairs.excess, pairs.room))
+    n_group, excess_group, room_group = n.sum() / 2, excess.sum() / 2, room.sum() / 2
+
+    # each member against the others: n answers, and the n_group - n answers among these others
+    has_rest = n_group - n > _PRECISION
+    corrected_rest = (excess_group - excess)[has_rest] / (room_group - room)[has_rest]
+    is_similar = _agrees_as_much((excess / room)[has_rest], n[has_rest], corrected_rest, (n_group - n)[has_rest])
+    if (excess < bar * room).any() or not is_similar.all():
+        return _GroupTest(members, 0.0, -float(log_alpha))
+
+    total = pairs.total[square].sum() / 2
+    p_yes = 1 - (1 - bar) * room_group / n_group
+    with np.errstate(divide="ignore"):
+        log_p = np.log(betainc(total, n_group - total + 1, p_yes))
+    return _GroupTest(members, float(log_p), float(log_p - log_alpha))
+
+
+def _log_n_subsets(n: int, size: int) -> float:
+    """Return the logarithm of the number of subsets of `size` of n elements."""
+    return float(gammaln(n + 1) - gammaln(size + 1) - gammaln(n - size + 1))
+
+
+def _label_components(flagged: Bools) -> Ids:
+    """Label the connected components of a relation by their first agent: int32 (n_agents,)."""
+    from scipy.sparse.csgraph import connected_components
+
+    _, label = connected_components(coo_array(flagged), directed=False)
+    first = np.full(len(flagged), len(flagged))
+    np.minimum.at(first, label, np.arange(len(flagged)))
+    return np.asarray(first[label], dtype=np.int32)
+
+
+def fit_robust_effects(means: PairMeans) -> Floats:
+    """Fit the additive model m_ik ≈ a_i + a_k robustly.
+
+    Parameters
+    ----------
+    means : PairMeans
+        Mean answers to pairs of agents.
+
+    Returns
+    -------
+    float array (n_agents,)
+        Effects a_i; 0 for an agent that was not compared.
+
+    Notes
+    -----
+    This is iteratively reweighted least squares, first with weights of least absolute deviations, then with Tukey's
+    biweight. The first fit has a single minimum, so that a few colluding agents cannot create another. In the second
+    fit, pairs also have the weights 1/(SE² + τ²), with τ² the variance between pairs beyond sampling.
+
+    References
+    ----------
+    Holland & Welsch (1977), Communications in Statistics 6, 813-827.
+    """
+    i, k = np.nonzero(np.triu(means.compared, 1))
+    K = len(means.mean)
+    y, variance = means.mean[i, k], means.std_error[i, k] ** 2
+    if not len(y):
+        return np.zeros(K)
+
+    effect, weight = np.zeros(K), np.ones(len(y))
+    for _ in range(_MAX_ITERATIONS // 2):
+        previous, effect = effect, _weighted_pair_effects(i, k, y, weight, K)
+        if np.abs(effect - previous).max() < _PRECISION:
+            break
+        weight = 1 / np.maximum(np.abs(y - effect[i] - effect[k]), _PRECISION)
+
+    for _ in range(_MAX_ITERATIONS // 2):
+        residual = y - effect[i] - effect[k]
+        sd = _MAD_TO_SD * float(np.median(np.abs(residual)))
+        between = max(sd**2 - float(np.median(variance)), 0.0)
+        total_variance = variance + between + _PRECISION**2
+        standardised = residual / np.sqrt(total_variance)
+        scale = max(_MAD_TO_SD * float(np.median(np.abs(standardised))), _PRECISION)
+        u = np.clip(standardised / (TUKEY * scale), -1, 1)
+        previous, effect = effect, _weighted_pair_effects(i, k, y, (1 - u**2) ** 2 / total_variance, K)
+        if np.abs(effect - previous).max() < _PRECISION / 100:
+            break
+    return effect
+
+
+def _weighted_pair_effects(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
+    """Fit y ≈ a_i + a_k by least squares with weights w; i, k, y, w : arrays (n_pairs,). Returns float (n_agents,)."""
+    weight = np.zeros((K, K))
+    np.add.at(weight, (i, k), w)
+    weight += weight.T
+    total = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
+    return fit_pair_effects(weight, total.astype(np.float64))
