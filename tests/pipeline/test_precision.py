@@ -51,10 +51,10 @@ def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
 
 def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
     pool = make_pool(10, 60)
-    pilot = verdicts(pool, design="cyclic", calls="80/agent", independent="pooled:10")
+    pilot = verdicts(pool, design="cyclic", calls="80/agent", independent="pooled:0")
     parts = estimate_variance_components(pilot)
     for trials in (80, 160, 400):
-        larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:10")
+        larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:0")
         standing = estimate_abilities(larger)
         shown = standing.covariance.half_width().mean()
         assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)

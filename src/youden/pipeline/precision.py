@@ -25,6 +25,7 @@ from youden.protocol.designs.adaptive import (
     get_adaptive_design,
     get_width_design,
 )
+from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import (
     REFERENCE_DATA,
     AgentVariances,
@@ -57,7 +58,8 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the agent × item variance and the residual variance of each agent from answers to a plan in blocks.
 
-    Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
+    The variance due to false-positive rates is part of the residual variance, because an extension has as many
+    independent trials per paired one. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
     """
     abilities = estimate_abilities(verdicts)
     plan = verdicts.plan
@@ -68,12 +70,15 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
         plan.second[used],
         plan.item[used],
         verdicts.answer[used],
-        ability=abilities.ability,
+        ability=abilities.mean_answer,
         first_weight=weight,
         second_weight=weight,
         n_items=plan.n_items,
     )
-    return estimate_components(contributions, np.diag(abilities.covariance.covariance))
+    rate_variance = abilities.rate_variance
+    components = estimate_components(contributions, np.diag(abilities.covariance.covariance) - rate_variance)
+    n_trials = contributions.n_trials.sum(axis=1)
+    return components._replace(residual=components.residual + rate_variance * n_trials)
 
 
 class PrecisionForecast:
@@ -318,7 +323,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
     # with --focus, a call counts for one of the two agents; in a block of K calls, each agent has two
     has_focus = plan.n_agents > 2 * len(pair)
-    n_calls = n_blocks * 2 * (len(pair) if has_focus else plan.n_agents)
+    n_scored = len(pair) if has_focus else plan.n_agents
+    n_calls = count_added_calls(plan, n_blocks * 2 * n_scored, n_scored=n_scored)
     cost = f", ${usd_per_call * n_calls:,.2f}" if usd_per_call else ""
     command = f"youden extend calls {run} {n_calls}"
     if has_focus:

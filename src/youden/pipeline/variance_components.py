@@ -112,7 +112,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     run's own jury is used, if it has one. Raises StatisticsError [variance-few] if there are too few agents or items.
     """
     plan, used = result.plan, is_training_answer(result)
-    ability = estimate_mean_abilities(result).ability
+    abilities = estimate_mean_abilities(result)
+    ability = abilities.mean_answer
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
     components = VarianceComponents(
         plan.first[used],
