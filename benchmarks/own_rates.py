@@ -78,9 +78,9 @@ def make_domain_draw(D: Floats, mean: float, sd: float) -> Draw:
     ability = (without_diagonal.sum(axis=(0, 2)) + without_diagonal.sum(axis=(0, 1))) / (2 * (n_agents - 1) * n_items)
 
     def draw(rng: np.random.Generator) -> Population:
-        part = np.full(n_agents, mean / 2)
+        part: Floats = np.full(n_agents, mean / 2, dtype=np.float64)
         if sd:
-            part = rng.gamma((mean / 2 / sd) ** 2, sd**2 / (mean / 2), n_agents)
+            part = np.asarray(rng.gamma((mean / 2 / sd) ** 2, sd**2 / (mean / 2), n_agents))
         pair_rate = np.minimum(part[:, None] + part, 1.0)
         return Population(
             n_agents,
@@ -158,8 +158,9 @@ class Rows(NamedTuple):
     def totals(self, n: int, *, n_agents: int, n_items: int) -> IndependentTotals:
         """Sum the first `n` trials."""
         totals = IndependentTotals(n_agents, n_items)
-        columns = [column[:n] for column in (self.first, self.second, self.answer)]
-        totals.add(*columns, item=self.item[:n], other_item=self.other_item[:n])
+        totals.add(
+            self.first[:n], self.second[:n], self.answer[:n], item=self.item[:n], other_item=self.other_item[:n]
+        )
         return totals
 
 
@@ -215,7 +216,8 @@ def measure_draw(
     if with_free:
         n_paired["free"], n_independent["free"] = n_calls, count_free_independent(n_calls, everywhere)
     trials = Cyclic(max(n_paired.values())).draw(everywhere, rng).trials
-    answer = population.answer_paired(items[trials.item], trials.first, trials.second)
+    first, second = trials.first.astype(np.int64), trials.second.astype(np.int64)
+    answer = population.answer_paired(items[trials.item], first, second)
     independent = draw_independent(population, items, max(n_independent.values()), rng)
 
     figures = {}

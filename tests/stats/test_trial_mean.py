@@ -191,7 +191,7 @@ def test_own_rates_are_taken_off_with_their_errors_and_missing_answers_are_count
     used = ~lost[:20]
     kept = Drawn(*(column[used] for column in drawn))
     core = means_of(kept, answer[:20][used], K=4, J=5, target="items-like-these")
-    assert model.rates.pooled == model.rates.rate.mean() == pytest.approx(0.5)
+    assert model.rates.pooled == pytest.approx(model.rates.rate.mean()) == pytest.approx(0.5)
     np.testing.assert_allclose(model.ability, core.ability - model.rates.rate)
     half = model.rates.add_to(core.covariance).half_width()
     assert (half > core.covariance.half_width()).all()

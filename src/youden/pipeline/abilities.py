@@ -255,7 +255,7 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
 
     means = _average_answers(TrialsByItem.from_verdicts(verdicts), target)
     if not (plan.block[is_paired & verdicts.answered] >= 0).all():
-        method = "none: there are trials without a block"
+        method = describe_method("none: there are trials without a block", means.rates)
         means = means._replace(covariance=unknown_covariance(plan.n_agents), method=method)
     return means.with_rates_subtracted()
 

@@ -200,12 +200,12 @@ class IndependentTotals:
 
     def add(
         self,
-        first: Ids,
-        second: Ids,
+        first: Ids | Positions,
+        second: Ids | Positions,
         answer: Floats,
         *,
-        item: Ids,
-        other_item: Ids,
+        item: Ids | Positions,
+        other_item: Ids | Positions,
         is_training: Bools | None = None,
         counts_for: tuple[Bools, Bools] | None = None,
     ) -> None:
