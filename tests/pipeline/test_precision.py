@@ -22,7 +22,6 @@ from youden.stats.forecast import (
     half_widths,
     item_share_squares,
     prior_components,
-    prior_half_width,
 )
 from youden.types.judging import AnswerKind
 
@@ -119,8 +118,8 @@ def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them
 def test_expectations_end_where_nothing_was_measured() -> None:
     assert expected_rho(5000, "graded") is None
     assert expected_recall(10, "lexical") is None
-    assert prior_half_width(225, 200, "graded").mean == pytest.approx(0.030, abs=0.003)
-    assert prior_half_width(225, 200, "yes or no").mean == pytest.approx(0.038, abs=0.003)
+    assert half_widths(prior_components("graded"), 225, 200).mean() == pytest.approx(0.030, abs=0.003)
+    assert half_widths(prior_components("yes or no"), 225, 200).mean() == pytest.approx(0.038, abs=0.003)
 
 
 def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:

@@ -286,8 +286,15 @@ class Summary:
 
     @property
     def percent_of_dense(self) -> float | None:
-        """Number of calls in percent of the calls of the dense design; None for an imported run."""
-        return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls
+        """Number of calls in percent of the calls of the dense design; None for an imported run.
+
+        If there are more independent than paired trials, because calls cost nothing, only paired ones count.
+        """
+        if self.calls is None:
+            return None
+        is_free = self.calls.n_independent > self.calls.n_paired
+        n_calls = self.calls.n_paired if is_free else self.calls.n_calls
+        return 100 * n_calls / self.calls.n_dense_calls
 
     @property
     def moved(self) -> tuple[str, ...]:

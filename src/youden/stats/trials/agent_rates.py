@@ -387,6 +387,37 @@ class IndependentTotals:
         return max(1.0, float((residual**2).sum()) / squares) if squares > 0 else 1.0
 
 
+def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> float:
+    """Forecast the variance that false-positive rates add to an ability.
+
+    Parameters
+    ----------
+    n_trials : float
+        Number of independent trials of each agent.
+    rate : float
+        False-positive rate of all agents, above 0.
+    n_agents : int
+        Number of agents.
+
+    Returns
+    -------
+    float
+        Variance of an agent's rate minus the mean rate, if the numbers of yes answers are as expected.
+
+    Examples
+    --------
+    >>> [round(expected_rate_variance(n, rate=0.02, n_agents=20), 5) for n in (10, 40, 160)]
+    [0.0002, 3e-05, 1e-05]
+    """
+    totals = IndependentTotals(n_agents, 1)
+    totals.n += n_trials
+    totals.total += n_trials * rate
+    totals.training_n = max(1, round(n_agents * n_trials / 2))
+    totals.training_total = totals.training_squares = totals.training_n * rate
+    covariance = totals.estimate_rates(items_vary=False).covariance
+    return float(np.diag(covariance).mean() - covariance.mean())
+
+
 class _Posterior(NamedTuple):
     """Posterior of rates given κ, float arrays (n_kappa, n_agents), and the log marginal likelihood."""
 
