@@ -158,9 +158,7 @@ class Rows(NamedTuple):
     def totals(self, n: int, *, n_agents: int, n_items: int) -> IndependentTotals:
         """Sum the first `n` trials."""
         totals = IndependentTotals(n_agents, n_items)
-        totals.add(
-            self.first[:n], self.second[:n], self.answer[:n], item=self.item[:n], other_item=self.other_item[:n]
-        )
+        totals.add(self.first[:n], self.second[:n], self.answer[:n], item=self.item[:n], other_item=self.other_item[:n])
         return totals
 
 
