@@ -390,7 +390,7 @@ class _IndependentTrials:
             n -= len(self.probes)
         elif self._n_pooled is None or in_rounds:
             n = count_independent_of_paired(len(paired), self._pool.n_agents)
-        return Trials.concat([self.probes, draw_pooled_trials(self._cells, n, rng)])
+        return Trials.concat([self.probes, draw_pooled_trials(self._cells, n, rng, planned=self.probes)])
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
         """Draw an independent trial for each paired one; those of training trials touch only cells for training."""

@@ -35,7 +35,7 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
     `is_first`: whether the agents have no such trials yet. If not, the number of passes is rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
-    [24, 24, 216, 6000]
+    [24, 24, 228, 6000]
     """
     fraction = MIN_FRACTION + (MAX_FRACTION - MIN_FRACTION) * min(1.0, n_calls / n_agents / LARGE_PLAN)
     n_passes = fraction * n_calls / n_agents
@@ -114,7 +114,7 @@ def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool =
     return n_paired + count_added_independent(plan, n_paired, n_scored=n_scored, joins=joins)
 
 
-def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
+def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, planned: Trials | None = None) -> Trials:
     """Draw n different independent trials, spread evenly over the agents.
 
     Parameters
@@ -125,6 +125,8 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator) -> Tri
         Number of trials.
     rng : Generator
         Random numbers.
+    planned : Trials, optional
+        Independent trials that are not drawn again.
 
     Returns
     -------
@@ -143,8 +145,8 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator) -> Tri
     without a new comparison is skipped.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
-    drawn, codes = np.empty((0, 4), dtype=np.int64), np.empty(0, dtype=np.int64)
-    n_found = min(n, _count_possible(eligible))
+    drawn, codes = np.empty((0, 4), dtype=np.int64), _codes_of_trials(planned, eligible)
+    n_found = min(n, _count_possible(eligible) - len(codes))
     while len(drawn) < n_found:
         n_passes = ceil((n_found - len(drawn)) / len(agents))
         order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
@@ -203,6 +205,14 @@ def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
     return np.asarray((first * n_items + item) * (n_agents * n_items) + second * n_items + other_item)
 
 
+def _codes_of_trials(trials: Trials | None, eligible: Bools) -> Positions:
+    """Encode independent trials as numbers, int64 (n_trials,)."""
+    if trials is None:
+        return np.empty(0, dtype=np.int64)
+    columns = np.stack([trials.item, trials.first, trials.second, trials.other_item], axis=1)
+    return np.unique(_comparison_codes(columns.astype(np.int64), eligible))
+
+
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
@@ -226,9 +236,7 @@ def draw_scored_trials(
     partner = partners[drawn + ((own_position >= 0) & (drawn >= own_position))]
 
     first, second = np.where(is_first, agent, partner), np.where(is_first, partner, agent)
-    is_independent = plan.trial_type == INDEPENDENT
-    planned = np.stack([plan.item, plan.first, plan.second, plan.other_item], axis=1)[is_independent]
-    codes = _comparison_codes(planned.astype(np.int64), eligible)
+    codes = _codes_of_trials(plan.trials.take(plan.trial_type == INDEPENDENT), eligible)
     rows, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
     trials = Trials.independent(*rows.astype(np.int32).T)
     return trials.with_role(POOLED, first=is_first[is_new], second=~is_first[is_new])

@@ -443,7 +443,7 @@ class Plan:
         >>> import youden
         >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
         >>> plan.cost("gpt-4o-mini").calls
-        292
+        300
         """
         from youden.judging.estimate import estimate_for_judge
 

@@ -51,7 +51,7 @@ class AgentRates(ReadOnly):
     rate : float array (n_agents,)
         Estimated rates, which are subtracted from abilities; 0 without an independent trial of any agent.
     covariance : float array (n_agents, n_agents)
-        Covariance of the errors of `rate`, apart from an error that all rates share.
+        Covariance of the errors of `rate`, without an error that all rates share.
     squared_error_variance : float array (n_agents,)
         Variance of the squared errors, from which degrees of freedom are computed.
     low, high : float array (n_agents,)
@@ -256,12 +256,12 @@ class IndependentTotals:
         total = np.bincount(position, answer, len(cells)).astype(np.float64)
         self._cell_chunks.append((cells, n.astype(np.float64), total))
 
-    def merged(self, other: IndependentTotals) -> IndependentTotals:
+    def merged(self, added: IndependentTotals) -> IndependentTotals:
         """Return the sums over the trials of two totals.
 
         Parameters
         ----------
-        other : IndependentTotals
+        added : IndependentTotals
             Sums of other trials of the same plan.
 
         Returns
@@ -270,10 +270,10 @@ class IndependentTotals:
         """
         totals = IndependentTotals(len(self.n), self._n_items)
         for name in ("n", "total", "squares", "n_trials", "total_all"):
-            setattr(totals, name, getattr(self, name) + getattr(other, name))
+            setattr(totals, name, getattr(self, name) + getattr(added, name))
         for name in ("training_n", "training_total", "training_squares"):
-            setattr(totals, name, getattr(self, name) + getattr(other, name))
-        totals._cell_chunks = [*self._cell_chunks, *other._cell_chunks]
+            setattr(totals, name, getattr(self, name) + getattr(added, name))
+        totals._cell_chunks = [*self._cell_chunks, *added._cell_chunks]
         return totals
 
     @property
