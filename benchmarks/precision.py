@@ -94,7 +94,7 @@ def measure_domains(n_runs: int, shared: Path) -> None:
 def measure_default(n_runs: int, shared: Path) -> None:
     """Print calls of the default and of 2 % of the dense calls by pool size, and ρ of both on three domains."""
     for K, J in ((8, 40), (12, 32), (10, 200), (30, 200), (39, 200), (227, 805), (500, 10_000)):
-        size, dense_calls = PlanSize(K, J, False, 100), 2 * K * (K - 1) * J
+        size, dense_calls = PlanSize(K, J), 2 * K * (K - 1) * J
         calls_before = max(int(0.02 * dense_calls), 30 * K + 100)
         print_row(part="default", agents=K, items=J, planned=size.default_calls(450), before=calls_before)
     for name in ("PubMed", "SAMSum", "ICLR"):
@@ -155,7 +155,7 @@ def measure_agents(n_runs: int, shared: Path) -> None:
     J, points = 1000, []
     for K in (10, 30, 100, 300, 1000):
         half_widths, coverages, neighbour_correlations = [], [], []
-        calls = PlanSize(K, J, False, 100).default_calls(450)
+        calls = PlanSize(K, J).default_calls(450)
         for seed in range(max(2, min(n_runs, 2000 // K))):
             rng = np.random.default_rng([seed, K])
             plan = Cyclic(calls - 100).draw(np.ones((K, J), dtype=np.bool_), rng).trials

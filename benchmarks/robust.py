@@ -39,6 +39,7 @@ from youden.stats.partners import (
     panel_weights,
     uniform_weights,
 )
+from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.trial_errors import compute_item_influence
 from youden.types import Agent, Item, Pool
 from youden.types.facts import PartnerRules
@@ -167,7 +168,7 @@ def estimate_reweighted(D: Floats, chunk: PairChunk, partners: PartnerWeights) -
         ability,
         covariance,
         n_trials.astype(np.int32),
-        0.0,
+        AgentRates.unknown(len(ability)),
         TRIAL_MEAN,
         "by item",
         "items-like-these",

@@ -196,7 +196,8 @@ class RunKeys:
     independent: Annotated[
         str | None,
         Key(
-            "Independent trials to plan: `matched` (one per paired trial), `pooled` (a default number in all) or `pooled:N`. "
+            "Independent trials to plan: `matched` (one per paired trial), `pooled` (7 to 10 % of the calls; with the judge "
+            "`lexical` 4 per paired trial, in addition) or `pooled:N`. "
             "Default: that of the design.",
             "matched, pooled or pooled:N, with a whole number N",
         ),

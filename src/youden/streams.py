@@ -13,6 +13,7 @@ Stream = Literal[
     "holdout",
     "trials",
     "independent trials",
+    "independent trials of rounds",
     "trials of held-out cells",
     "probes",
     "extension",
@@ -44,6 +45,7 @@ KEYS: Final[dict[Stream, int]] = {
     "repeats": 13,
     "answers to label": 14,
     "halves": 15,
+    "independent trials of rounds": 16,
 }
 
 

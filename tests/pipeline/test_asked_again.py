@@ -61,7 +61,7 @@ def test_on_these_items_the_mean_answer_of_a_judge_that_was_asked_twice_is_held(
 
 
 def test_of_a_judge_that_was_asked_once_nobody_knows_what_it_would_say_again() -> None:
-    plan = make_plan(POOL, **EVERY)
+    plan = make_plan(POOL, **EVERY | {"independent": "pooled:0"})
     assert covered(plan, 1, n_draws=20) < 0.5
 
 

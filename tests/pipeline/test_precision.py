@@ -22,7 +22,6 @@ from youden.stats.forecast import (
     half_widths,
     item_share_squares,
     prior_components,
-    prior_half_width,
 )
 from youden.types.judging import AnswerKind
 
@@ -51,10 +50,10 @@ def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
 
 def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
     pool = make_pool(10, 60)
-    pilot = verdicts(pool, design="cyclic", calls="80/agent", independent="pooled:10")
+    pilot = verdicts(pool, design="cyclic", calls="80/agent", independent="pooled:0")
     parts = estimate_variance_components(pilot)
     for trials in (80, 160, 400):
-        larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:10")
+        larger = verdicts(pool, design="cyclic", calls=f"{trials}/agent", independent="pooled:0")
         standing = estimate_abilities(larger)
         shown = standing.covariance.half_width().mean()
         assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
@@ -119,8 +118,8 @@ def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them
 def test_expectations_end_where_nothing_was_measured() -> None:
     assert expected_rho(5000, "graded") is None
     assert expected_recall(10, "lexical") is None
-    assert prior_half_width(225, 200, "graded").mean == pytest.approx(0.030, abs=0.003)
-    assert prior_half_width(225, 200, "yes or no").mean == pytest.approx(0.038, abs=0.003)
+    assert half_widths(prior_components("graded"), 225, 200).mean() == pytest.approx(0.030, abs=0.003)
+    assert half_widths(prior_components("yes or no"), 225, 200).mean() == pytest.approx(0.038, abs=0.003)
 
 
 def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:

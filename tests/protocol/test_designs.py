@@ -17,6 +17,7 @@ from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.designs.repair import count_comparisons, draw_comparisons, find_graph_components
 from youden.types import PAIRED, Plan
+from youden.types.trials import POOLED
 
 CELL_DESIGNS = [Row, Column, Hybrid, NLogN]
 FULL = np.ones((30, 200), dtype=bool)
@@ -186,7 +187,9 @@ def test_an_unknown_option_is_answered_with_the_nearest_known_one() -> None:
 def test_pooled_n_says_the_number() -> None:
     plan: Plan = make_plan(make_pool(9, 20), independent="pooled:30", calls="20%")
     assert (plan.trial_type != PAIRED).sum() == 30
-    assert make_plan(make_pool(9, 20), independent="pooled").n_independent == 100
+    default = make_plan(make_pool(9, 20), independent="pooled", calls=1000)
+    assert (default.role == POOLED).sum() == 72
+    assert len(default) <= 1000
 
 
 @pytest.mark.parametrize("pairs", ["ordered", "unordered"])

@@ -28,7 +28,7 @@ from youden.runs.run_object import Run
 from youden.types import Pool
 
 FITTED = (*TABLES, "scores_row.csv", "pairs.parquet", "curl.csv", "plan.parquet", "ranking.json", "fit.json")
-CALLS = 240
+CALLS = 150
 
 
 @pytest.fixture(scope="module")

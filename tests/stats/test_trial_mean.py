@@ -181,7 +181,7 @@ def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int
     return replace(made, trials=trials, split=replace(made.split, train=train, holdout=~train))
 
 
-def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
+def test_own_rates_are_taken_off_with_their_errors_and_missing_answers_are_counted() -> None:
     drawn = cyclic(4, 5, 5, np.random.default_rng(0))
     plan = plan_of(drawn, np.ones((4, 5), dtype=bool), independent=[(0, 0, 1, 2), (1, 1, 2, 3), (2, 2, 3, 0)])
     answer = np.concatenate([np.random.default_rng(1).random(20), [1.0, 0.0, 1.0]])
@@ -191,18 +191,19 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
     used = ~lost[:20]
     kept = Drawn(*(column[used] for column in drawn))
     core = means_of(kept, answer[:20][used], K=4, J=5, target="items-like-these")
-    assert model.fpr == 0.5
-    np.testing.assert_allclose(model.ability, core.ability - 0.5)
-    half = core.covariance.half_width()
-    np.testing.assert_allclose(model.low, core.ability - 0.5 - half)
-    np.testing.assert_allclose(model.high, core.ability - 0.5 + half)
+    assert model.rates.pooled == pytest.approx(model.rates.rate.mean()) == pytest.approx(0.5)
+    np.testing.assert_allclose(model.ability, core.ability - model.rates.rate)
+    half = model.rates.add_to(core.covariance).half_width()
+    assert (half > core.covariance.half_width()).all()
+    np.testing.assert_allclose(model.low, core.ability - model.rates.rate - half)
+    np.testing.assert_allclose(model.high, core.ability - model.rates.rate + half)
     assert model.n_trials.sum() == 38
 
 
 def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() -> None:
     plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
     model = estimate_mean_abilities(answer_with(plan, np.ones(20)))
-    assert model.fpr == 0
+    assert not model.rates.rate.any()
     assert model.method.endswith("; FPR taken as 0: no independent trial answered")
     np.testing.assert_array_equal(model.ability, 1)
     slotless = replace(plan, trials=replace(plan.trials, block=np.full(20, -1, dtype=np.int32)))
@@ -232,7 +233,7 @@ def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
     after = estimate_mean_abilities(answer_with(plan, np.where(touched, 1 - answer, answer)))
     np.testing.assert_array_equal(before.ability, after.ability)
     np.testing.assert_array_equal(before.low, after.low)
-    assert before.fpr == after.fpr
+    np.testing.assert_array_equal(before.rates.rate, after.rates.rate)
 
 
 def test_a_plan_without_answers_and_verdicts_of_another_plan_are_refused() -> None:

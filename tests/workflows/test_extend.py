@@ -193,10 +193,10 @@ def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, serv
     assert youden("run", "noisy.yaml").code == 0
     wide, narrow = (
         json.loads(youden("extend", "agents", "runs/noisy", "new", "--half-width", width, "--dry-run", "--json").out)
-        for width in ("0.3", "0.2")
+        for width in ("0.4", "0.3")
     )
     assert narrow["cost"]["calls"] > wide["cost"]["calls"]
-    assert narrow["half_width"] == pytest.approx(0.2, abs=0.02)
+    assert narrow["half_width"] == pytest.approx(0.3, abs=0.02)
 
 
 def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServer) -> None:

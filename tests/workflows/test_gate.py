@@ -236,7 +236,7 @@ def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_p
 
 
 def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:
-    write_run(tmp_path / "run", n_agents=6, n_items=5, design="cyclic", calls=150)
+    write_run(tmp_path / "run", n_agents=6, n_items=5, design="cyclic", calls=150, independent="pooled:60")
     for _ in range(2):
         ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1")
         assert ended.code == 3
@@ -412,19 +412,19 @@ def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_r
 
 def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
     write_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
-    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=200)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=80)
     assert youden("run", "mine.yaml").code == 0
-    words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 200
+    words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 80
     for look in (1, 2, 3):
         said = json.loads(youden(*words, "--json").out)
         assert said["agents"][0]["analysis"] == look
-        assert said["calls"] <= calls
+        assert said["calls"] <= 5 * calls  # independent trials, which cost nothing, are in addition
         if said["outcome"] != "undecided":
             break
         (command,) = re.findall(r"^youden (extend .*?)  #", youden(*words).err, re.MULTILINE)
         assert youden(*command.split()).code == 0
         calls += int(command.split()[3])
-    assert calls > 200
+    assert calls > 80
     assert said["outcome"] != "undecided"
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from youden.engines.trial_blocks import RateChunk, TrialsByItem
 from youden.stats.partners import PairTotals
+from youden.stats.trials.agent_rates import IndependentTotals
 from youden.stats.trials.comparisons import Differences
-from youden.stats.trials.false_positives import IndependentTotals
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
 from youden.types.cells import CellIndex, Pairs, ScoredCells
 from youden.types.facts import CallFacts

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from youden.data.atomic import scratch_directory
 from youden.data.folder.table_columns import vote_column
 from youden.errors import RunFolderError
+from youden.protocol.blocks import get_extensions, is_in_complete_block
 from youden.stats.base.clusters import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
-from youden.stats.trials.false_positives import IndependentTotals, YesCounts
+from youden.stats.trials.agent_rates import IndependentTotals
+from youden.stats.trials.false_positives import YesCounts
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Trials, Verdicts
 from youden.types.finding import Fact
 from youden.types.planning import Split
@@ -117,13 +119,11 @@ class ItemChunk(NamedTuple):
             rows = self.where((self.item >= items[0]) & (self.item <= items[-1]))
             yield rows._replace(start=self.start + start, n_items=len(items), item=rows.item - np.int32(start))
 
-    def to_pairs(self, *, offset: float = 0.0, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
+    def to_pairs(self, *, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
         """Convert the trials to answers of pairs of agents, one per trial.
 
         Parameters
         ----------
-        offset : float, default 0
-            False-positive rate to subtract from each answer.
         by_block : bool, default False
             Whether the fit has an effect of each block of a cyclic plan, instead of each item.
         weight_by_agent : bool, default False
@@ -137,7 +137,7 @@ class ItemChunk(NamedTuple):
             self.item,
             self.first,
             self.second,
-            self.answer - offset,
+            self.answer,
             n_items=self.n_items,
             block=self.block if by_block else None,
         )
@@ -171,8 +171,6 @@ class TrialsByItem:
         Whether the run has follow-ups: additional trials of suspected pairs.
     yes_counts : YesCounts
         Counts over the independent trials, probes included.
-    false_positives : IndependentTotals
-        Sums over the independent trials, without probes.
     independent : ItemTotals
         Totals by item of the independent trials that training scores may use, without probes.
     """
@@ -181,7 +179,8 @@ class TrialsByItem:
 
     def __init__(self, rows: Rows, plan: Plan, directory: Path | None, *, votes: bool = False) -> None:
         self.plan, self.n, self.n_votes = plan, 0, 0
-        self.yes_counts, self.false_positives = YesCounts(plan.n_agents), IndependentTotals(plan.n_agents)
+        self.yes_counts = YesCounts(plan.n_agents)
+        self._totals = dict[tuple[int, bool], IndependentTotals]()
         self.independent = ItemTotals(plan.n_items)
         self._rows, self._directory = rows, directory
         self._in_memory = dict[str, list[NDArray[Any]]]()
@@ -250,6 +249,39 @@ class TrialsByItem:
             lambda: (RowSubset(columns, select_rows(columns)) for columns in self._rows()), plan, directory
         )
 
+    @property
+    def false_positives(self) -> IndependentTotals:
+        """Sums over the independent trials, without probes."""
+        return self._sum_independent(lambda _step, _in_complete_block: True)
+
+    def false_positives_until(self, step: int) -> IndependentTotals:
+        """Sum the independent trials, without probes, of the steps (extensions or rounds) up to one of them.
+
+        Parameters
+        ----------
+        step : int
+            Last step.
+
+        Returns
+        -------
+        IndependentTotals
+        """
+        return self._sum_independent(lambda number, _in_complete_block: number <= step)
+
+    @property
+    def false_positives_of_anchors(self) -> IndependentTotals:
+        """Sums over the independent trials that belong to complete blocks of the anchors, the first agents."""
+        totals = self._sum_independent(lambda _step, in_complete_block: in_complete_block)
+        return totals.first_agents(get_extensions(self.plan).anchors)
+
+    def _sum_independent(self, select: Callable[[int, bool], bool]) -> IndependentTotals:
+        """Sum the trials for which a function of the step, and of whether they are in a complete block, is true."""
+        totals = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+        for (step, in_complete_block), part in sorted(self._totals.items()):
+            if select(step, in_complete_block):
+                totals = totals.merged(part)
+        return totals
+
     def iter_chunks(self) -> Iterator[ItemChunk]:
         """Iterate over the paired trials in chunks, in the order of items."""
         for start, stop in self._chunk_bounds(("paired",)):
@@ -302,9 +334,7 @@ class TrialsByItem:
             if self.plan.independent == "matched":
                 message += "."
             else:
-                message += (
-                    "; with one pooled rate they rank too high (`independent: matched` gives each pair its own rate)."
-                )
+                message += "; `independent: matched` gives each pair its own rate."
             facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
             findings.append(Finding("alarm", message, agents=agents, facts=facts))
         return findings
@@ -397,8 +427,26 @@ class TrialsByItem:
         used = is_answered & ~is_probe
         first, item, second, other_item, answer = (columns[name][used] for name in _INDEPENDENT_COLUMNS)
         clean = _is_clean_independent(self.plan.split, first, item, second, other_item)
-        self.false_positives.add(first, second, answer, is_training=clean)
         self.independent.add(answer[clean], item[clean], other_item[clean])
+        step, counts_for = np.zeros(len(answer), dtype=np.int32), np.ones((2, len(answer)), dtype=np.bool_)
+        in_complete_block = np.ones(len(answer), dtype=np.bool_)
+        if self._was_extended:
+            step = columns["step"][used]
+            counts_for = np.stack([columns[name][used] > 0 for name in ("weight_first", "weight_second")])
+            in_complete_block = is_in_complete_block(columns, get_extensions(self.plan).anchors)[used]
+        for key in sorted(set(zip(step.tolist(), in_complete_block.tolist(), strict=True))):
+            rows = (step == key[0]) & (in_complete_block == key[1])
+            if key not in self._totals:
+                self._totals[key] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
+            self._totals[key].add(
+                first[rows],
+                second[rows],
+                answer[rows],
+                item=item[rows],
+                other_item=other_item[rows],
+                is_training=clean[rows],
+                counts_for=(counts_for[0, rows], counts_for[1, rows]),
+            )
         if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 

@@ -1,5 +1,6 @@
 """Define the abilities that every estimator returns, and estimate them by means of trials.
 
+Every estimator estimates mean answers to paired trials, from which each agent's own false-positive rate is subtracted.
 Abilities carry the covariance of their distances from the average agent. All estimators share the steps that use it:
 pairwise differences, the selection of the best agents, and the ranking table.
 """
@@ -16,14 +17,14 @@ from youden.errors import StatisticsError
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
+from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
 from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
-from youden.stats.trials.false_positives import AgentRates, estimate_agent_rates
 from youden.stats.trials.trial_errors import TrialMeans, trial_means, unknown_covariance
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.cells import CellIndex
-from youden.types.facts import ChoiceFacts
-from youden.types.pool import Floats, Ids, Positions
+from youden.types.facts import AgentRate, ChoiceFacts, RateFacts
+from youden.types.pool import Bools, Floats, Ids, Positions, or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,11 +149,11 @@ class Abilities(NamedTuple):
     ability : float array (n_agents,)
         Estimates θ_i; NaN for agents without one.
     covariance : CentredCovariance
-        Of the distances θ_i − θ̄ from the average agent.
+        Of the distances θ_i − θ̄ from the average agent, with the errors of the false-positive rates.
     n_trials : int32 array (n_agents,)
         Answered paired trials of each agent.
-    fpr : float
-        False-positive rate that was subtracted from the answers.
+    rates : AgentRates
+        False-positive rates that were subtracted from the mean answers.
     ranking : str
         Name of the estimator.
     method : str
@@ -170,7 +171,7 @@ class Abilities(NamedTuple):
     ability: Floats
     covariance: CentredCovariance
     n_trials: Ids
-    fpr: float
+    rates: AgentRates
     ranking: str
     method: str
     target: Target
@@ -191,6 +192,32 @@ class Abilities(NamedTuple):
         """Upper bounds of the same intervals, float array (n_agents,)."""
         return np.asarray(self.ability + self.covariance.half_width(LEVEL))
 
+    @property
+    def mean_answer(self) -> Floats:
+        """Mean answers to paired trials, before false-positive rates were subtracted: float array (n_agents,)."""
+        return np.asarray(self.ability + self.rates.rate)
+
+    @property
+    def rate_variance(self) -> Floats:
+        """Part of the variance of each ability that is due to false-positive rates: float array (n_agents,)."""
+        return np.diag(self.rates.centred_covariance(self.covariance))
+
+    def with_rates_subtracted(self, *, reference: Bools | None = None) -> Abilities:
+        """Return the abilities of agents whose mean answers these are.
+
+        Parameters
+        ----------
+        reference : bool array (n_agents,), optional
+            Agents from whose mean abilities are measured. Default: all that can be compared with an agent.
+
+        Returns
+        -------
+        Abilities
+            Mean answers minus `rates`, with the errors of both.
+        """
+        covariance = self.rates.add_to(self.covariance, reference=reference)
+        return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
+
 
 class EstimationRequest(NamedTuple):
     """Options of an estimator.
@@ -203,40 +230,34 @@ class EstimationRequest(NamedTuple):
         State of the search after an earlier analysis of the same plan, which is continued.
     with_items : bool, default False
         Whether to compute `Abilities.item_influence`.
+    with_rates : bool, default True
+        Whether to subtract the agents' false-positive rates. If not, abilities are mean answers to paired trials.
     """
 
     target: Target = "items-like-these"
     previous_search: SearchState | None = None
     with_items: bool = False
-
-
-_NO_FPR = "; FPR taken as 0: no independent trial answered"
+    with_rates: bool = True
 
 
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate abilities of any plan as mean answers of paired trials minus the FPR.
+    """Estimate abilities of any plan as mean answers of paired trials minus false-positive rates.
 
-    θ_i is the mean answer of the paired trials with agent i on either side, minus FPR_i: the mean answer of all
-    independent trials (0 if there are none), or the agent's own rate if it has many. Trials of held-out cells, probes
-    and follow-ups are left out. The covariance is NaN if a paired trial belongs to no block. Raises StatisticsError
-    [trial-none] if no paired trial of training cells was answered.
+    θ_i is the mean answer of the paired trials with agent i on either side, minus FPR_i, which is estimated from the
+    independent trials of the agent (0 if no agent has one). Trials of held-out cells, probes and follow-ups are left
+    out. The covariance is NaN if a paired trial belongs to no block. Raises StatisticsError [trial-none] if no paired
+    trial of training cells was answered.
     """
     plan = verdicts.plan
-    is_paired = plan.trial_type == PAIRED
-    used = plan.is_training & verdicts.answered
-    paired, independent = used & is_paired, used & ~is_paired
-    if not paired.any():
-        raise no_answers_error(int((plan.is_training & is_paired).sum()))
+    is_paired = plan.is_training & (plan.trial_type == PAIRED)
+    if not (is_paired & verdicts.answered).any():
+        raise no_answers_error(int(is_paired.sum()))
 
-    fpr = estimate_agent_rates(
-        plan.first[independent], plan.second[independent], verdicts.answer[independent], n_agents=plan.n_agents
-    )
-    lacks_fpr = not independent.any()
-    abilities = subtract_own_rates(TrialsByItem.from_verdicts(verdicts), fpr, target, lacks_fpr=lacks_fpr)
-    if (plan.block[paired] >= 0).all():
-        return abilities
-    method = "none: there are trials without a block" + (_NO_FPR if lacks_fpr else "")
-    return abilities._replace(covariance=unknown_covariance(plan.n_agents), method=method)
+    means = _average_answers(TrialsByItem.from_verdicts(verdicts), target)
+    if not (plan.block[is_paired & verdicts.answered] >= 0).all():
+        method = describe_method("none: there are trials without a block", means.rates)
+        means = means._replace(covariance=unknown_covariance(plan.n_agents), method=method)
+    return means.with_rates_subtracted()
 
 
 def no_answers_error(n_paired: int) -> StatisticsError:
@@ -248,13 +269,20 @@ def no_answers_error(n_paired: int) -> StatisticsError:
     )
 
 
-def subtract_own_rates(
-    trials: TrialsByItem, fpr: AgentRates, target: Target, *, lacks_fpr: bool, with_items: bool = False
-) -> Abilities:
-    """Estimate abilities as mean answers of paired training trials minus each agent's false-positive rate.
+def estimate_rates(trials: TrialsByItem, target: Target) -> AgentRates:
+    """Estimate the agents' false-positive rates for a target of inference from all independent trials."""
+    return trials.false_positives.estimate_rates(items_vary=target != "these-items")
 
-    `lacks_fpr`: whether no independent trial was answered. `with_items`: whether to compute the influence of the items,
-    which only the target "items-like-these" has.
+
+def describe_method(method: str, rates: AgentRates) -> str:
+    """Add what is assumed about false-positive rates to the method of intervals."""
+    return method if rates.n_trials.any() else f"{method}; FPR taken as 0: no independent trial answered"
+
+
+def _average_answers(trials: TrialsByItem, target: Target, *, with_items: bool = False) -> Abilities:
+    """Average the answers to paired training trials, from which the agents' rates are not subtracted yet.
+
+    `with_items`: whether to compute the influence of the items, which only the target "items-like-these" has.
     """
     for_these_items = target == "these-items"
     means = trial_means(
@@ -265,13 +293,14 @@ def subtract_own_rates(
     item_influence = None
     if with_items and not for_these_items:
         item_influence = ItemInfluence.from_fit(means)
+    rates = estimate_rates(trials, target)
     return Abilities(
-        means.ability - fpr.rate,
-        CentredCovariance(means.covariance.covariance + fpr.covariance, means.covariance.df),
+        means.ability,
+        means.covariance,
         means.weight.astype(np.int32),
-        fpr.pooled,
+        rates,
         TRIAL_MEAN,
-        means.method + (_NO_FPR if lacks_fpr else ""),
+        describe_method(means.method, rates),
         target,
         find_components(trials),
         item_influence,
@@ -303,10 +332,8 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
     if not n_answered.any():
         raise no_answers_error(n_paired)
 
-    fpr = trials.false_positives
-    return subtract_own_rates(
-        trials, fpr.agent_rates, request.target, lacks_fpr=not fpr.n_trials, with_items=request.with_items
-    )
+    means = _average_answers(trials, request.target, with_items=request.with_items)
+    return means.with_rates_subtracted() if request.with_rates else means
 
 
 def find_components(trials: TrialsByItem) -> Ids:
@@ -397,6 +424,31 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
         {agent_ids[k]: float(selection.p_best[k]) for k in by_probability},
         selection.expected_regret,
     )
+
+
+def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
+    """Summarize the false-positive rates of the agents and their part in the intervals; None without such rates."""
+    rates = abilities.rates
+    if not rates.n_trials.any():
+        return None
+    agents = tuple(
+        AgentRate(
+            agent_ids[k],
+            float(rates.rate[k]),
+            or_none(rates.low[k]),
+            or_none(rates.high[k]),
+            int(rates.n_trials[k]),
+        )
+        for k in np.argsort(-rates.rate, kind="stable").tolist()
+    )
+    variance, rate_variance = np.diag(abilities.covariance.covariance), abilities.rate_variance
+    has_share = (variance > 0) & (rate_variance > 0)
+    if not has_share.any():
+        return RateFacts(agents, None, None)
+    share = float((rate_variance[has_share] / variance[has_share]).mean())
+    # half of a standard error takes four times as many trials; each counts for two agents
+    n_trials = float(rates.n_trials.sum()) / 2
+    return RateFacts(agents, share, round(3 * n_trials))
 
 
 def build_ranking_table(

@@ -7,7 +7,6 @@ fit of cells needs no such links.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,11 +14,19 @@ import numpy as np
 
 from youden.engines.block_sums import compute_symmetric_scores
 from youden.engines.trial_blocks import RateChunk, TrialsByItem
-from youden.pipeline.abilities import ADDITIVE_FIT, CELL_FIT, Abilities, ItemInfluence
-from youden.protocol.scores import pooled_fpr, training_differences
+from youden.pipeline.abilities import (
+    ADDITIVE_FIT,
+    CELL_FIT,
+    Abilities,
+    ItemInfluence,
+    describe_method,
+    estimate_rates,
+)
+from youden.protocol.scores import training_differences
 from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit, fit_additive_trials
 from youden.stats.base.clusters import ChunkSource, PairChunk
+from youden.stats.trials.agent_rates import AgentRates
 from youden.types import Scores
 from youden.types.pool import Ids
 from youden.types.results import Rates
@@ -50,7 +57,7 @@ class AdditiveFit(NamedTuple):
 
 
 def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> AdditiveFit:
-    """Fit abilities to rates in memory.
+    """Fit abilities to rates in memory, of which only the difference TPR − FPR of each pair is used.
 
     Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
@@ -58,7 +65,8 @@ def fit_rates(rates: Rates, *, target: Target = "items-like-these") -> AdditiveF
 
     scores = rates.training_scores()
     model = ClippedLinear().fit(scores)
-    abilities = fit_abilities(model, scores, pair_answers(rates), fpr=pooled_fpr(rates), target=target)
+    agent_rates = AgentRates.unknown(rates.n_agents)
+    abilities = fit_abilities(model, scores, pair_answers(rates), rates=agent_rates, target=target)
     return AdditiveFit(scores, model, abilities)
 
 
@@ -67,12 +75,15 @@ def fit_abilities(
     scores: Scores,
     answers: ChunkSource,
     *,
-    fpr: float | None,
+    rates: AgentRates,
+    score_offset: float = 0.0,
     target: Target = "items-like-these",
     with_items: bool = False,
     n_first: int | None = None,
 ) -> Abilities:
     """Fit abilities to answers; take those of the cells if the answers do not link all agents.
+
+    The false-positive rates are stored, but not subtracted.
 
     Parameters
     ----------
@@ -82,8 +93,10 @@ def fit_abilities(
         Training scores of the same answers.
     answers : callable
         Returns all answers in chunks of items (`PairChunk`), each time it is called.
-    fpr : float or None
-        False-positive rate that was subtracted from the answers; None if it is unknown.
+    rates : AgentRates
+        False-positive rates of the agents.
+    score_offset : float, default 0
+        Rate that was subtracted from `scores`, but not from the answers.
     target : {"items-like-these", "these-items"}, default "items-like-these"
         Population that the intervals refer to.
     with_items : bool, default False
@@ -99,15 +112,18 @@ def fit_abilities(
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
-        return estimate_cell_abilities(model, scores, fpr=fpr, target=target, n_first=n_first)
+        abilities = estimate_cell_abilities(model, scores, rates=rates, target=target, n_first=n_first)
+        return abilities._replace(ability=abilities.ability + score_offset)
     mean_score = float(np.nanmean(fit.item_mean[:n_first]))
-    return abilities_from_fit(fit, mean_score, fpr or 0.0, target, component=model.component_, with_items=with_items)
+    return abilities_from_fit(fit, mean_score, rates, target, component=model.component_, with_items=with_items)
 
 
 def abilities_from_fit(
-    fit: TrialFit, mean_score: float, fpr: float, target: Target, *, component: Ids, with_items: bool
+    fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, component: Ids, with_items: bool
 ) -> Abilities:
     """Return the abilities of a fit of trials; `mean_score` is that of the average agent.
+
+    The false-positive rates are stored, but not subtracted.
 
     component : int32 array (n_agents,)
     """
@@ -121,7 +137,7 @@ def abilities_from_fit(
         np.clip(fit.ability + mean_score, -1, 1),
         covariance,
         fit.weight.astype(np.int32),
-        fpr,
+        rates,
         ADDITIVE_FIT,
         method,
         target,
@@ -177,28 +193,25 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
     return iter_chunks
 
 
-def iter_pair_answers(
-    blocks: Callable[[], Iterable[RateChunk]], *, has_own_rates: bool, fpr: float
-) -> Iterator[PairChunk]:
-    """Yield the training answers of pairs, chunk by chunk, minus their own FPR or minus the pooled rate `fpr`."""
+def iter_pair_answers(blocks: Callable[[], Iterable[RateChunk]], *, has_own_rates: bool) -> Iterator[PairChunk]:
+    """Yield the training answers of pairs, chunk by chunk, minus the FPR of each pair if it has its own trials."""
     for block in blocks():
-        for answers in pair_answers(block.clean, has_own_rates=has_own_rates)():
-            yield replace(answers, value=answers.value - fpr) if fpr else answers
+        yield from pair_answers(block.clean, has_own_rates=has_own_rates)()
 
 
 def estimate_cell_abilities(
     model: ClippedLinear,
     scores: Scores,
     *,
-    fpr: float | None,
+    rates: AgentRates,
     target: Target = "items-like-these",
     n_first: int | None = None,
 ) -> Abilities:
     """Estimate abilities from a fit of cells.
 
-    `model` is fitted to `scores`; `fpr` is the rate that was subtracted from them, None if it is unknown. The model's
-    own abilities may lie beyond ±1. Therefore each component of agents is centred on the mean of its clipped
-    predictions for its items, of which only the first `n_first` are used.
+    `model` is fitted to `scores`; `rates` are stored, but not subtracted. The model's own abilities may lie beyond ±1.
+    Therefore each component of agents is centred on the mean of its clipped predictions for its items, of which only
+    the first `n_first` are used.
 
     For the target "these-items", the covariance over items is multiplied by 1 − T_i/(PJ + 1), with T_i the answered
     trials of agent i and P = 2(K − 1). The intervals are conservative if most cells are complete, because the agent ×
@@ -231,7 +244,7 @@ def estimate_cell_abilities(
         np.clip(ability, -1, 1),
         covariance,
         n_trials.astype(np.int32),
-        fpr or 0.0,
+        rates,
         CELL_FIT,
         method,
         target,
@@ -247,6 +260,7 @@ def fit_trials(
     with_items: bool = False,
     n_first: int | None = None,
     cell_fit: tuple[Scores, ClippedLinear] | None = None,
+    with_rates: bool = True,
 ) -> AdditiveFit:
     """Fit abilities to the trials of a run.
 
@@ -262,6 +276,8 @@ def fit_trials(
         Number of items whose mean score sets the level of the abilities; all items if None.
     cell_fit : tuple of (Scores, ClippedLinear), optional
         Training scores and the model fitted to them; computed if None.
+    with_rates : bool, default True
+        Whether to subtract the agents' false-positive rates. If not, abilities are mean answers to paired trials.
 
     Returns
     -------
@@ -280,10 +296,21 @@ def fit_trials(
     else:
         scores, model = cell_fit
 
-    independent, rule = trials.false_positives, trials.plan.independent
-    pooled_rate = independent.training_rate if rule == "pooled" else 0.0
-    answers = partial(iter_pair_answers, trials.iter_rates, has_own_rates=rule == "matched", fpr=pooled_rate)
+    rates, is_matched = estimate_rates(trials, target), trials.plan.independent == "matched"
+    answers = partial(iter_pair_answers, trials.iter_rates, has_own_rates=is_matched)
     abilities = fit_abilities(
-        model, scores, answers, fpr=independent.rate, target=target, with_items=with_items, n_first=n_first
+        model,
+        scores,
+        answers,
+        rates=rates.without_uncertainty() if is_matched else rates,
+        score_offset=0.0 if is_matched else rates.pooled,
+        target=target,
+        with_items=with_items,
+        n_first=n_first,
     )
-    return AdditiveFit(scores, model, abilities)
+    if is_matched:
+        # the FPR of each pair is subtracted already, and its uncertainty is part of the residuals
+        ability = abilities.ability if with_rates else abilities.ability + rates.rate
+        return AdditiveFit(scores, model, abilities._replace(ability=ability))
+    abilities = abilities._replace(method=describe_method(abilities.method, rates))
+    return AdditiveFit(scores, model, abilities.with_rates_subtracted() if with_rates else abilities)

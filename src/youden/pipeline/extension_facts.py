@@ -35,7 +35,9 @@ def compute_extension_facts(
     if not n_steps:
         return None
     last, earlier = extensions.steps[-1], trials_after_steps(trials, n_steps - 1)
-    before = estimate_trial_abilities(earlier, EstimationRequest()) or estimate_anchor_abilities(earlier)
+    before = estimate_trial_abilities(earlier, EstimationRequest())
+    if before is None:
+        before = estimate_anchor_abilities(earlier).with_rates_subtracted()
     drift = _estimate_drift(trials, earlier)
     rank_before, rank_after = rank_with_ties(before.ability), rank_with_ties(after.ability)
     return ExtensionFacts(
@@ -86,12 +88,12 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     anchors = estimate_anchor_abilities(earlier, target="these-items")
     scale = fit_scale(trials, anchors, rows=is_old)
     new = link_agents(trials, anchors, scale, rows=is_new)
-    anchor_drift = estimate_block_drift(select_anchor_answers(trials, fpr=anchors.fpr, rows=is_new), scale=scale)
+    anchor_drift = estimate_block_drift(select_anchor_answers(trials, rows=is_new), scale=scale)
     if anchor_drift is not None and extensions.steps[-1].kind == "calls":
         judge_drift, judge_variance = anchor_drift.judge_drift, anchor_drift.judge_drift_variance
         n_judge_blocks = anchor_drift.n_blocks
     if anchor_drift is None:
-        added = select_added_answers(trials, fpr=anchors.fpr, rows=is_new)
+        added = select_added_answers(trials, rows=is_new)
         anchor_drift = estimate_partner_drift(added, effect=new.effect, scale=scale)
     if anchor_drift is not None:
         change[:n_anchors], variance[:n_anchors] = anchor_drift.change, anchor_drift.variance

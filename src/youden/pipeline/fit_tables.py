@@ -30,6 +30,7 @@ from youden.pipeline.abilities import (
     agent_differences,
     build_ranking_table,
     summarize_choice,
+    summarize_rates,
 )
 from youden.pipeline.additive_abilities import fit_abilities, fit_trials, iter_pair_answers
 from youden.pipeline.alternative_rankings import (
@@ -57,7 +58,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.partners import PairTotals
-from youden.stats.trials.false_positives import IndependentTotals
+from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
 from youden.stats.trials.partner_halves import partner_split_half
 from youden.streams import standalone_stream
 from youden.types import Finding, Plan, Scores
@@ -148,10 +149,11 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitRe
     rates = folder.read_rates()
     blocks = [RateChunk(0, rates, rates)]
     # imported values are D = TPR − FPR already, so there are no independent trials to subtract
-    sums = ChunkSums(blocks, rates, IndependentTotals(rates.n_agents))
+    sums = ChunkSums(blocks, rates, IndependentTotals(rates.n_agents, rates.n_items))
     model = ClippedLinear().fit(sums.symmetric)
-    answers = partial(iter_pair_answers, lambda: blocks, has_own_rates=False, fpr=0.0)
-    abilities = fit_abilities(model, sums.symmetric, answers, fpr=sums.false_positives.rate, target=terms.target)
+    answers = partial(iter_pair_answers, lambda: blocks, has_own_rates=False)
+    agent_rates = AgentRates.unknown(rates.n_agents)
+    abilities = fit_abilities(model, sums.symmetric, answers, rates=agent_rates, target=terms.target)
     fit = FitResult(
         sums,
         PairedAnswers(partial(iter_answers, lambda: blocks), sums.pairs.totals),
@@ -294,6 +296,7 @@ class FitResult:
             alternative_rankings=alternative_facts,
             families=dict(rules.families),
             trusted=rules.trusted,
+            rates=summarize_rates(abilities, agent_ids),
         )
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:

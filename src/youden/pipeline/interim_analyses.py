@@ -19,6 +19,7 @@ from youden.pipeline.abilities import (
     EstimationRequest,
     InterimAnalysis,
     SearchState,
+    describe_method,
     find_components,
 )
 from youden.pipeline.additive_abilities import MAX_CHUNK_SIZE, abilities_from_fit
@@ -53,24 +54,28 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     To save time, `request` may hold the state of the search after an earlier analysis. None if the trials do not link
     all agents.
 
-    The trials are fitted with one effect per block, minus the pooled FPR. The mean of the abilities is that of the
-    pilot, whose blocks contain all agents. Agents that were sampled more had estimates that were too high when they
+    The trials are fitted with one effect per block, and the agents' false-positive rates are subtracted. The mean of the
+    abilities is that of the pilot, whose blocks contain all agents. Each analysis uses the paired and independent trials
+    of the rounds so far. Agents that were sampled more had estimates that were too high when they
     were selected. `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be
     selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
     """
-    plan, fpr = trials.plan, trials.false_positives.rate or 0.0
+    plan = trials.plan
     design = get_adaptive_design(plan)
     component, rounds = find_components(trials), _summarize_rounds(trials)
-    mean_score = _mean_pilot_answer(trials) - fpr
+    mean_score = _mean_pilot_answer(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
     n_rounds = len(rounds.n_trials)
     for last_round in range(min(len(analyses), n_rounds - 1), n_rounds):
-        answers = partial(_iter_round_answers, trials, last_round, fpr)
+        answers = partial(_iter_round_answers, trials, last_round)
         fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
         if fit is None:
             return None
-        abilities = abilities_from_fit(fit, mean_score, fpr, request.target, component=component, with_items=True)
+        totals = trials.false_positives_until(last_round)
+        rates = totals.estimate_rates(items_vary=request.target != "these-items")
+        abilities = abilities_from_fit(fit, mean_score, rates, request.target, component=component, with_items=True)
+        abilities = abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         analyses[last_round:] = [
             _analyze(
@@ -138,13 +143,13 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
     return _RoundSummary(n_trials, is_active)
 
 
-def _iter_round_answers(trials: TrialsByItem, last_round: int, fpr: float) -> Iterator[PairChunk]:
-    """Yield the answers of the rounds up to `last_round`, minus the FPR, with one effect per block."""
+def _iter_round_answers(trials: TrialsByItem, last_round: int) -> Iterator[PairChunk]:
+    """Yield the answers of the rounds up to `last_round`, with one effect per block."""
     for chunk in trials.iter_answered():
         in_rounds = chunk.where((chunk.block >= 0) & (chunk.step <= last_round))
         n_blocks = int((np.bincount(in_rounds.block) > 0).sum())
         for piece in in_rounds.split(1 + trials.plan.n_agents * n_blocks // MAX_CHUNK_SIZE):
-            yield piece.to_pairs(offset=fpr, by_block=True, weight_by_agent=True)
+            yield piece.to_pairs(by_block=True, weight_by_agent=True)
 
 
 def _analyze(

@@ -45,23 +45,24 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
 
 
 def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
-    """Shift abilities so that their mean is the mean score on the first `n_items` items, those of the first plan."""
+    """Shift mean answers so that their mean is that on the first `n_items` items, those of the first plan."""
     if trials.plan.n_items == n_items:
         return abilities
     n, total = 0, 0.0
     for chunk in trials.iter_answered():
         answer = chunk.answer[chunk.start + chunk.item < n_items]
         n, total = n + len(answer), total + float(answer.sum())
-    shift = total / n - abilities.fpr - float(np.nanmean(abilities.ability)) if n else 0.0
+    shift = total / n - float(np.nanmean(abilities.ability)) if n else 0.0
     return abilities._replace(ability=abilities.ability + shift)
 
 
 def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of all agents of an extended run.
 
-    `anchors` are the abilities of the first plan's agents by their complete blocks. An anchor keeps its ability unless
-    the run was extended by calls on it. The abilities of agents that joined, and of anchors with such calls, combine
-    complete blocks and linking trials, weighted by their numbers of trials.
+    `anchors` are the mean answers of the first plan's agents in their complete blocks, without their false-positive
+    rates subtracted. An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents
+    that joined, and of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers
+    of trials. Their false-positive rates are estimated from their own independent trials.
     """
     plan = trials.plan
     n_anchors = get_extensions(plan).anchors
@@ -101,16 +102,45 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     covariance[np.ix_(unchanged, unchanged)] = anchors.covariance.covariance[np.ix_(unchanged, unchanged)]
     df[unchanged] = anchors.covariance.df[unchanged]
     n_trials = np.where(n_linked > 0, n, _pad(anchors.n_trials.astype(np.float64), n_joined))
-    return Abilities(
-        np.clip(ability, -1, 1),
+    is_anchor = np.arange(plan.n_agents) < n_anchors
+    focused = np.flatnonzero(is_anchor & (n_linked > 0))
+    link_rates = partial(
+        trials.false_positives.link_rates,
+        trials.false_positives_of_anchors,
+        anchors.rates,
+        items_vary=anchors.target != "these-items",
+    )
+    abilities = Abilities(
+        ability,
         CentredCovariance(covariance, df),
         n_trials.astype(np.int32),
-        anchors.fpr,
+        link_rates(np.flatnonzero(~is_anchor)),
         anchors.ranking,
         f"{anchors.method}; added trials: mean on the scale of the first {n_anchors} agents, linking error included",
         anchors.target,
         find_components(trials),
     )
+    result = abilities.with_rates_subtracted(reference=is_anchor)
+    if len(focused):
+        # further calls on some anchors must not change the intervals of other agents
+        with_focused = abilities._replace(rates=link_rates(np.flatnonzero(~is_anchor | (n_linked > 0))))
+        with_focused = with_focused.with_rates_subtracted(reference=is_anchor)
+        result = with_focused._replace(covariance=_with_rows_from(result.covariance, with_focused.covariance, focused))
+    return _keep_anchors(result, anchors, unchanged)
+
+
+def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
+    """Return abilities with exactly those values of some anchors that these had before the extension.
+
+    unchanged : int array, positions of these anchors
+    """
+    before = anchors.with_rates_subtracted()
+    ability, covariance = abilities.ability.copy(), abilities.covariance.covariance.copy()
+    df = abilities.covariance.df.copy()
+    ability[unchanged], df[unchanged] = before.ability[unchanged], before.covariance.df[unchanged]
+    block = np.ix_(unchanged, unchanged)
+    covariance[block] = before.covariance.covariance[block]
+    return abilities._replace(ability=ability, covariance=CentredCovariance(covariance, df))
 
 
 def _iter_influence(
@@ -130,7 +160,7 @@ def _iter_influence(
     """
     n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
     linked_influence = compute_linked_influence(
-        select_added_answers(trials, fpr=anchors.fpr),
+        select_added_answers(trials),
         linked,
         scale=scale,
         anchors=lambda items: anchor_influence.to_matrices(items, n_anchors).contribution,
@@ -155,6 +185,8 @@ def _iter_influence(
 def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
 
+    `anchors` are mean answers, as in `estimate_extended_abilities`.
+
     Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
     the search and one after each step. Steps belong to one search as long as they select the same number of agents.
     """
@@ -171,7 +203,7 @@ def analyze_extended_search(trials: TrialsByItem, anchors: Abilities) -> Abiliti
         if n_steps == len(steps):
             current = abilities
         elif n_steps == 0:
-            current = anchors
+            current = anchors.with_rates_subtracted()
         else:
             current = estimate_extended_abilities(trials_after_steps(trials, n_steps), anchors)
         analyses.append(initial_analysis(current, top=top, max_regret=max_regret, previous=analyses))
@@ -255,7 +287,7 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | N
     `rows` selects the trials of each chunk that are used; all by default.
     """
     return AnchorScale(
-        select_anchor_answers(trials, fpr=anchors.fpr, rows=rows),
+        select_anchor_answers(trials, rows=rows),
         ability=anchors.ability,
         std_error=anchors.covariance.std_error,
         n_items=trials.plan.n_items,
@@ -270,15 +302,15 @@ def link_agents(
     `rows` selects the trials of each chunk that are used; all by default.
     """
     return LinkedEffects(
-        select_added_answers(trials, fpr=anchors.fpr, rows=rows),
+        select_added_answers(trials, rows=rows),
         scale=scale,
         n_agents=trials.plan.n_agents,
         finite=anchors.ranking == TRIAL_MEAN,
     )
 
 
-def select_anchor_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter | None = None) -> ChunkSource:
-    """Return a source of the answers, minus the FPR, to comparisons of two anchors in complete blocks.
+def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> ChunkSource:
+    """Return a source of the answers to comparisons of two anchors in complete blocks.
 
     The source is a function that yields the answers in chunks of items, each time it is called. `rows` selects the
     trials of each chunk that are used; all by default.
@@ -291,13 +323,13 @@ def select_anchor_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter
             if rows is not None:
                 is_used &= rows(chunk)
             used = chunk.where(is_used)
-            yield used.to_pairs(offset=fpr, by_block=not (used.block < 0).any())
+            yield used.to_pairs(by_block=not (used.block < 0).any())
 
     return iter_chunks
 
 
-def select_added_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter | None = None) -> LinkingChunkSource:
-    """Return a source of the answers, minus the FPR, to linking trials.
+def select_added_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> LinkingChunkSource:
+    """Return a source of the answers to linking trials.
 
     An answer is listed once for each agent that the trial counts for, with an anchor as its partner. The source is a
     function that yields the answers in chunks of items, each time it is called. `rows` selects the trials of each chunk
@@ -317,7 +349,7 @@ def select_added_answers(trials: TrialsByItem, *, fpr: float, rows: ChunkFilter 
                 np.append(chunk.first[for_first], chunk.second[for_second]),
                 np.append(chunk.second[for_first], chunk.first[for_second]),
                 np.append(chunk.block[for_first], chunk.block[for_second]),
-                np.append(chunk.answer[for_first], chunk.answer[for_second]) - fpr,
+                np.append(chunk.answer[for_first], chunk.answer[for_second]),
                 chunk.n_items,
             )
 

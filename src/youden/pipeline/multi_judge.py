@@ -22,8 +22,9 @@ from youden.pipeline.abilities import Abilities
 from youden.protocol.independent import match_trials
 from youden.run_keys import Target
 from youden.stats.base.clusters import CentredCovariance, PairChunk
+from youden.stats.trials.agent_rates import AgentRates, IndependentTotals
 from youden.stats.trials.trial_errors import TrialMeans, trial_means
-from youden.types import MISSING_REASONS, PAIRED, Finding, Plan, Verdicts
+from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Verdicts
 from youden.types.pool import Bools, Codes, Floats
 
 ITEMS_AND_JUDGES: Target = "items-and-judges"
@@ -230,11 +231,22 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
     there is a single judge.
     """
-    used = plan.is_training & (plan.trial_type == PAIRED) & ~np.isnan(votes).any(axis=0)
-    pairs = PairChunk.from_trials(
-        plan.item, plan.first, plan.second, votes.mean(axis=0), n_items=plan.n_items, rows=used
+    is_usable = plan.is_training & ~np.isnan(votes).any(axis=0)
+    used, mean_vote = is_usable & (plan.trial_type == PAIRED), votes.mean(axis=0)
+    pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=used)
+
+    totals = IndependentTotals(plan.n_agents, plan.n_items)
+    independent = is_usable & (plan.trial_type == INDEPENDENT)
+    totals.add(
+        plan.first[independent],
+        plan.second[independent],
+        mean_vote[independent],
+        item=plan.item[independent],
+        other_item=plan.other_item[independent],
     )
-    return _measure_spread(lambda: [(pairs, votes[:, used])], None, n_agents=plan.n_agents)
+    return _measure_spread(
+        lambda: [(pairs, votes[:, used])], None, n_agents=plan.n_agents, rates=totals.estimate_rates()
+    )
 
 
 def _measure_spread(
@@ -242,11 +254,12 @@ def _measure_spread(
     covariance: CentredCovariance | None,
     *,
     n_agents: int,
+    rates: AgentRates | None = None,
 ) -> JudgeSpread:
     """Measure how far judges differ, from chunks of trials with their votes, float arrays (n_judges, n_trials).
 
     `covariance` is that of the ranking, without the variance between judges. If it is None, that of the mean
-    votes is used.
+    votes is used, minus the false-positive `rates` of the mean votes.
     """
     sums = VoteSums()
     for _, votes in iter_votes():
@@ -273,6 +286,9 @@ def _measure_spread(
     sampling_variance = mean_variance * n_judges / max(n_judges - 1, 1)
     if covariance is None:
         covariance = mean.covariance
+        if rates is not None:
+            by_judge -= rates.rate
+            covariance = rates.add_to(covariance)
     return JudgeSpread(by_judge, covariance, sampling_variance, sums.correlation)
 
 

@@ -18,7 +18,7 @@ from youden.data.folder.joined_pools import JOIN_BY_KIND, find_part, read_run_po
 from youden.data.folder.run_config import DrawnAs, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
-from youden.judging.backend_records import REPLAY
+from youden.judging.backend_records import LEXICAL, REPLAY
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
@@ -26,6 +26,7 @@ from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive, FixedWidth
 from youden.protocol.extension import add_agents, add_calls, add_items, add_repeats
 from youden.protocol.plan import make_plan
+from youden.protocol.pooled_trials import has_free_calls
 from youden.protocol.subsample import subsample
 from youden.text.sentences import format_count, suggest_name
 from youden.types import Plan, Pool
@@ -96,7 +97,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         stored = stored.with_pool(judged_pool)
 
     differences = list(_describe_differences(config, stored, pools))
-    if differences and not folder.has("verdicts.parquet"):
+    has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
+    if (differences or has_too_many_trials) and not folder.has("verdicts.parquet"):
         return RunPlan(_draw_plan(config, pools), None)
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
@@ -151,12 +153,20 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         options=options,
         seed=config.seed,
         default_budget=budget,
+        calls_are_free=_has_free_judge(config),
     )
     if plan.design == FixedWidth.name:
         from youden.pipeline.precision import check_width_attainable
 
         check_width_attainable(plan)
     return _extend_plan(plan, config.extensions, pools[1:])
+
+
+def _has_free_judge(config: RunConfig) -> bool:
+    """Return whether calls of the run's judge cost nothing and take no time, so that more independent trials are planned."""
+    with suppress(YoudenError):  # a judge that cannot be loaded is reported when it is needed
+        return load_judge_of_run(config).backend == LEXICAL
+    return False
 
 
 _PLANNED_CAP_FRACTION = 0.9

@@ -25,6 +25,7 @@ from youden.protocol.designs.adaptive import (
     get_adaptive_design,
     get_width_design,
 )
+from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import (
     REFERENCE_DATA,
     AgentVariances,
@@ -40,16 +41,19 @@ from youden.stats.forecast import (
     half_widths,
     min_regret_bound,
     prior_components,
-    prior_half_width,
     summarize_range,
 )
+from youden.stats.trials.agent_rates import expected_rate_variance
 from youden.stats.trials.trial_errors import compute_item_influence
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.facts import RunFacts
 from youden.types.judging import AnswerKind
 from youden.types.pool import Json
+from youden.types.trials import POOLED
 
 OWN_ANSWERS = "the run's own answers"
+ASSUMED_FPR = 0.02
+"""False-positive rate that forecasts assume as long as a run has no answers."""
 BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 """Multiples of a plan's calls for which its half-width is forecast."""
 
@@ -57,7 +61,8 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the agent × item variance and the residual variance of each agent from answers to a plan in blocks.
 
-    Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
+    The variance due to false-positive rates is part of the residual variance, because an extension has as many
+    independent trials per paired one. Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
     """
     abilities = estimate_abilities(verdicts)
     plan = verdicts.plan
@@ -68,12 +73,15 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
         plan.second[used],
         plan.item[used],
         verdicts.answer[used],
-        ability=abilities.ability,
+        ability=abilities.mean_answer,
         first_weight=weight,
         second_weight=weight,
         n_items=plan.n_items,
     )
-    return estimate_components(contributions, np.diag(abilities.covariance.covariance))
+    rate_variance = abilities.rate_variance
+    components = estimate_components(contributions, np.diag(abilities.covariance.covariance) - rate_variance)
+    n_trials = contributions.n_trials.sum(axis=1)
+    return components._replace(residual=components.residual + rate_variance * n_trials)
 
 
 class PrecisionForecast:
@@ -88,6 +96,9 @@ class PrecisionForecast:
     half_width : dict of float to ReferenceRange
         Half-width of the average agent's interval at multiples of the plan's trials: a range over the reference data
         sets, or one value from the run's own answers. Empty for a plan without blocks and for a search.
+    rate_share : float or None
+        Fraction of the variance of an ability that is due to the false-positive rates of the agents, if they are
+        `ASSUMED_FPR`. None if the run has answers or no pooled independent trials, and without a half-width.
     requested_half_width : float or None
         Half-width that the plan aims at.
     trials_needed : ReferenceRange or None
@@ -139,12 +150,20 @@ class PrecisionForecast:
         self.trials = 2 * n_paired / plan.n_agents
 
         self.half_width: dict[float, ReferenceRange] = {}
+        self.rate_share: float | None = None
         for multiple in BUDGET_MULTIPLES if has_blocks and search is None else ():
             n_blocks = round(multiple * self.trials / 2)
             if not 2 <= n_blocks <= max_blocks:
                 continue
             if components is None:
-                self.half_width[multiple] = prior_half_width(n_blocks, n_items, kind)
+                prior = prior_components(kind)
+                rate_variance = _expected_rate_variance(plan, multiple)
+                with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
+                widths = half_widths(with_rates, n_blocks, n_items)
+                self.half_width[multiple] = summarize_range(widths)
+                if multiple == 1.0 and rate_variance:
+                    share = 1 - (half_widths(prior, n_blocks, n_items) / widths) ** 2
+                    self.rate_share = float(share.mean())
             else:
                 mean = half_widths(components, n_blocks, n_items).mean(keepdims=True)
                 self.half_width[multiple] = summarize_range(mean)
@@ -208,6 +227,7 @@ class PrecisionForecast:
         """Return the forecast in the form of the output of `youden run --json`."""
         names = (
             "n_independent",
+            "rate_share",
             "requested_half_width",
             "trials_needed",
             "items_needed",
@@ -224,6 +244,14 @@ class PrecisionForecast:
         if self.max_regret is not None:
             reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
         return {"trials": self.trials, "half_width": half_width, **values, "reach": reach}
+
+
+def _expected_rate_variance(plan: Plan, multiple: float) -> float:
+    """Forecast the variance that false-positive rates add to an ability at a multiple of the plan's calls."""
+    n_pooled = multiple * int((plan.role == POOLED).sum())
+    if plan.independent == "matched" or not n_pooled or plan.n_agents < 3:
+        return 0.0
+    return expected_rate_variance(2 * n_pooled / plan.n_agents, rate=ASSUMED_FPR, n_agents=plan.n_agents)
 
 
 def _split_components(components: AgentVariances) -> list[AgentVariances]:
@@ -318,7 +346,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 
     # with --focus, a call counts for one of the two agents; in a block of K calls, each agent has two
     has_focus = plan.n_agents > 2 * len(pair)
-    n_calls = n_blocks * 2 * (len(pair) if has_focus else plan.n_agents)
+    n_scored = len(pair) if has_focus else plan.n_agents
+    n_calls = count_added_calls(plan, n_blocks * 2 * n_scored, n_scored=n_scored)
     cost = f", ${usd_per_call * n_calls:,.2f}" if usd_per_call else ""
     command = f"youden extend calls {run} {n_calls}"
     if has_focus:
@@ -413,6 +442,11 @@ def format_forecast(
         suffix = f" ({', '.join(others)})" if others else ""
         line += f"; the average agent's 95 % interval is about ± {expected.usual_half_width}{suffix}"
     yield line
+    if expected.rate_share is not None:
+        yield (
+            f"false-positive rates of {ASSUMED_FPR:.0%} would account for {expected.rate_share:.0%} of the variance of an "
+            f"ability; {3 * expected.n_independent:,} more independent calls would halve their part of the interval"
+        )
     if expected.requested_half_width is not None:
         yield _format_half_width(expected, expected.requested_half_width, usd_per_call, n_agents)
     if expected.rho is not None and expected.recall is not None:

@@ -60,7 +60,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         Population that the intervals refer to. "items-like-these": more items of this kind. "these-items": these items
         alone, with all possible comparisons. "items-and-judges", for a jury: more items and more judges of this kind.
     method : {"auto", "trial-mean", "additive-fit"}, default "auto"
-        Estimator of the abilities. "trial-mean": mean answer of an agent's paired trials, minus the false-positive
+        Estimator of the abilities. "trial-mean": mean answer of an agent's paired trials, minus its false-positive
         rate; without intervals if a trial belongs to no block. "additive-fit": effects of agents and items, fitted
         together, which allows for agents seen on different items. "auto": the trial mean for complete plans in blocks
         (cyclic), the estimators of adaptive and extended plans for those, otherwise the additive fit.
@@ -274,15 +274,15 @@ def estimate_abilities(
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the abilities of the anchors, the agents of the first plan, by its complete blocks.
+    """Estimate the mean answers of the anchors, the agents of the first plan, by its complete blocks.
 
-    Their mean is the mean score on the items of the first plan. If it has no blocks, its trials are fitted by the
-    additive model.
+    Their false-positive rates are estimated, but not subtracted. Their mean is the mean answer on the items of the
+    first plan. If it has no blocks, its trials are fitted by the additive model.
     """
     first_plan, n_items = select_first_plan(trials), get_extensions(trials.plan).items
-    abilities = estimate_trial_abilities(first_plan, EstimationRequest(target, with_items=True))
+    abilities = estimate_trial_abilities(first_plan, EstimationRequest(target, with_items=True, with_rates=False))
     if abilities is None:
-        return fit_trials(first_plan, target=target, with_items=True, n_first=n_items).abilities
+        return fit_trials(first_plan, target=target, with_items=True, n_first=n_items, with_rates=False).abilities
     return center_on_first_items(abilities, first_plan, n_items)
 
 

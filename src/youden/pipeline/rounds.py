@@ -25,12 +25,18 @@ from youden.protocol.designs.adaptive import (
     get_width_design,
 )
 from youden.protocol.designs.cyclic import number_blocks
+from youden.protocol.pooled_trials import (
+    count_added_independent,
+    draw_pooled_trials,
+    draw_scored_trials,
+    has_free_calls,
+)
 from youden.run_keys import Target
 from youden.stats.forecast import LEVEL, find_min_blocks, find_min_items, half_width_quantile, half_widths
 from youden.stats.trials.best_selection import are_comparable, next_allocation
 from youden.stats.trials.comparisons import Differences, pairwise_differences
 from youden.streams import stream
-from youden.types import Plan, Rounds, Verdicts
+from youden.types import PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.pool import Bools
 
 APPROACH_FRACTION = 0.7
@@ -155,8 +161,37 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
             note = f"{plan.design}: {n_analyses} interim {'analysis' if n_analyses == 1 else 'analyses'}; {reason}"
             earlier_notes = (text for text in plan.notes if not text.startswith(f"{plan.design}: "))
             return replace(result, plan=replace(result.plan, notes=(*earlier_notes, note)))
-        longer_plan = with_round(result.plan, rounds, next_round.trials, active=next_round.active)
+        independent = _draw_independent_trials(result.plan, next_round)
+        trials = Trials.concat([next_round.trials, independent])
+        longer_plan = with_round(result.plan, rounds, trials, active=next_round.active)
         result = judge_plan(longer_plan)
+
+
+def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
+    """Return the number of independent trials of a round of `n_paired` paired ones.
+
+    If the plan has a budget, what it leaves for independent trials is shared among the rounds in proportion to their
+    paired trials.
+    """
+    n = count_added_independent(plan, n_paired, n_scored=n_sampled)
+    budget, max_paired = plan.request.budget, None if plan.rounds is None else plan.rounds.n_paired
+    if n == 0 or budget is None or max_paired is None or has_free_calls(plan):
+        return n
+    n_paired_before = int((plan.trial_type == PAIRED).sum())
+    n_left = budget - max_paired - (len(plan) - n_paired_before)
+    return max(0, min(n_left, n_left * n_paired // max(max_paired - n_paired_before, 1)))
+
+
+def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
+    """Draw the independent trials of a round, of the agents that it samples, if the plan has pooled ones."""
+    if plan.independent == "matched":
+        return Trials.concat([])
+    rng = stream("independent trials of rounds", plan.seed, 0 if plan.rounds is None else len(plan.rounds.starts))
+    eligible, sampled = plan.split.train, np.flatnonzero(next_round.active)
+    n = _count_independent_trials(plan, len(next_round.trials), n_sampled=len(sampled))
+    if len(sampled) == plan.n_agents:
+        return draw_pooled_trials(eligible, n, rng)
+    return draw_scored_trials(plan, eligible, rng, scored=sampled, partners=np.arange(plan.n_agents), n=n)
 
 
 def _format_shortfall(plan: Plan) -> str:

@@ -112,7 +112,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     run's own jury is used, if it has one. Raises StatisticsError [variance-few] if there are too few agents or items.
     """
     plan, used = result.plan, is_training_answer(result)
-    ability = estimate_mean_abilities(result).ability
+    abilities = estimate_mean_abilities(result)
+    ability = abilities.mean_answer
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
     components = VarianceComponents(
         plan.first[used],
@@ -129,10 +130,13 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 
     n_agents = int((~np.isnan(ability)).sum())
     n_items = len(np.unique(plan.item[used]))
-    in_interval = _interval_components(components, result, run)
+    rate_variance = abilities.rate_variance
+    in_interval = _interval_components(
+        components, result, run, rate_variance=float(np.nan_to_num(rate_variance).mean())
+    )
     parts = [*in_interval, *_outside_components(components, judges, run, n_agents)]
     error_variance = sum(_component_variance(part) for part in parts if part.in_interval)
-    agent_variance = max(0.0, float(np.nanvar(ability, ddof=1)) - error_variance)
+    agent_variance = max(0.0, float(np.nanvar(abilities.ability, ddof=1)) - error_variance)
     difference_error = float(np.sqrt(2 * n_agents / (n_agents - 1) * error_variance))
     sentence = _summarize_components(in_interval, error_variance, agent_variance, judges, n_items=n_items)
     return VarianceFacts(
@@ -173,8 +177,13 @@ def _mean_of_enough(values: Floats) -> float | None:
     return float(values.mean()) if len(values) >= MIN_DIFFERENCES else None
 
 
-def _interval_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
-    """List the components that the intervals for items like these contain, and the judge's share of the calls."""
+def _interval_components(
+    components: VarianceComponents, result: Verdicts, run: str, *, rate_variance: float
+) -> list[ComponentFacts]:
+    """List the components that the intervals for items like these contain, and the judge's share of the calls.
+
+    `rate_variance` is the mean variance of an ability that is due to false-positive rates.
+    """
     items, response, residual = components.agent_item, components.response, components.residual
     has_repeats = result.plan.trials.first_repeat is not None
     cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
@@ -186,9 +195,9 @@ def _interval_components(components: VarianceComponents, result: Verdicts, run: 
 
     item_value, residual_value = max(item_part.value, 0.0), max(residual_part.value, 0.0)
     response_value = max(response_part.value, 0.0) if response_part else 0.0
-    total = (sum([item_value, response_value, residual_value]) + partner_variance) or 1.0
+    total = (sum([item_value, response_value, residual_value, rate_variance]) + partner_variance) or 1.0
     # twice the calls on the same items halve the residual and the partners' part
-    with_twice_calls = item_value + response_value + (residual_value / 2 + partner_variance / 2)
+    with_twice_calls = item_value + response_value + rate_variance + (residual_value / 2 + partner_variance / 2)
     response_repeats = min(2.0, max(1.0, components.showings_per_response))
     with_twice_responses = total - response_value + response_value / response_repeats
     item_title = "items: agent × item interaction"
@@ -223,6 +232,10 @@ def _interval_components(components: VarianceComponents, result: Verdicts, run: 
             value = variance * components.residual_factor
             part, measure = Part(value, value, value), ""
         parts.append(ComponentFacts(f"of these the judge, {title}", part, measure_command=measure, in_interval=False))
+    if rate_variance > 0:
+        part = Part(rate_variance, rate_variance, rate_variance)
+        ratio = _width_ratio(total - rate_variance / 2, total)
+        parts.append(ComponentFacts("independent calls: false-positive rates", part, width_change_if_doubled=ratio))
     return parts
 
 

@@ -100,7 +100,7 @@ def judge(
     >>> plan = youden.make_plan(pool, calls=300)
     >>> result = youden.judge(plan, judge="lexical")  # "gpt-4o-mini", max_cost=2.0
     >>> result.answer.shape
-    (292,)
+    (300,)
     """
     return run_until_stopped(
         judge_async(
@@ -185,7 +185,7 @@ async def judge_async(
     >>> import asyncio, youden
     >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
     >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape
-    (292,)
+    (300,)
     """
     batching = make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     log_file = None if log is None else Path(log)

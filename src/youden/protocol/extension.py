@@ -18,7 +18,15 @@ from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.designs.repair import PairRule
-from youden.protocol.independent import DEFAULT_POOLED, draw_matched_trials, with_added_trials
+from youden.protocol.independent import draw_matched_trials, with_added_trials
+from youden.protocol.pooled_trials import (
+    count_added_calls,
+    count_added_independent,
+    count_added_paired,
+    draw_pooled_trials,
+    draw_scored_trials,
+    has_default_number,
+)
 from youden.streams import Stream, stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, Plan, Pool, Trials
@@ -29,7 +37,6 @@ from youden.types.trials import ANCHOR, MAIN
 
 Comparison = tuple[int, int, int]
 """Item, first and second agent of a paired trial."""
-_MAX_TRIES_PER_TRIAL = 20
 
 
 def draw_anchor_trials(
@@ -100,32 +107,6 @@ def draw_anchor_trials(
             break
     columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     return Trials.paired(*columns[:3], block=columns[3])
-
-
-def _draw_independent_anchor_trials(
-    eligible: Bools, rng: np.random.Generator, *, scored: tuple[int, ...], n_anchors: int, n: int
-) -> Trials:
-    """Draw n independent trials, each of a scored agent's response to one item and an anchor's to another item.
-
-    The scored agents take turns, once with their responses first, then second. Fewer trials are drawn if n different
-    ones are not found. eligible : bool array (n_agents, n_items), the cells (agent, item) that may be used.
-    """
-    rows: dict[tuple[int, int, int, int], None] = {}
-    for number in range(_MAX_TRIES_PER_TRIAL * n):
-        agent, anchor = scored[number % len(scored)], int(rng.integers(n_anchors))
-        agent_items, anchor_items = np.flatnonzero(eligible[agent]), np.flatnonzero(eligible[anchor])
-        if len(rows) == n:
-            break
-        if agent == anchor or not (len(agent_items) and len(anchor_items)):
-            continue
-        agent_item, anchor_item = int(rng.choice(agent_items)), int(rng.choice(anchor_items))
-        if agent_item == anchor_item:
-            continue
-        if number // len(scored) % 2 == 0:
-            rows[agent_item, agent, anchor, anchor_item] = None
-        else:
-            rows[anchor_item, anchor, agent, agent_item] = None
-    return Trials.independent(*np.array(list(rows), dtype=np.int32).reshape(-1, 4).T)
 
 
 def _rotate(order: list[int], start: int) -> Iterator[int]:
@@ -224,7 +205,8 @@ def add_calls(
     plan : Plan
         Plan to extend.
     calls : int
-        Calls of both trial types. If the plan's independent trials are pooled, all of the calls are paired.
+        Calls of both trial types, which are all paired if the plan was requested with a number of independent trials,
+        or if calls cost nothing.
     focus : tuple of int, default ()
         Positions of the agents to compare with anchors; () for blocks of all agents.
     top : int, optional
@@ -246,7 +228,7 @@ def add_calls(
         comparison is left.
     """
     extender = _PlanExtender(plan, plan.pool)
-    n_paired = calls // 2 if plan.independent == "matched" else calls
+    n_paired = extender.paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
     if focus:
         drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
         return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, max_regret))
@@ -311,6 +293,11 @@ class _PlanExtender:
         self.rng = stream("extension", plan.seed, len(self.extensions.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
 
+    @property
+    def joins(self) -> bool:
+        """Whether agents join the plan."""
+        return self.pool.n_agents > self.plan.n_agents
+
     def item_set_sizes(self) -> dict[int, int]:
         """Return the number of items in each set: those of the first plan, then those of each extension."""
         return {number: len(items) for number, items in enumerate(self.extensions.item_sets)}
@@ -325,20 +312,23 @@ class _PlanExtender:
         """Return the number of paired calls among `calls` of both trial types; `default` if `calls` is None."""
         if calls is None:
             return default
-        return calls // 2 if self.plan.independent == "matched" else max(0, calls - self.pooled_calls(n_scored))
+        n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, joins=self.joins)
+        return max(0, n_paired - self.requested_calls(n_scored))
 
     def total_calls(self, n_paired: int, *, n_scored: int) -> int:
         """Return the number of calls of both trial types that contain `n_paired` paired ones."""
-        return 2 * n_paired if self.plan.independent == "matched" else n_paired + self.pooled_calls(n_scored)
+        n_calls = count_added_calls(self.plan, n_paired, n_scored=n_scored, joins=self.joins)
+        return n_calls + self.requested_calls(n_scored)
 
-    def pooled_calls(self, n_scored: int) -> int:
-        """Return the number of pooled independent calls for agents that join: as many per agent as the anchors have.
+    def requested_calls(self, n_scored: int) -> int:
+        """Return the number of independent calls for agents that join if the plan was requested with such a number.
 
-        0 if `n_scored` is the number of all agents, so that none of them joins.
+        They are as many per agent as the anchors have; 0 if no agent joins.
         """
-        requested = self.plan.n_independent
-        n_of_anchors = DEFAULT_POOLED if requested is None else requested
-        return -(-n_of_anchors * n_scored // self.extensions.anchors) if n_scored < self.pool.n_agents else 0
+        n_of_anchors = self.plan.n_independent
+        if n_of_anchors is None or has_default_number(self.plan) or not self.joins:
+            return 0
+        return -(-n_of_anchors * n_scored // self.extensions.anchors)
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
@@ -465,7 +455,7 @@ class _PlanExtender:
                 "focus on, which may have pairs that were not compared.",
                 slug="extend-exhausted",
             )
-        independent = self.draw_independent(paired, kind, scored)
+        independent = self.draw_independent(paired, scored)
         focus = scored if kind == "calls" else ()
         step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)
         extensions = replace(self.extensions, steps=(*self.extensions.steps, step))
@@ -492,19 +482,43 @@ class _PlanExtender:
         """Return the paired calls of a block of all agents, or of `scored` if not empty: the smallest usable budget."""
         return 2 * len(scored) if scored else self.extensions.anchors + 2 * sum(map(len, self.extensions.joined))
 
-    def draw_independent(self, paired: Trials, kind: ExtensionKind, scored: tuple[int, ...]) -> Trials:
+    def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
         """Draw the independent trials that belong to paired ones.
 
-        They get the role of linking trials if all the paired ones are linking trials.
+        Those of scored agents, and of agents that joined earlier, are linking trials: they do not count for anchors
+        that are not scored.
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
-        else:
-            n = self.pooled_calls(len(scored)) if kind == "agents" else 0
-            trials = _draw_independent_anchor_trials(
-                self.train, self.rng, scored=scored or (0,), n_anchors=self.extensions.anchors, n=n
-            )
-        return trials if (paired.role == MAIN).any() else trials.with_role(ANCHOR)
+            return trials if (paired.role == MAIN).any() else trials.with_role(ANCHOR)
+        n_anchors, n_paired = self.extensions.anchors, len(paired)
+        if scored:
+            n = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
+            n += self.requested_calls(len(scored))
+            return self._draw_linking_independent(scored, n)
+
+        # whole passes of the anchors, then of each group of agents that joined
+        n = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
+        n_main = int((paired.role == MAIN).sum())
+        n_passes = n * n_main // (n_paired * n_anchors) if n_paired else 0
+        parts = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng)]
+        for group in self.extensions.joined:
+            n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
+            n_passes = n * n_of_group // (n_paired * len(group))
+            parts.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
+        return Trials.concat(parts)
+
+    def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
+        """Draw `n` independent trials of scored agents with anchors."""
+        trials = draw_scored_trials(
+            self.plan,
+            self.train,
+            self.rng,
+            scored=np.array(scored),
+            partners=np.arange(self.extensions.anchors),
+            n=n,
+        )
+        return trials.with_role(ANCHOR, first=trials.weight_first > 0, second=trials.weight_second > 0)
 
     def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
         """Format the note that a plan gets about its extension."""

@@ -1,8 +1,9 @@
 """Draw independent trials: comparisons of texts on different items, in which a positive answer is a false positive.
 
-Independent trials are matched to paired trials, pooled, or probes. Probes compare texts on different items that are
-unusually similar, such as templates or copies; shared words, which cost nothing, identify them. Only the false-positive
-alarm uses probes, so that the pooled rate stays unbiased.
+Independent trials are matched to paired trials, pooled, or probes. Pooled trials come in whole passes, in which every
+agent appears once first and once second, so that each agent's own false-positive rate can be estimated. Probes compare
+texts on different items that are unusually similar, such as templates or copies; shared words, which cost nothing,
+identify them. Only the false-positive alarm uses probes, so that rates stay unbiased.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
+from youden.protocol.pooled_trials import draw_pooled_trials
 from youden.run_keys import INDEPENDENT
 from youden.streams import stream
 from youden.text.words import segment_texts
@@ -202,18 +204,6 @@ def _cell_codes(trials: Trials, side: int, n_items: int) -> Positions:
     return 2 * (agent * n_items + item) + trials.trial_type
 
 
-DEFAULT_POOLED = 100
-"""Default number of pooled independent calls: 0 positive answers of 100 mean a rate under 3 % at 95 %."""
-MIN_DENSE_FRACTION = 0.2
-"""Fraction of the dense calls from which on a budget gets, by default, enough pooled trials for FPRs by agent."""
-POOLED_BUDGET_FRACTION = 0.1
-"""Fraction of such a budget for pooled trials; with less, the paper's agent with the highest FPR is not covered."""
-MIN_TRIALS_PER_AGENT = 100
-"""Minimum number of independent calls per agent for FPRs by agent; with fewer, the pooled number stays as it is."""
-_MAX_TRIES = 20
-_MAX_EMPTY_PASSES = 20
-
-
 class IndependentRequest(NamedTuple):
     """Independent trials that were requested: one per paired trial, or `n` pooled ones (None: the default number)."""
 
@@ -237,21 +227,6 @@ def parse_independent(text: str) -> IndependentRequest:
     return IndependentRequest("matched" if match["matched"] else "pooled", n)
 
 
-def choose_pooled_size(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:
-    """Return the number of pooled calls: more than the default `n` if the budget allows an FPR for each agent.
-
-    `budget` is the calls of both trial types; `n_dense` is the calls of the dense design.
-
-    >>> choose_pooled_size(100, budget=32_480, n_agents=29, n_dense=162_400)
-    3248
-    >>> choose_pooled_size(100, budget=3_248, n_agents=29, n_dense=162_400)
-    100
-    """
-    n_for_agents = int(POOLED_BUDGET_FRACTION * min(budget, n_dense))
-    is_enough = 2 * n_for_agents >= MIN_TRIALS_PER_AGENT * n_agents
-    return n_for_agents if budget >= MIN_DENSE_FRACTION * n_dense and is_enough else n
-
-
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     """Draw an independent trial for each paired one: the same first text against the second agent's on another item.
 
@@ -273,64 +248,12 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
     return Trials.independent(item, first, second, other_item.astype(np.int32)).with_role(MATCHED)
 
 
-def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
-    """Draw n different independent trials, spread evenly over the agents.
-
-    Parameters
-    ----------
-    eligible : bool array (n_agents, n_items)
-        Cells that may be used.
-    n : int
-        Number of trials.
-    rng : Generator
-        Random numbers.
-
-    Returns
-    -------
-    Trials
-        Fewer than n if n different ones cannot be found.
-
-    Raises
-    ------
-    PlanError
-        [independent]: if no independent trial can be drawn.
-
-    Notes
-    -----
-    In each pass, every agent appears once first and once second: partners are the agents in a random order and the same
-    order, shifted cyclically by a random number. Items are uniform over each agent's eligible cells, and differ. A pair
-    without a new comparison is skipped.
-    """
-    agents = np.flatnonzero(eligible.any(axis=1))
-    items_of_agent = {int(agent): np.flatnonzero(eligible[agent]).tolist() for agent in agents}
-    rows: dict[tuple[int, int, int, int], None] = {}
-    n_empty_passes = 0
-    while len(rows) < n and n_empty_passes < _MAX_EMPTY_PASSES and len(agents) > 1:
-        n_before = len(rows)
-        order = rng.permutation(agents)
-        shift = int(rng.integers(1, len(agents)))
-        for first, second in zip(order.tolist(), np.roll(order, -shift).tolist(), strict=True):
-            first_items, second_items = items_of_agent[first], items_of_agent[second]
-            for _ in range(_MAX_TRIES):
-                item = first_items[rng.integers(len(first_items))]
-                other_item = second_items[rng.integers(len(second_items))]
-                if item != other_item and (item, first, second, other_item) not in rows:
-                    rows[item, first, second, other_item] = None
-                    break
-        n_empty_passes = 0 if len(rows) > n_before else n_empty_passes + 1
-    if n > 0 and not rows:
-        raise PlanError(
-            "No independent trial can be drawn, because no two agents have responses to different items. Add responses, or set "
-            "independent: pooled:0.",
-            slug="independent",
-        )
-    return Trials.independent(*np.array(list(rows)[:n], dtype=np.int32).reshape(-1, 4).T)
-
-
 SCREENED_PER_CALL = 10
 """Number of comparisons that are screened for probes, per independent call."""
 MAX_PROBE_FRACTION = 0.25
 """Maximum fraction of the independent calls that are probes."""
+MAX_CALLS_WITH_PROBES = 100
+"""Number of independent calls above which there are no more probes, and no more comparisons are screened for them."""
 _OUTLIER_MADS = 6 * 1.4826
 """Number of median absolute deviations above the median that makes a similarity unusual: 6 standard deviations."""
 _MIN_SIMILARITY = 0.5
@@ -346,7 +269,7 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     eligible : bool array (n_agents, n_items)
         Cells that may be used.
     n : int
-        Number of independent calls, of which at most a quarter become probes.
+        Number of independent calls. At most a quarter of them become probes, which is at most 25.
     rng : Generator
         Random numbers.
 
@@ -357,10 +280,11 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 
     Notes
     -----
-    10·n comparisons are drawn evenly and screened. The similarity of two texts is their shared idf mass
+    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is their shared idf mass
     over that of the smaller text. It is unusual above ½, and above the median plus 6 standard deviations, estimated by
     the median absolute deviation.
     """
+    n = min(n, MAX_CALLS_WITH_PROBES)
     max_probes = int(n * MAX_PROBE_FRACTION)
     if max_probes == 0 or not pool.lengths.any():
         return draw_pooled_trials(eligible, 0, rng)

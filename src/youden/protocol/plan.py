@@ -15,22 +15,26 @@ from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.repair import StarvedError, draw_comparisons
 from youden.protocol.independent import (
-    DEFAULT_POOLED,
+    MAX_CALLS_WITH_PROBES,
+    IndependentRequest,
     assign_repeats,
-    choose_pooled_size,
     count_characters,
     draw_matched_trials,
-    draw_pooled_trials,
     draw_probes,
     parse_independent,
+)
+from youden.protocol.pooled_trials import (
+    count_free_independent,
+    count_independent,
+    count_independent_of_paired,
+    draw_pooled_trials,
 )
 from youden.run_keys import CallBudget, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import Design, DesignResult, Plan, Pool, Trials
-from youden.types.planning import IndependentRule, PlanRequest, Split
+from youden.types.planning import PlanRequest, Split
 from youden.types.pool import Bools, Json
-from youden.types.trials import PROBE
 
 
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", seed: int) -> Split:
@@ -85,14 +89,14 @@ class PlanSize(NamedTuple):
         Numbers of agents and items of the pool.
     is_matched : bool
         Whether each paired trial has an independent one.
-    n_independent : int
-        Number of independent trials if they are not matched.
+    n_independent : int, optional
+        Number of independent trials if they are not matched. Default: 7 to 10 % of the calls, in whole passes.
     """
 
     agents: int
     items: int
-    is_matched: bool
-    n_independent: int
+    is_matched: bool = False
+    n_independent: int | None = None
 
     @property
     def n_paired(self) -> int:
@@ -107,13 +111,17 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the calls of both trial types at a mean number of paired trials per agent."""
         n_paired = round(trials_per_agent * self.agents / 2)
-        return 2 * n_paired if self.is_matched else n_paired + self.n_independent
+        if self.is_matched:
+            return 2 * n_paired
+        if self.n_independent is None:
+            return n_paired + count_independent_of_paired(n_paired, self.agents)
+        return n_paired + self.n_independent
 
     def default_calls(self, trials_per_agent: float) -> int:
         """Return the calls at a design's default number of trials per agent; all comparisons if there are fewer.
 
-        >>> [PlanSize(K, J, False, 100).default_calls(450) for K, J in ((6, 40), (30, 200), (227, 805))]
-        [1300, 6850, 51175]
+        >>> [PlanSize(K, J).default_calls(450) for K, J in ((6, 40), (30, 200), (227, 805))]
+        [1296, 7290, 55161]
         """
         return self.calls(min(trials_per_agent, self.max_trials_per_agent))
 
@@ -170,6 +178,7 @@ def make_plan(
     options: Mapping[str, Json] | None = None,
     seed: int = 0,
     default_budget: int | None = None,
+    calls_are_free: bool = False,
 ) -> Plan:
     """Plan which pairs of responses a judge compares.
 
@@ -186,8 +195,7 @@ def make_plan(
         fewer), "dense" all.
     independent : {"matched", "pooled", "pooled:N"}, optional
         Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own.
-        "pooled" is 100; fewer in small pools; a tenth of a cyclic budget of 20 % or more of the dense calls, if that
-        gives each agent 100.
+        "pooled" is 7 to 10 % of the calls, in whole passes in which each agent appears once first and once second.
     holdout : float in [0, 1), optional
         Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
     holdout_rule : {"strict", "paper"}, default "strict"
@@ -198,6 +206,9 @@ def make_plan(
         Seed of every draw. The same pool, arguments and seed give the same plan.
     default_budget : int, optional
         Calls to plan if `calls` is None; used when a run is resumed.
+    calls_are_free : bool, default False
+        Whether the judge's calls cost nothing, as those of `lexical`. "pooled" is then 4 independent trials per paired
+        one, at most 200,000, in addition to the budget.
 
     Returns
     -------
@@ -217,30 +228,28 @@ def make_plan(
     >>> from youden import make_plan, read_pool
     >>> plan = make_plan(read_pool("datasets/field-notes"), calls=300)
     >>> len(plan), plan.design, plan.n_dense_calls
-    (292, 'cyclic', 8448)
+    (300, 'cyclic', 8448)
     """
     _check_pool_size(pool)
     make_design = DESIGNS.load(design)
     check_options(design, options or {})
-    n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
     requested = CallBudget.parse(calls) if calls is not None else None
     request = parse_independent(independent or make_design.default_independent)
-    is_matched = request.rule == "matched"
-    n_independent = min(DEFAULT_POOLED, n_pairs) if request.n is None else request.n
     fraction = make_design.default_holdout if holdout is None else holdout
     split = draw_split(pool.present, fraction=fraction, rule=holdout_rule, seed=seed)
 
     # budget in calls of both trial types, and the paired ones among them
-    size = PlanSize(pool.n_agents, pool.n_items, is_matched, n_independent)
+    is_free = calls_are_free and request == ("pooled", None)
+    size = PlanSize(pool.n_agents, pool.n_items, request.rule == "matched", 0 if is_free else request.n)
     n_requested = size.count_calls(requested) if requested is not None else None
     budget = default_budget if n_requested is None else n_requested
     if budget is None and make_design.default_trials_per_agent is not None:
         budget = size.default_calls(make_design.default_trials_per_agent)
-    if design == "cyclic" and request == ("pooled", None) and budget is not None and split.train.all():
-        n_independent = choose_pooled_size(n_independent, budget=budget, n_agents=pool.n_agents, n_dense=2 * n_pairs)
-    n_paired = None
-    if budget is not None:
-        n_paired = budget // 2 if is_matched else budget - n_independent
+    is_per_agent = requested is None or requested.unit == "/agent"
+    independent_trials = _IndependentTrials(
+        request, pool, split, budget=budget, is_free=is_free, adds_probes=is_per_agent
+    )
+    n_paired = independent_trials.n_paired
 
     drawer = make_design(n_paired=n_paired, **(options or {}))
     eligible = pool.present if make_design.plans_holdout else split.train
@@ -252,13 +261,13 @@ def make_plan(
         notes.append(
             f"{len(holdout_trials):,} paired calls judge only the {split.n_holdout:,} held-out cells, in addition to the budget"
         )
-    independent_trials = _draw_independent_trials(paired, pool, split, request.rule, n_independent)
-    if n_probes := int((independent_trials.role == PROBE).sum()):
+    added = independent_trials.draw(paired, in_rounds=drawn.rounds is not None)
+    if n_probes := len(independent_trials.probes):
         notes.append(
-            f"{n_probes} of {n_independent} independent calls compare texts on different items that are unusually similar; only "
-            "the false-positive alarm uses them, not the pooled rate"
+            f"{n_probes} of {len(added)} independent calls compare texts on different items that are unusually "
+            "similar; only the false-positive alarm uses them, not the false-positive rates"
         )
-    trials = assign_repeats(Trials.concat([paired, independent_trials]).with_replicate_numbers(), pool, seed)
+    trials = assign_repeats(Trials.concat([paired, added]).with_replicate_numbers(), pool, seed)
     if n_requested is not None and drawn.rounds is None and len(trials) < MIN_BUDGET_FRACTION * n_requested:
         notes.append(f"the budget is {n_requested:,} calls, but '{drawer.name}' has only {len(trials):,} on this pool")
     if pool.repeat_texts is not None:
@@ -275,7 +284,7 @@ def make_plan(
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        n_independent=None if is_matched else n_independent,
+        n_independent=None if request.rule == "matched" else len(added),
         rounds=drawn.rounds,
         request=PlanRequest(independent, holdout, budget),
         characters=count_characters(pool, trials),
@@ -323,17 +332,70 @@ def _draw_holdout_trials(split: Split, pool: Pool) -> Trials:
     return draw_comparisons(split.holdout, pool.present, n_partners=HOLDOUT_PARTNERS, pairs="ordered", rng=rng)
 
 
-def _draw_independent_trials(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> Trials:
-    """Draw the independent trials: probes and `n` pooled ones, or one for each paired trial.
+class _IndependentTrials:
+    """Counts and draws the independent trials of a first plan.
 
-    With the holdout rule `strict`, pooled trials and those of training trials do not touch held-out cells.
+    Attributes
+    ----------
+    n_paired : int or None
+        Number of paired trials in the budget; None without a budget.
+    probes : Trials
+        Probes, which are part of a requested number of pooled trials, and in addition to the default number.
     """
-    training_cells = split.train if split.rule == "strict" else pool.present
-    rng = stream("independent trials", split.seed)
-    if rule == "pooled":
-        probes = draw_probes(pool, training_cells, n, stream("probes", split.seed))
-        return Trials.concat([probes, draw_pooled_trials(training_cells, n - len(probes), rng)])
-    is_training = training_cells[paired.first, paired.item] & training_cells[paired.second, paired.item]
-    for_training = draw_matched_trials(paired.take(is_training), training_cells, rng)
-    for_holdout = draw_matched_trials(paired.take(~is_training), pool.present, rng)
-    return Trials.concat([for_training, for_holdout])
+
+    def __init__(
+        self,
+        request: IndependentRequest,
+        pool: Pool,
+        split: Split,
+        *,
+        budget: int | None,
+        is_free: bool,
+        adds_probes: bool,
+    ) -> None:
+        """Count the trials in a budget; `adds_probes`: whether probes are in addition to the budget."""
+        self._request, self._pool, self._split, self._is_free = request, pool, split, is_free
+        self._cells = split.train if split.rule == "strict" else pool.present
+        self._has_default_number, self._adds_probes = request == ("pooled", None), adds_probes
+        self._n_pooled = request.n
+        if self._has_default_number and not is_free and budget is not None:
+            n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
+            self._n_pooled = count_independent(min(budget, n_dense), pool.n_agents)
+
+        self.probes = Trials.concat([])
+        if request.rule == "pooled":
+            n = MAX_CALLS_WITH_PROBES if self._n_pooled is None else self._n_pooled
+            self.probes = draw_probes(pool, self._cells, n, stream("probes", split.seed))
+
+        self.n_paired: int | None = None
+        if budget is not None:
+            self.n_paired = budget // 2 if request.rule == "matched" else budget - self._count_in_budget()
+
+    def _count_in_budget(self) -> int:
+        """Return the number of pooled trials and probes that are paid from the budget."""
+        if self._is_free:
+            return 0
+        has_probes = self._has_default_number and not self._adds_probes
+        return (self._n_pooled or 0) + (len(self.probes) if has_probes else 0)
+
+    def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
+        """Draw the independent trials for paired ones; `in_rounds`: whether these are the first round of several."""
+        rng = stream("independent trials", self._split.seed)
+        if self._request.rule == "matched":
+            return self._draw_matched(paired, rng)
+        n = self._n_pooled or 0
+        if self._is_free:
+            n = count_free_independent(len(paired), self._cells)
+        elif not self._has_default_number:
+            n -= len(self.probes)
+        elif self._n_pooled is None or in_rounds:
+            n = count_independent_of_paired(len(paired), self._pool.n_agents)
+        return Trials.concat([self.probes, draw_pooled_trials(self._cells, n, rng, planned=self.probes)])
+
+    def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
+        """Draw an independent trial for each paired one; those of training trials touch only cells for training."""
+        cells, everywhere = self._cells, self._pool.present
+        is_training = cells[paired.first, paired.item] & cells[paired.second, paired.item]
+        for_training = draw_matched_trials(paired.take(is_training), cells, rng)
+        for_holdout = draw_matched_trials(paired.take(~is_training), everywhere, rng)
+        return Trials.concat([for_training, for_holdout])

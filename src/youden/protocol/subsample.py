@@ -9,14 +9,13 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.independent import select_trials
+from youden.protocol.pooled_trials import count_independent, count_independent_of_paired
 from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.types import PAIRED, Plan
 from youden.types.pool import Bools, Positions
 from youden.types.trials import PROBE, count_earlier
 
-MAX_INDEPENDENT_FRACTION = 0.05
-"""Maximum fraction of the calls for independent trials. Calls that do not fill a block come on top."""
 MIN_PAIRED_PER_AGENT = 4
 """Minimum number of paired trials per agent."""
 
@@ -44,8 +43,10 @@ def count_calls(plan: Plan, budget: object) -> int:
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
-        independent_fraction = min(MAX_INDEPENDENT_FRACTION, float((plan.trial_type != PAIRED).mean()))
-        return min(len(plan), ceil(parsed.value * plan.n_agents / 2 / (1 - independent_fraction)))
+        n_paired = ceil(parsed.value * plan.n_agents / 2)
+        n_independent = int((plan.trial_type != PAIRED).sum())
+        n_independent = min(n_independent, count_independent_of_paired(n_paired, plan.n_agents))
+        return min(len(plan), n_paired + n_independent)
     return max(1, round(plan.n_dense_calls * parsed.value / 100)) if parsed.unit else int(parsed.value)
 
 
@@ -80,12 +81,17 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
     a second time before each was drawn once. Otherwise, single paired trials are drawn, spread evenly over agents, then
     over items; they belong to no block.
 
-    Independent trials get their share of the calls, at most 5 %, and the calls that do not fill a block.
-    They are pooled.
+    Independent trials get as many calls as in a cyclic plan, 7 to 10 %, and the calls that do not fill a block. They are
+    pooled. If the plan has more independent than paired trials, because its judge costs nothing, the default part leaves
+    out the others.
     """
     rows = _usable_rows(plan)
     paired, independent = rows[plan.trial_type[rows] == PAIRED], rows[plan.trial_type[rows] != PAIRED]
-    calls = len(rows) if calls is None else count_calls(plan, calls)
+    max_independent = len(independent)
+    if max_independent > len(paired):
+        max_independent = min(max_independent, count_independent_of_paired(len(paired), plan.n_agents))
+    n_usable = len(paired) + max_independent
+    calls = n_usable if calls is None else count_calls(plan, calls)
     if calls > len(plan):
         raise PlanError(
             f"The calls exceed the {len(plan):,} trials of the run: got {calls:,}. Set {len(plan):,} calls or fewer.",
@@ -93,13 +99,12 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         )
 
     rng = stream("part of a run", seed)
-    independent_fraction = min(MAX_INDEPENDENT_FRACTION, len(independent) / len(rows))
-    n_independent = min(len(independent), ceil(calls * independent_fraction))
-    takes_all = calls >= len(rows)
+    n_independent = min(max_independent, count_independent(calls, plan.n_agents))
+    takes_all = calls >= n_usable
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
     if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
-        min_paired = MIN_PAIRED_PER_AGENT * plan.n_agents / 2
-        min_calls = min(ceil(min_paired / (1 - MAX_INDEPENDENT_FRACTION)) + 1, len(plan))
+        min_paired = ceil(MIN_PAIRED_PER_AGENT * plan.n_agents / 2)
+        min_calls = min(min_paired + count_independent_of_paired(min_paired, plan.n_agents), len(plan))
         raise PlanError(
             f"The calls give {plan.n_agents} agents fewer than {MIN_PAIRED_PER_AGENT} paired trials each: got {calls:,} "
             f"calls, of which {n_paired:,} are paired. Set {min_calls:,} calls or more, for a run that has as many.",
@@ -113,7 +118,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0) -> P
         chosen_paired = _sample_blocks(plan, paired, n_paired, rng)
     else:
         chosen_paired = _sample_evenly(plan, paired, n_paired, rng)
-    n_independent = min(len(independent), calls - len(chosen_paired))
+    n_independent = max_independent if takes_all else min(len(independent), calls - len(chosen_paired))
     chosen = np.sort(np.append(chosen_paired, _sample_evenly(plan, independent, n_independent, rng)))
 
     part = select_trials(plan, chosen)

@@ -205,7 +205,7 @@ class Run(RunView):
     'better'
     >>> larger = run.extend(calls=600, progress=False)
     >>> len(larger.verdicts)
-    1600
+    7980
     >>> sorted(run.export(f"{out}/tables.csv").rows)
     ['items', 'ranking', 'trials']
     >>> temporary.cleanup()

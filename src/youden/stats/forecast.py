@@ -386,24 +386,6 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     return AgentVariances(components.agent_item * width_ratio**2, components.residual * width_ratio**2)
 
 
-def prior_half_width(n_blocks: int, n_items: int, kind: AnswerKind) -> ReferenceRange:
-    """Forecast the half-width of an average agent from the reference data sets.
-
-    Parameters
-    ----------
-    n_blocks, n_items : int
-        Numbers of blocks and of items of the plan.
-    kind : {"graded", "yes or no", "lexical"}
-        Kind of answers.
-
-    Returns
-    -------
-    ReferenceRange
-        Range over the data sets.
-    """
-    return summarize_range(half_widths(prior_components(kind), n_blocks, n_items))
-
-
 def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     """Forecast Spearman's ρ with the ranking of the dense design.
 

@@ -21,7 +21,6 @@ MINIMIZED = ("half_width", "regret")
 MIN_BLOCKS = 15
 MIN_SEEDS = 20
 """Number of seeds below which the estimated coverage of intervals is too imprecise to report."""
-HIGH_FPR = 0.02
 MIN_COVERAGE, MAX_COVERAGE = 0.93, 0.985
 
 
@@ -211,12 +210,7 @@ def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
-    """Describe what limits the conclusions: false positives, misfit, few blocks or seeds, wrong coverage."""
-    if study.fpr > HIGH_FPR:
-        yield (
-            f"The judge's false-positive rate is {study.fpr:.1%}: designs with one pooled rate (cyclic, adaptive) estimate a "
-            "slightly different value than the dense run, which subtracts the rate of each pair, so their coverage is lower."
-        )
+    """Describe what limits the conclusions: misfit, few blocks or seeds, wrong coverage."""
     if study.r2 < MIN_R2:
         yield (
             f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings are supported within their intervals, "

@@ -333,6 +333,36 @@ class ChoiceFacts:
 
 
 @dataclass(frozen=True)
+class AgentRate:
+    """False-positive rate of an agent: its mean answer to independent trials, drawn towards the mean of all agents."""
+
+    agent: str
+    """Id of the agent."""
+    rate: float
+    """The rate, which is subtracted from the agent's mean answer to paired trials."""
+    low: float | None
+    """Lower bound of its 95 % interval; None without an interval."""
+    high: float | None
+    """Upper bound of its 95 % interval; None without an interval."""
+    n_trials: int
+    """Number of answered independent trials of the agent."""
+
+
+@dataclass(frozen=True)
+class RateFacts:
+    """False-positive rates of the agents, and their part in the intervals of abilities."""
+
+    agents: tuple[AgentRate, ...]
+    """One entry per agent, the largest rate first."""
+    variance_share: float | None
+    """Mean fraction of an ability's variance that is due to the rates; None if abilities have no intervals, or if each
+    pair of agents has its own independent trials.
+    """
+    calls_to_halve: int | None
+    """Additional independent calls that about halve this part of the half-widths; None if there is no such part."""
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """Contents of `fit.json`."""
 
@@ -394,3 +424,5 @@ class RunFacts:
     """How well the judge discriminates between paired and independent trials."""
     recommendation: Recommendation = NOT_MADE
     """Recommendation that follows from `choice` and `signal`."""
+    rates: RateFacts | None = None
+    """False-positive rates of the agents; None if no independent trial was answered."""

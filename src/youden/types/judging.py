@@ -310,7 +310,7 @@ class Verdicts(ReadOnly):
         >>> pool = youden.read_pool("datasets/field-notes")
         >>> rates = youden.judge(youden.make_plan(pool, calls=300)).rates()
         >>> len(rates.tpr), rates.n_agents, rates.n_items
-        (192, 12, 32)
+        (276, 12, 32)
         """
         from youden.protocol.scores import compute_rates
 

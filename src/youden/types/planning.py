@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from youden.judging.config.judge_files import JudgeLike
 
 IndependentRule = Literal["matched", "pooled"]
-"""One matched independent trial per paired trial, or a small number of them for one pooled false-positive rate."""
+"""One matched independent trial per paired trial, or fewer, from which the false-positive rates are estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +206,7 @@ class Plan:
     options: Mapping[str, Json]
     """Budget and options of the design."""
     independent: IndependentRule
-    """`matched` (one independent trial per paired trial) or `pooled` (fewer, for one pooled false-positive rate)."""
+    """`matched` (one independent trial per paired trial) or `pooled` (fewer, for the false-positive rates of agents)."""
     seed: int
     """Seed of all draws."""
     pool_digest: str
@@ -216,7 +216,7 @@ class Plan:
     item_ids: tuple[str, ...]
     """Ids of the items, by position."""
     n_independent: int | None = None
-    """Requested number of pooled independent trials; None for `matched`."""
+    """Number of pooled independent trials, probes included; None for `matched`."""
     rounds: Rounds | None = None
     """Rounds of an adaptive plan; else None."""
     extensions: Extensions | None = None
@@ -443,7 +443,7 @@ class Plan:
         >>> import youden
         >>> plan = youden.make_plan(youden.read_pool("datasets/field-notes"), calls=300)
         >>> plan.cost("gpt-4o-mini").calls
-        292
+        300
         """
         from youden.judging.estimate import estimate_for_judge
 

@@ -24,7 +24,7 @@ ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up")
 
 - main: paired trial that compares the agents of the plan
 - matched trial: independent trial matched to one paired trial
-- pooled: independent trial for one pooled false-positive rate
+- pooled: independent trial, from which false-positive rates of agents are estimated
 - probe: independent trial that is used only for the false-positive alarm
 - anchor: trial of either type that links new agents to the scale of the first agents
 - follow-up: additional trial of a suspected pair, which is used only to flag pairs

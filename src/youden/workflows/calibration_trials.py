@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.independent import count_characters, draw_pooled_trials
+from youden.protocol.independent import count_characters
+from youden.protocol.pooled_trials import draw_pooled_trials
 from youden.streams import standalone_stream, stream
 from youden.text.transforms import Step, apply_steps
 from youden.types import INDEPENDENT, PAIRED, Agent, Plan, Pool, Trials

@@ -23,9 +23,11 @@ from youden.pipeline.fit_tables import FitResult
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run
 from youden.protocol.plan import PlanSize
+from youden.protocol.pooled_trials import has_free_calls
 from youden.run_keys import CallBudget
 from youden.text.sentences import format_count
 from youden.text.yaml_text import format_validation_error
+from youden.types import PAIRED
 from youden.workflows.extension_search import plan_search_round
 from youden.workflows.extension_width import calls_for_all, calls_for_joining
 from youden.workflows.planned_extension import PlannedExtension, plan_step, resume_extension
@@ -196,7 +198,9 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
             return fitted, f"{n_rounds}, {spent:,} calls; {next_step}"
         planned = next_step
         fitted = _extend_by_step(planned, asking)
-        spent += len(planned.new_trials)
+        new_trials = planned.new_trials
+        n_paired = int((new_trials.trial_type == PAIRED).sum())
+        spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
         usd += _read_cost(planned)
 
 

@@ -19,6 +19,7 @@ from youden.pipeline.interim_analyses import initial_analysis
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.recommendation import explain_missing_signal
 from youden.protocol.designs.adaptive import DEFAULT_ROUNDS, select_contenders
+from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.trials.best_selection import are_comparable, next_allocation, select_best
 from youden.stats.trials.comparisons import pairwise_differences
 
@@ -49,7 +50,6 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
     if not are_comparable(pairwise):
         raise ConfigError("Some agents cannot be compared with the leader. Add calls first.", slug="extend-search")
 
-    calls_per_trial = 2 if plan.independent == "matched" else 1
     remaining = np.inf if request.calls is None else request.calls - spent
     if max_regret is None:
         if number == DEFAULT_ROUNDS:
@@ -73,9 +73,11 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
             max_regret=max_regret,
         )
         trials_per_agent = ceil(trial_fraction * float(ranked.n_trials[is_active].max()))
-        n_calls = min(remaining, is_active.sum() * trials_per_agent * calls_per_trial)
+        n_active = int(is_active.sum())
+        n_calls = min(remaining, count_added_calls(plan, n_active * trials_per_agent, n_scored=n_active))
 
-    if n_calls < 2 * is_active.sum() * calls_per_trial:
+    n_active = int(is_active.sum())
+    if n_calls < count_added_calls(plan, 2 * n_active, n_scored=n_active):
         return "the calls are spent"
     focus = [plan.agent_ids[k] for k in np.flatnonzero(is_active)]
     return ExtensionStep(calls=int(n_calls), focus=focus, top=top, max_regret=max_regret)

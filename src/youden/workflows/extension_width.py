@@ -14,6 +14,7 @@ from youden.pipeline.judged_run import PlannedRun
 from youden.pipeline.precision import read_variance_components
 from youden.protocol.designs.adaptive import HALF_WIDTH_FRACTION
 from youden.protocol.extension import MIN_BLOCKS_PER_AGENT
+from youden.protocol.pooled_trials import count_added_calls, has_default_number
 from youden.stats.forecast import AgentVariances, find_min_blocks, find_min_items, half_width_quantile, half_widths
 from youden.types import PAIRED, Plan
 
@@ -46,7 +47,8 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
             f"90 % of the agents have ± {present_width:.3f} already. Set a smaller half-width.", slug="extend-width"
         )
     expected_width = half_width_quantile(half_widths(parts, required_blocks, n_items), HALF_WIDTH_FRACTION)
-    return (required_blocks - n_blocks) * n_agents, expected_width
+    n_paired = (required_blocks - n_blocks) * n_agents
+    return count_added_calls(plan, n_paired, n_scored=n_agents), expected_width
 
 
 def calls_for_joining(
@@ -70,9 +72,9 @@ def calls_for_joining(
         ratio = required_blocks / max(1, round(n_paired_each / 2))
 
     n_paired = int((new_trials.trial_type == PAIRED).sum())
-    n_independent = len(new_trials) - n_paired
     required_paired = max(ceil(ratio * n_paired), MIN_BLOCKS_PER_AGENT * 2 * n_joined)
-    return 2 * required_paired if new_trials.independent == "matched" else required_paired + n_independent
+    n_requested = 0 if plan.independent == "matched" or has_default_number(plan) else len(new_trials) - n_paired
+    return count_added_calls(plan, required_paired, n_scored=n_joined, joins=True) + n_requested
 
 
 def _not_attainable_error(parts: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:

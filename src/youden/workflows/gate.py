@@ -419,12 +419,13 @@ def _compute_required_calls(
     def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
         """Compute the conditional power, float array (n,), for remaining shares of the variance, (n,)."""
         n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
+        from_items = difference.variance - difference.residual_variance
         return conditional_power(
             difference.value,
-            (difference.variance - difference.residual_variance, difference.residual_variance),
+            (from_items, difference.residual_variance + difference.rate_variance),
             remaining=remaining,
-            df=difference.n_items - 1,
-            later_df=later_items - 1,
+            df=difference.df(difference.n_items),
+            later_df=np.array([difference.df(n) for n in later_items.tolist()]),
             unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_equal) ** 2,
             margin=margin,
             alpha=alpha,

@@ -14,18 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
+from youden.engines.trial_blocks import TrialsByItem
 from youden.judging.backend_records import JURY, REPLAY
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate_by_characters
-from youden.pipeline.abilities import Abilities
+from youden.pipeline.abilities import Abilities, estimate_rates
 from youden.pipeline.additive_abilities import fit_abilities, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
+from youden.protocol.pooled_trials import count_added_calls
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
 from youden.stats.base.clusters import ChunkSource
+from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
@@ -185,8 +188,11 @@ def make_forecaster(
     fitted instead.
     """
     if abilities is None:
-        return _forecast_by_fit(verdicts.rates(), verdicts.plan, target)
-    forecast = _forecast_by_trials(verdicts, abilities.ability)
+        rates = None
+        if verdicts.plan.independent == "pooled":
+            rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
+        return _forecast_by_fit(verdicts.rates(), verdicts.plan, target, rates)
+    forecast = _forecast_by_trials(verdicts, abilities)
     return forecast if target == "items-like-these" else _restrict_to_these_items(abilities, forecast)
 
 
@@ -206,8 +212,9 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
         superpopulation, C = forecast(new, old), abilities.covariance.covariance
-        # Var(θ_new − θ_old)
-        variance = max(float(C[new, new] + C[old, old] - 2 * C[new, old]), 0.0)
+        # Var(θ_new − θ_old), of which the false-positive rates are reported separately
+        total_variance = float(C[new, new] + C[old, old] - 2 * C[new, old])
+        variance = max(total_variance - superpopulation.difference.rate_variance, 0.0)
         difference = superpopulation.difference._replace(
             variance=variance, residual_variance=variance, unseen_effect_square=0.0
         )
@@ -219,16 +226,16 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
     return forecast_on_these_items
 
 
-def _forecast_by_trials(verdicts: Verdicts, ability: Floats) -> Forecaster:
-    """Make a forecaster from means of trials. ability : float array (n_agents,)."""
-    plan = verdicts.plan
+def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
+    """Make a forecaster from means of trials."""
+    plan, rates = verdicts.plan, abilities.rates
     is_used = is_training_answer(verdicts) if get_extensions(plan).steps else (plan.block >= 0) & verdicts.answered
     contributions = compute_item_influence(
         plan.first[is_used],
         plan.second[is_used],
         plan.item[is_used],
         verdicts.answer[is_used],
-        ability=ability,
+        ability=abilities.mean_answer,
         first_weight=plan.trials.weight_first[is_used],
         second_weight=plan.trials.weight_second[is_used],
         n_items=plan.n_items,
@@ -240,22 +247,28 @@ def _forecast_by_trials(verdicts: Verdicts, ability: Floats) -> Forecaster:
     def forecast(new: int, old: int) -> DifferenceForecast:
         n_blocks = max(1, round(float(blocks_per_agent[[new, old]].mean())))
         later_blocks = _list_larger_numbers(n_blocks, max_blocks)
-        calls = (later_blocks - n_blocks) * count_calls_per_block(plan, n_agents=2)
+        calls = count_calls_of_blocks(plan, later_blocks - n_blocks)
         remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=plan.n_items)
-        difference = estimate_difference(contributions, new, old)
+        difference = estimate_difference(contributions, new, old).with_rates(rates, new, old)
         return DifferenceForecast(difference, calls, remaining, np.minimum(later_blocks, plan.n_items))
 
     return forecast
 
 
-def count_calls_per_block(plan: Plan, *, n_agents: int) -> int:
-    """Count the calls of both trial types in a block with each of `n_agents` agents once first and once second."""
-    calls_per_trial = 2 if plan.independent == "matched" else 1
-    return 2 * n_agents * calls_per_trial
+def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
+    """Count the calls of both trial types in blocks with each of two agents once first and once second.
+
+    n_blocks : int array (n,). Returns int array (n,).
+    """
+    return np.array([count_added_calls(plan, 4 * n, n_scored=2) for n in n_blocks.tolist()], dtype=np.int64)
 
 
-def _forecast_by_fit(rates: Rates, plan: Plan | None, target: Target) -> Forecaster:
+def _forecast_by_fit(
+    rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
+) -> Forecaster:
     """Make a forecaster from the additive fit, with variances proportional to 1 / paired calls.
+
+    `agent_rates` are the false-positive rates of agents if those of pairs are unknown.
 
     In a plan with blocks, more calls go to the two agents alone, otherwise to all agents. Without a plan, none
     are possible.
@@ -267,14 +280,18 @@ def _forecast_by_fit(rates: Rates, plan: Plan | None, target: Target) -> Forecas
     if plan is not None:
         if has_blocks_in_first_plan(plan):
             n_paired = int((plan.trial_type == PAIRED).sum())
-            n_units, calls_per_unit = max(1, round(n_paired / plan.n_agents)), count_calls_per_block(plan, n_agents=2)
+            n_units = max(1, round(n_paired / plan.n_agents))
             max_units = plan.n_items * (plan.n_agents - 1)
         else:
-            n_units, calls_per_unit = int((plan.trial_type == PAIRED).sum()), 2 if plan.independent == "matched" else 1
+            n_units = int((plan.trial_type == PAIRED).sum())
             n_responses = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
             max_units = int((n_responses * (n_responses - 1)).sum())
         later_units = _list_larger_numbers(n_units, max_units)
-        calls, remaining_share = (later_units - n_units) * calls_per_unit, n_units / later_units
+        remaining_share = n_units / later_units
+        if has_blocks_in_first_plan(plan):
+            calls = count_calls_of_blocks(plan, later_units - n_units)
+        else:
+            calls = (later_units - n_units) * (2 if plan.independent == "matched" else 1)
 
     answers = pair_answers(rates)
     groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
@@ -284,11 +301,16 @@ def _forecast_by_fit(rates: Rates, plan: Plan | None, target: Target) -> Forecas
         linking = (group for group in groups if not np.isnan(group.ability[[new, old]]).any())
         contributions = next(linking, None)
         difference = UNLINKED if contributions is None else estimate_difference(contributions, new, old)
+        if agent_rates is not None:
+            difference = difference.with_rates(agent_rates, new, old)
         remaining = RemainingVariance(remaining_share, remaining_share)
         return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
 
     if target == "these-items":
-        abilities = fit_abilities(model, scores, answers, fpr=None, target=target)
+        unknown_rates = AgentRates.unknown(rates.n_agents)
+        abilities = fit_abilities(model, scores, answers, rates=agent_rates or unknown_rates, target=target)
+        if agent_rates is not None:
+            abilities = abilities.with_rates_subtracted()
         return _restrict_to_these_items(abilities, forecast)
     return forecast
 

@@ -19,8 +19,9 @@ from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
 from youden.pipeline.alternative_rankings import PairedAnswers, find_flagged_groups, label_families
-from youden.protocol.independent import count_characters, draw_pooled_trials, draw_probes
+from youden.protocol.independent import count_characters, draw_probes
 from youden.protocol.plan import make_plan
+from youden.protocol.pooled_trials import draw_pooled_trials
 from youden.stats.base.clusters import PairChunk
 from youden.stats.partners import PairTotals, fit_weighted_abilities, group_balanced_weights
 from youden.stats.trials.comparisons import rank_with_ties

@@ -39,9 +39,6 @@ from youden.types.pool import Positions, or_none
 MAX_DENSE_CALLS_TO_DRAW = 400_000
 """Number of dense calls above which plans are not drawn, and their cost is estimated."""
 
-N_POOLED = 100
-"""Number of pooled independent trials that estimates assume."""
-
 PAPER_JUDGES = ("gpt-4o-mini", "llama3-70b")
 """Judges of the paper, whose costs are always estimated."""
 
@@ -128,9 +125,9 @@ def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[
                 "reference data sets.",
                 slug="cost-unknown",
             )
-        n_calls = n_blocks * pool.n_agents + N_POOLED
+        n_calls = PlanSize(pool.n_agents, pool.n_items).calls(2 * n_blocks)
     elif design_class.default_trials_per_agent is not None:
-        size = PlanSize(pool.n_agents, pool.n_items, False, N_POOLED)
+        size = PlanSize(pool.n_agents, pool.n_items)
         n_calls = min(n_calls, size.default_calls(design_class.default_trials_per_agent))
     elif not design_class.plans_holdout:
         raise PlanError(

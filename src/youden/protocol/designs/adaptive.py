@@ -24,7 +24,7 @@ from youden.protocol.designs.cyclic import (
     number_blocks,
 )
 from youden.protocol.designs.repair import check_count, check_fraction, check_positive
-from youden.types import DesignResult, Plan, Rounds, Trials
+from youden.types import PAIRED, DesignResult, Plan, Rounds, Trials
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.trials import MAIN
 
@@ -358,7 +358,8 @@ class Adaptive(TrialDesign):
         items, partners = rng.permutation(n_items), rng.permutation(n_agents)
         contender_is_first = rng.random(n_items * n_agents) < 0.5
         contenders = np.flatnonzero(active)
-        planned = self._comparison_codes(plan.item, plan.first, plan.second, n_agents)
+        is_paired = plan.trial_type == PAIRED
+        planned = self._comparison_codes(plan.item[is_paired], plan.first[is_paired], plan.second[is_paired], n_agents)
         begun = np.unique(plan.block) - first_block
         drawn: list[Trials] = []
         position, end = 0, (2 if self.pairs == "ordered" else 1) * n_items * n_agents

@@ -23,7 +23,7 @@ from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Finding, Pool
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
-from youden.types.facts import CHANCE, AgentChange, ChoiceFacts, RankedBy, RankingRow
+from youden.types.facts import CHANCE, AgentChange, ChoiceFacts, RankedBy, RankingRow, RateFacts
 from youden.types.label_facts import Agreement, LabelFacts, QualityFacts, Validation
 from youden.types.pool import Json
 
@@ -293,6 +293,25 @@ def disagreements_table(label: LabelFacts) -> Table:
         for line in label.disagreements
     ]
     return Table(f"other ranks by {label.name}", heads, "lrrrrl", rows)
+
+
+def rates_table(rates: RateFacts) -> Table:
+    """Build a table of the agents' false-positive rates, the largest first.
+
+    Parameters
+    ----------
+    rates : RateFacts
+        False-positive rates of a run.
+
+    Returns
+    -------
+    Table
+    """
+    rows = []
+    for agent in rates.agents:
+        interval = "" if agent.low is None or agent.high is None else f"{agent.low:.4f} … {agent.high:.4f}"
+        rows.append([agent.agent, f"{agent.rate:.4f}", interval, f"{agent.n_trials:,}"])
+    return make_table("false-positive rates", ["agent"], ["FPR", "95 %", "independent trials"], rows)
 
 
 def moved_table(moves: Sequence[AgentChange]) -> Table:

@@ -250,6 +250,24 @@ class Summary:
         return text
 
     @property
+    def rates(self) -> str | None:
+        """Sentences on the false-positive rates of the agents and their part in the intervals; None without rates."""
+        rates = self.facts.rates
+        if rates is None:
+            return None
+        highest, lowest = rates.agents[0], rates.agents[-1]
+        text = (
+            f"Each agent's own rate is subtracted: from {lowest.rate:.4f} ({lowest.agent}) to {highest.rate:.4f} "
+            f"({highest.agent})."
+        )
+        if rates.variance_share is None or rates.calls_to_halve is None:
+            return text
+        return (
+            f"{text} The rates account for {rates.variance_share:.0%} of the variance of an ability; "
+            f"{rates.calls_to_halve:,} more independent calls would halve their part of the intervals."
+        )
+
+    @property
     def rectangles(self) -> str:
         """Number of rectangles behind the curl as text, or that all were measured."""
         for _, _, curl in self.links:
@@ -268,8 +286,15 @@ class Summary:
 
     @property
     def percent_of_dense(self) -> float | None:
-        """Number of calls in percent of the calls of the dense design; None for an imported run."""
-        return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls
+        """Number of calls in percent of the calls of the dense design; None for an imported run.
+
+        If there are more independent than paired trials, because calls cost nothing, only paired ones count.
+        """
+        if self.calls is None:
+            return None
+        is_free = self.calls.n_independent > self.calls.n_paired
+        n_calls = self.calls.n_paired if is_free else self.calls.n_calls
+        return 100 * n_calls / self.calls.n_dense_calls
 
     @property
     def moved(self) -> tuple[str, ...]:

@@ -22,7 +22,14 @@ from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
 from youden.report.data.doubts import groups_table
 from youden.report.data.opened_trials import TrialSample
-from youden.report.data.ranking_tables import RankedAgent, disagreements_table, format_cell, labels_table, moved_table
+from youden.report.data.ranking_tables import (
+    RankedAgent,
+    disagreements_table,
+    format_cell,
+    labels_table,
+    moved_table,
+    rates_table,
+)
 from youden.report.data.report import AgentPage, ReportData
 from youden.report.data.summary import links_table
 from youden.report.data.trial_rows import TrialLine
@@ -241,6 +248,7 @@ def get_environment() -> Environment:
         labels_table,
         links_table,
         moved_table,
+        rates_table,
         build_variance_table,
         quality_table,
     )

@@ -27,7 +27,7 @@ def check_level(level: float) -> None:
         )
 
 
-def check_trials(*columns: Ids | Floats | Bools, answer: Floats) -> None:
+def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> None:
     """Raise StatisticsError [trial-columns] if columns differ in length, [trial-answer] if an answer is NaN."""
     lengths = [*(len(column) for column in columns), len(answer)]
     if len(set(lengths)) > 1:

@@ -16,6 +16,7 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import unseen_effect_square
+from youden.stats.trials.agent_rates import MIN_DF, AgentRates
 from youden.stats.trials.trial_errors import InfluenceTable
 from youden.types.pool import Floats, Positions
 
@@ -46,6 +47,10 @@ class ConservativeDifference(NamedTuple):
         Part of the variance that more trials on the same items remove.
     min_items : float, default ∞
         Number of items of the agent that has fewer.
+    rate_variance : float, default 0
+        Variance of the difference of the false-positive rates that were subtracted. More trials remove it.
+    rate_df : float, default ∞
+        Degrees of freedom of this variance.
     """
 
     value: float
@@ -55,6 +60,44 @@ class ConservativeDifference(NamedTuple):
     unseen_effect_square: float
     residual_variance: float = 0.0
     min_items: float = math.inf
+    rate_variance: float = 0.0
+    rate_df: float = math.inf
+
+    def with_rates(self, rates: AgentRates, new: int, old: int) -> ConservativeDifference:
+        """Return the difference of abilities, from that of mean answers.
+
+        Parameters
+        ----------
+        rates : AgentRates
+            False-positive rates of the agents.
+        new, old : int
+            Positions of the two agents.
+
+        Returns
+        -------
+        ConservativeDifference
+        """
+        variance, df = rates.difference_variance(new, old)
+        value = self.value - float(rates.rate[new] - rates.rate[old])
+        return self._replace(value=value, rate_variance=variance, rate_df=df)
+
+    @property
+    def total_variance(self) -> float:
+        """Variance of the difference over items and through false-positive rates."""
+        return self.variance + self.rate_variance
+
+    def df(self, n_items: float) -> float:
+        """Compute the degrees of freedom of the total variance, if there are `n_items` items.
+
+        Notes
+        -----
+        Those of Welch and Satterthwaite, but at least 10, or n_items − 1 if that is smaller.
+        """
+        item_df = n_items - 1
+        if self.rate_variance == 0:
+            return item_df
+        denominator = self.variance**2 / item_df + self.rate_variance**2 / self.rate_df
+        return max(self.total_variance**2 / denominator, min(MIN_DF, item_df))
 
     def half_width(self, alpha: float, *, n_items: int | None = None) -> float:
         """Compute the half-width of the interval of the difference.
@@ -73,15 +116,15 @@ class ConservativeDifference(NamedTuple):
 
         Notes
         -----
-        √(t²·variance + (1 − alpha^(1/m))²·h), with t the quantile of Student's t with n_items − 1 degrees of freedom, m
-        the effective number of items and h the unseen squared effect. If no item shows a difference it is
+        √(t²·v + (1 − alpha^(1/m))²·h), with v the total variance, t the quantile of Student's t with `df` degrees of
+        freedom, m the effective number of items and h the unseen squared effect. If no item shows a difference it is
         1 − alpha^(1/m), which is exact: if a larger share of items differed, m equal items in a row would have a
         probability below alpha.
         """
         times = 1.0 if n_items is None else n_items / self.n_items
         unseen = float(zero_event_upper_bound(alpha, np.array(self.n_effective_items * times)))
-        t = float(student.ppf(1 - alpha, self.n_items * times - 1))
-        return math.sqrt(t**2 * self.variance / times + unseen**2 * self.unseen_effect_square)
+        t = float(student.ppf(1 - alpha, self.df(self.n_items * times)))
+        return math.sqrt(t**2 * self.total_variance / times + unseen**2 * self.unseen_effect_square)
 
 
 def zero_event_upper_bound(alpha: float, n: Floats) -> Floats:
@@ -301,8 +344,8 @@ def conditional_power(
     components: tuple[float, float],
     *,
     remaining: tuple[Floats, Floats],
-    df: int,
-    later_df: Positions,
+    df: float,
+    later_df: Positions | Floats,
     unseen_variance: Floats,
     margin: float,
     alpha: float,
@@ -319,9 +362,9 @@ def conditional_power(
         Its variance from items and from trials; their sum is v.
     remaining : (float array, float array)
         Factors (n_analyses,) in [0, 1] by which the two components are multiplied at each later analysis.
-    df : int
+    df : float
         Degrees of freedom of the variance estimate.
-    later_df : int array (n_analyses,)
+    later_df : int or float array (n_analyses,)
         Degrees of freedom at each later analysis.
     unseen_variance : float array (n_analyses,)
         Term that effects not seen yet add to the squared half-width.

@@ -1,0 +1,242 @@
+"""Count and draw the pooled independent trials, from which each agent's own false-positive rate is estimated.
+
+They come in whole passes, in which every agent appears once first and once second. An extension or a round that
+measures some agents adds trials of these agents with random partners.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.types import INDEPENDENT, PAIRED, Plan, Trials
+from youden.types.pool import Bools, Positions
+from youden.types.trials import POOLED
+
+MIN_PASSES = 2
+"""Minimum number of passes of independent trials; in a pass, every agent appears once first and once second."""
+MIN_FRACTION, MAX_FRACTION = 0.07, 0.1
+"""Fraction of the calls for independent trials, in small and in large plans."""
+LARGE_PLAN = 2500
+"""Calls per agent from which on a plan has the larger fraction."""
+FREE_PER_PAIRED, MAX_FREE = 4, 200_000
+"""Independent trials per paired trial if calls cost nothing, and their maximum number."""
+MAX_POSSIBLE_FRACTION = 0.5
+"""Maximum fraction of all possible independent trials that a plan has, so that different ones are found quickly."""
+_MAX_TRIES = 20
+_ROUNDING = 1e-9
+
+
+def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
+    """Return the number of pooled independent trials in a budget of calls: whole passes of all agents.
+
+    `is_first`: whether the agents have no such trials yet. If not, the number of passes is rounded, and may be 0.
+
+    >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
+    [24, 24, 228, 6000]
+    """
+    fraction = MIN_FRACTION + (MAX_FRACTION - MIN_FRACTION) * min(1.0, n_calls / n_agents / LARGE_PLAN)
+    n_passes = fraction * n_calls / n_agents
+    if not is_first:
+        return n_agents * round(n_passes)
+    return n_agents * max(MIN_PASSES, ceil(n_passes - _ROUNDING))
+
+
+def count_independent_of_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
+    """Return the number of pooled independent trials in the smallest budget that has `n_paired` paired ones.
+
+    >>> count_independent_of_paired(276, 12)
+    24
+    """
+    n = 0
+    while (larger := count_independent(n_paired + n, n_agents, is_first=is_first)) > n:
+        n = larger
+    return n
+
+
+def count_free_independent(n_paired: int, eligible: Bools) -> int:
+    """Return the number of independent trials for `n_paired` paired ones if calls cost nothing.
+
+    eligible : bool array (n_agents, n_items), cells that may be used
+    """
+    return min(FREE_PER_PAIRED * n_paired, MAX_FREE, int(MAX_POSSIBLE_FRACTION * _count_possible(eligible)))
+
+
+def _count_possible(eligible: Bools) -> int:
+    """Count the different independent trials; eligible : bool array (n_agents, n_items)."""
+    n_of_agent = eligible.sum(axis=1, dtype=np.int64)
+    n_on_item = eligible.sum(axis=0, dtype=np.int64)
+    n_on_same_item = int((n_on_item * (n_on_item - 1)).sum())
+    return int(n_of_agent.sum() ** 2 - (n_of_agent**2).sum()) - n_on_same_item
+
+
+def has_free_calls(plan: Plan) -> bool:
+    """Return whether the pooled trials of a plan were planned for a judge whose calls cost nothing."""
+    n_pooled, n_paired = int((plan.role == POOLED).sum()), int((plan.trial_type == PAIRED).sum())
+    return has_default_number(plan) and n_pooled > n_paired
+
+
+def has_default_number(plan: Plan) -> bool:
+    """Return whether a plan has the default number of pooled independent trials, for which extensions add more."""
+    return plan.independent == "pooled" and plan.request.independent in (None, "pooled")
+
+
+def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
+    """Return the number of independent trials that an extension or a round adds to `n_paired` paired ones.
+
+    `n_scored` is the number of agents whose ability these measure; `joins`: whether these are new. None are added if
+    the plan was requested with a number of pooled trials.
+    """
+    if plan.independent == "matched":
+        return n_paired
+    if not has_default_number(plan):
+        return 0
+    if has_free_calls(plan):
+        return min(FREE_PER_PAIRED * n_paired, MAX_FREE)
+    return count_independent_of_paired(n_paired, n_scored, is_first=joins)
+
+
+def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
+    """Return the number of paired trials among the calls of an extension; the arguments are explained above."""
+    if plan.independent == "matched":
+        return calls // 2
+    if not has_default_number(plan) or has_free_calls(plan):
+        return calls
+    return max(0, calls - count_independent(calls, n_scored, is_first=joins))
+
+
+def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
+    """Return the number of calls of an extension that has `n_paired` paired ones, without those that cost nothing."""
+    if has_free_calls(plan):
+        return n_paired
+    return n_paired + count_added_independent(plan, n_paired, n_scored=n_scored, joins=joins)
+
+
+def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, planned: Trials | None = None) -> Trials:
+    """Draw n different independent trials, spread evenly over the agents.
+
+    Parameters
+    ----------
+    eligible : bool array (n_agents, n_items)
+        Cells that may be used.
+    n : int
+        Number of trials.
+    rng : Generator
+        Random numbers.
+    planned : Trials, optional
+        Independent trials that are not drawn again.
+
+    Returns
+    -------
+    Trials
+        Fewer than n if n different ones cannot be found.
+
+    Raises
+    ------
+    PlanError
+        [independent]: if no independent trial can be drawn.
+
+    Notes
+    -----
+    In each pass, every agent appears once first and once second: partners are the agents in a random order and the same
+    order, shifted cyclically by a random number. Items are uniform over each agent's eligible cells, and differ. A pair
+    without a new comparison is skipped.
+    """
+    agents = np.flatnonzero(eligible.any(axis=1))
+    drawn, codes = np.empty((0, 4), dtype=np.int64), _codes_of_trials(planned, eligible)
+    n_found = min(n, _count_possible(eligible) - len(codes))
+    while len(drawn) < n_found:
+        n_passes = ceil((n_found - len(drawn)) / len(agents))
+        order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
+        shift = rng.integers(1, len(agents), (n_passes, 1))
+        partners = np.take_along_axis(order, (np.arange(len(agents)) + shift) % len(agents), axis=1)
+        rows, new_codes, _ = _draw_different_items(order.ravel(), partners.ravel(), eligible, codes, rng)
+        if not len(rows):
+            break
+        drawn, codes = np.concatenate([drawn, rows]), np.concatenate([codes, new_codes])
+    if n > 0 and not len(drawn):
+        raise PlanError(
+            "No independent trial can be drawn, because no two agents have responses to different items. Add responses, or set "
+            "independent: pooled:0.",
+            slug="independent",
+        )
+    return Trials.independent(*drawn[:n_found].astype(np.int32).T)
+
+
+def _draw_different_items(
+    first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
+) -> tuple[Positions, Positions, Bools]:
+    """Draw an item for each agent of pairs, so that the comparison is new; leave out pairs for which none is found.
+
+    first, second : int64 (n_pairs,); eligible : bool (n_agents, n_items); codes : int64, comparisons so far. Returns the
+    comparisons (item, first, second, other_item), int64 (n, 4), their codes, int64 (n,), and the pairs that have one,
+    bool (n_pairs,).
+    """
+    n_eligible = eligible.sum(axis=1)
+    start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
+    eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
+
+    def draw_items(agent: Positions) -> Positions:
+        step = np.floor(rng.random(len(agent)) * n_eligible[agent]).astype(np.int64)
+        return np.asarray(eligible_items[start[agent] + step])
+
+    rows = np.stack([draw_items(first), first, second, draw_items(second)], axis=1)
+    code = np.zeros(len(rows), dtype=np.int64)
+    is_new = np.zeros(len(rows), dtype=np.bool_)
+    for attempt in range(_MAX_TRIES):
+        if attempt:
+            redrawn = np.flatnonzero(~is_new)
+            rows[redrawn, 0], rows[redrawn, 3] = draw_items(first[redrawn]), draw_items(second[redrawn])
+
+        code = _comparison_codes(rows, eligible)
+        is_new = (rows[:, 0] != rows[:, 3]) & ~np.isin(code, codes)
+        is_new[np.setdiff1d(np.arange(len(code)), np.unique(code, return_index=True)[1])] = False
+        if is_new.all():
+            break
+    return rows[is_new], code[is_new], is_new
+
+
+def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
+    """Encode comparisons (item, first, second, other_item), int64 (n_trials, 4), as numbers, int64 (n_trials,)."""
+    n_agents, n_items = eligible.shape
+    item, first, second, other_item = comparisons.T
+    return np.asarray((first * n_items + item) * (n_agents * n_items) + second * n_items + other_item)
+
+
+def _codes_of_trials(trials: Trials | None, eligible: Bools) -> Positions:
+    """Encode independent trials as numbers, int64 (n_trials,)."""
+    if trials is None:
+        return np.empty(0, dtype=np.int64)
+    columns = np.stack([trials.item, trials.first, trials.second, trials.other_item], axis=1)
+    return np.unique(_comparison_codes(columns.astype(np.int64), eligible))
+
+
+def draw_scored_trials(
+    plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
+) -> Trials:
+    """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
+
+    Each scored agent appears equally often as first and as second agent, to within one. A trial counts only for the
+    scored agent. Fewer than `n` trials are drawn if different ones are not found.
+
+    eligible : bool array (n_agents, n_items), cells that may be used; scored, partners : int arrays, positions
+    """
+    scored = scored[eligible[scored].any(axis=1)]
+    partners = partners[eligible[partners].any(axis=1)]
+    if n < 1 or not len(scored) or len(np.union1d(scored, partners)) < 2:
+        return Trials.independent(*np.empty((4, 0), dtype=np.int32))
+    agent = np.tile(scored, ceil(n / len(scored)))[:n]
+    is_first = np.arange(n) // len(scored) % 2 == 0
+    position = {int(partner): number for number, partner in enumerate(partners)}
+    own_position = np.array([position.get(int(k), -1) for k in agent])
+    n_others = len(partners) - (own_position >= 0)
+    drawn = np.floor(rng.random(n) * n_others).astype(np.int64)
+    partner = partners[drawn + ((own_position >= 0) & (drawn >= own_position))]
+
+    first, second = np.where(is_first, agent, partner), np.where(is_first, partner, agent)
+    codes = _codes_of_trials(plan.trials.take(plan.trial_type == INDEPENDENT), eligible)
+    rows, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
+    trials = Trials.independent(*rows.astype(np.int32).T)
+    return trials.with_role(POOLED, first=is_first[is_new], second=~is_first[is_new])

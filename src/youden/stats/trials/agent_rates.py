@@ -1,0 +1,552 @@
+"""Estimate each agent's false-positive rate from independent trials by empirical Bayes, with its uncertainty.
+
+One rule holds for every number of trials. The rates are drawn towards their mean if the trials do not show that they
+differ. Their covariance does not assume that they are equal, so that intervals also hold if they differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaincinv, gammaln
+
+from youden.stats.base.clusters import CentredCovariance, check_trials
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
+
+_OUTLIER_FRACTION, _OUTLIER_FACTOR, _OUTLIER_SHAPE = 0.03, 4.0, 1.0
+"""Fraction of agents of an unusual rate, the mean of such rates in units of the mean rate, and the shape of their gamma
+distribution."""
+_ZERO_MASS = 0.8
+"""Prior probability of equal rates, for the estimate of the rates; their covariance leaves it out."""
+MIN_DF = 10
+"""Smallest degrees of freedom that an interval has because of estimated rates."""
+_PRIOR_SCALE, _PRIOR_DF = 0.5, 4
+_KAPPA: Floats = np.append(0.0, np.geomspace(0.02, 8, 60))
+"""Grid of κ, the coefficient of variation of the rates."""
+_MIN_DISPERSION = 1e-4
+
+
+def _kappa_prior() -> Floats:
+    """Compute the prior of κ on the grid, a half-t distribution: float (n_kappa,)."""
+    edges = np.concatenate([[0.0], (_KAPPA[1:] + _KAPPA[:-1]) / 2, _KAPPA[-1:]])
+    density = (1 + (_KAPPA / _PRIOR_SCALE) ** 2 / _PRIOR_DF) ** (-(_PRIOR_DF + 1) / 2)
+    mass = density * np.diff(edges)
+    return np.asarray(mass / mass.sum())
+
+
+_PRIOR = _kappa_prior()
+_SHRINKING_PRIOR = (1 - _ZERO_MASS) * _PRIOR + _ZERO_MASS * (_KAPPA == 0)
+
+
+@dataclass(frozen=True, eq=False)
+class AgentRates(ReadOnly):
+    """False-positive rates of agents.
+
+    The rate of an agent is the mean answer to its independent trials, on either side and with every other agent.
+
+    Attributes
+    ----------
+    rate : float array (n_agents,)
+        Estimated rates, which are subtracted from abilities; 0 without an independent trial of any agent.
+    covariance : float array (n_agents, n_agents)
+        Covariance of the errors of `rate`, without an error that all rates share.
+    squared_error_variance : float array (n_agents,)
+        Variance of the squared errors, from which degrees of freedom are computed.
+    low, high : float array (n_agents,)
+        Bounds of a 95 % interval of each rate.
+    n_trials : float array (n_agents,)
+        Number of independent trials of each agent.
+    pooled : float
+        Mean answer to all independent trials.
+    """
+
+    rate: Floats
+    covariance: Floats
+    squared_error_variance: Floats
+    low: Floats
+    high: Floats
+    n_trials: Floats
+    pooled: float
+
+    @classmethod
+    def unknown(cls, n_agents: int) -> AgentRates:
+        """Return rates of 0 without uncertainty, for runs without independent trials.
+
+        Parameters
+        ----------
+        n_agents : int
+            Number of agents.
+
+        Returns
+        -------
+        AgentRates
+            Rates of 0, with bounds that are NaN.
+        """
+        zeros, nan = np.zeros(n_agents), np.full(n_agents, np.nan)
+        return cls(zeros, np.zeros((n_agents, n_agents)), zeros, nan, nan, zeros, 0.0)
+
+    def without_uncertainty(self) -> AgentRates:
+        """Return the same rates for abilities whose covariance already contains the errors of the rates.
+
+        Returns
+        -------
+        AgentRates
+            Rates with a covariance of 0.
+        """
+        return replace(self, covariance=np.zeros_like(self.covariance), squared_error_variance=np.zeros_like(self.rate))
+
+    def add_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
+        """Add the errors of the rates to the covariance of mean answers.
+
+        Parameters
+        ----------
+        covariance : CentredCovariance
+            Covariance of the agents' mean answers.
+        reference : bool array (n_agents,), optional
+            Agents from whose mean abilities are measured. Default: all that can be compared with an agent.
+
+        Returns
+        -------
+        CentredCovariance
+            Covariance of mean answers minus rates.
+
+        Notes
+        -----
+        The degrees of freedom ν are those of Welch and Satterthwaite for the sum of both variances, v and r:
+        (v + r)²/ν = v²/ν_v + var(squared error)/2. They are at least 10, or ν_v if that is smaller.
+
+        References
+        ----------
+        Satterthwaite (1946), Biometrics Bulletin 2, 110–114.
+        """
+        if not self.squared_error_variance.any():
+            return covariance
+        added = self.centred_covariance(covariance, reference=reference)
+        variance = np.diag(covariance.covariance)
+        total = variance + np.diag(added)
+        denominator = variance**2 / covariance.df + self.squared_error_variance / 2
+        df = np.divide(total**2, denominator, out=covariance.df.copy(), where=denominator > 0)
+        df = np.maximum(df, np.minimum(MIN_DF, covariance.df))
+        return CentredCovariance(covariance.covariance + added, df)
+
+    def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
+        """Compute the covariance of the rates' distances from their mean.
+
+        Parameters
+        ----------
+        covariance : CentredCovariance
+            Covariance of the abilities; NaN for pairs of agents that cannot be compared.
+        reference : bool array (n_agents,), optional
+            Agents over which the mean is taken. Default: all that can be compared with an agent.
+
+        Returns
+        -------
+        float array (n_agents, n_agents)
+        """
+        is_linked = ~np.isnan(covariance.covariance)
+        in_mean = is_linked if reference is None else is_linked & reference
+        weight = in_mean / np.maximum(in_mean.sum(axis=1, keepdims=True), 1)
+        distance = np.eye(len(self.rate)) - weight
+        return np.asarray(distance @ self.covariance @ distance.T)
+
+    def difference_variance(self, first: int, second: int) -> tuple[float, float]:
+        """Compute the variance of the difference of two rates, and its degrees of freedom.
+
+        Parameters
+        ----------
+        first, second : int
+            Positions of the agents.
+
+        Returns
+        -------
+        variance, df : float
+            The variance is 0 and `df` infinite if the covariance is 0.
+        """
+        pair = [first, second]
+        variance = float(self.covariance[pair, pair].sum() - 2 * self.covariance[first, second])
+        squared_error_variance = float(self.squared_error_variance[pair].sum())
+        if not (variance > 0 and squared_error_variance > 0):
+            return 0.0, float("inf")
+        return variance, max(2 * variance**2 / squared_error_variance, 1.0)
+
+
+class IndependentTotals:
+    """Sums of the answers to independent trials without probes.
+
+    Parameters
+    ----------
+    n_agents, n_items : int
+        Numbers of agents and items of the plan.
+
+    Attributes
+    ----------
+    n, total, squares : float array (n_agents,)
+        Number of trials that count for each agent, the sum of their answers and of the squared answers. Only trials
+        that training scores may use count.
+    n_trials, total_all : float
+        Number of all trials and the sum of their answers.
+    training_n, training_total, training_squares : float
+        Number, sum and sum of squares of the answers that training scores may use.
+    """
+
+    def __init__(self, n_agents: int, n_items: int) -> None:
+        self._n_items = n_items
+        self.n, self.total, self.squares = np.zeros((3, n_agents))
+        self.n_trials, self.total_all = 0, 0.0
+        self.training_n, self.training_total, self.training_squares = 0, 0.0, 0.0
+        self._cell_chunks: list[tuple[Positions, Floats, Floats]] = []
+
+    def add(
+        self,
+        first: Ids | Positions,
+        second: Ids | Positions,
+        answer: Floats,
+        *,
+        item: Ids | Positions,
+        other_item: Ids | Positions,
+        is_training: Bools | None = None,
+        counts_for: tuple[Bools, Bools] | None = None,
+    ) -> None:
+        """Add a chunk of answered trials.
+
+        Parameters
+        ----------
+        first, second : int array (n_trials,)
+            Agents of each trial.
+        answer : float array (n_trials,)
+            Answers in [0, 1], without NaN.
+        item, other_item : int array (n_trials,)
+            Items of the first and of the second agent's text.
+        is_training : bool array (n_trials,), optional
+            Whether training scores may use a trial. Default: all.
+        counts_for : pair of bool arrays (n_trials,), optional
+            Whether a trial counts for its first, and for its second agent. Default: for both.
+
+        Raises
+        ------
+        StatisticsError
+            [trial-columns]: if columns differ in length; [trial-answer]: if an answer is NaN.
+        """
+        check_trials(first, second, item, other_item, answer=answer)
+        self.n_trials += len(answer)
+        self.total_all += float(answer.sum())
+        used = slice(None) if is_training is None else is_training
+        training = answer[used]
+        self.training_n += len(training)
+        self.training_total += float(training.sum())
+        self.training_squares += float((training**2).sum())
+
+        n_agents = len(self.n)
+        counts = (True, True) if counts_for is None else counts_for
+        for agent, agent_item, counts_for_agent in ((first, item, counts[0]), (second, other_item, counts[1])):
+            rows = np.full(len(answer), True) & counts_for_agent
+            if is_training is not None:
+                rows &= is_training
+            own_agent, own_answer = agent[rows], answer[rows]
+            self.n += np.bincount(own_agent, minlength=n_agents)
+            self.total += np.bincount(own_agent, own_answer, n_agents)
+            self.squares += np.bincount(own_agent, own_answer**2, n_agents)
+            self._add_cells(own_agent * np.int64(self._n_items) + agent_item[rows], own_answer)
+
+    def _add_cells(self, cell: Positions, answer: Floats) -> None:
+        """Add answers, float (n,), to the sums of their cells (agent, item), int64 (n,)."""
+        cells, position, n = np.unique(cell, return_inverse=True, return_counts=True)
+        total = np.bincount(position, answer, len(cells)).astype(np.float64)
+        self._cell_chunks.append((cells, n.astype(np.float64), total))
+
+    def merged(self, added: IndependentTotals) -> IndependentTotals:
+        """Return the sums over the trials of two totals.
+
+        Parameters
+        ----------
+        added : IndependentTotals
+            Sums of other trials of the same plan.
+
+        Returns
+        -------
+        IndependentTotals
+        """
+        totals = IndependentTotals(len(self.n), self._n_items)
+        for name in ("n", "total", "squares", "n_trials", "total_all"):
+            setattr(totals, name, getattr(self, name) + getattr(added, name))
+        for name in ("training_n", "training_total", "training_squares"):
+            setattr(totals, name, getattr(self, name) + getattr(added, name))
+        totals._cell_chunks = [*self._cell_chunks, *added._cell_chunks]
+        return totals
+
+    @property
+    def rate(self) -> float | None:
+        """Mean answer to all trials; None without a trial."""
+        return self.total_all / self.n_trials if self.n_trials else None
+
+    @property
+    def training_rate(self) -> float:
+        """Mean answer to the trials that training scores may use; 0 without one."""
+        return self.training_total / self.training_n if self.training_n else 0.0
+
+    def estimate_rates(self, *, items_vary: bool = True) -> AgentRates:
+        """Estimate the false-positive rate of each agent.
+
+        Parameters
+        ----------
+        items_vary : bool, default True
+            Whether inference is for items like these. The correlation of the answers to an agent's text on one item is
+            then part of the uncertainty.
+
+        Returns
+        -------
+        AgentRates
+
+        Notes
+        -----
+        With c the dispersion of an answer (1 − μ for yes and no) and d the design effect, the sum of the answers to
+        agent i's n_i trials is cd times a Poisson variable of mean n_i·f_i/(cd). The rates f_i have the distribution
+        .97·Gamma(mean μ, SD κμ) + .03·Gamma(mean 4μ, SD 4μ). κ has a half-t prior with 4 degrees of freedom and the
+        scale ½, and is integrated out on a grid, with a REML term. For the estimate, the prior has a mass of .8 at
+        κ = 0; for the covariance, it has not. d is Σ_c (Σ_t e_t)²/Σe², at least 1, over the trials t of each cell c
+        (an agent on an item) with the residuals e.
+
+        References
+        ----------
+        Efron (2010), Large-Scale Inference, ch. 1 (empirical Bayes). Kish (1965), Survey Sampling (design effect).
+        """
+        return self._fit(items_vary=items_vary).to_rates()
+
+    def _fit(self, *, items_vary: bool) -> _RateFit:
+        fit = _RateFit(self, design_effect=1.0)
+        if items_vary and self.training_total > 0:
+            design_effect = self._design_effect(fit.shrunk_rate)
+            if design_effect > 1:
+                return _RateFit(self, design_effect=design_effect)
+        return fit
+
+    def first_agents(self, n: int) -> IndependentTotals:
+        """Return the sums of the first `n` agents, of which all trials must be.
+
+        Parameters
+        ----------
+        n : int
+            Number of agents.
+
+        Returns
+        -------
+        IndependentTotals
+        """
+        totals = self.merged(IndependentTotals(len(self.n), self._n_items))
+        for name in ("n", "total", "squares"):
+            setattr(totals, name, getattr(totals, name)[:n])
+        return totals
+
+    def link_rates(
+        self, anchors: IndependentTotals, rates: AgentRates, agents: Positions, *, items_vary: bool = True
+    ) -> AgentRates:
+        """Estimate the rates of further agents by their own trials and the distribution of the anchors' rates.
+
+        Parameters
+        ----------
+        anchors : IndependentTotals
+            Sums of the trials that compare the anchors, which are the first agents, with each other.
+        rates : AgentRates
+            Rates of the anchors.
+        agents : int array (n,)
+            Positions of the agents that these totals give a rate. Each of them is estimated alone, so that it does not
+            change the rate of another agent.
+        items_vary : bool, default True
+            Whether inference is for items like these.
+
+        Returns
+        -------
+        AgentRates
+            Rates of all agents of these totals; those of other anchors are unchanged.
+        """
+        n_agents, n_anchors = len(self.n), len(anchors.n)
+        if not anchors.training_n:
+            return AgentRates.unknown(n_agents)
+        linked = anchors._fit(items_vary=items_vary).link(self.n[agents], self.total[agents])
+
+        columns = {}
+        for name in ("rate", "squared_error_variance", "low", "high", "n_trials"):
+            column = np.zeros(n_agents)
+            column[:n_anchors] = getattr(rates, name)
+            column[agents] = getattr(linked, name)
+            columns[name] = column
+        covariance = np.zeros((n_agents, n_agents))
+        covariance[:n_anchors, :n_anchors] = rates.covariance
+        covariance[agents], covariance[:, agents] = 0.0, 0.0
+        covariance[agents, agents] = np.diag(linked.covariance)
+        return AgentRates(**columns, covariance=covariance, pooled=rates.pooled)
+
+    def _design_effect(self, rate: Floats) -> float:
+        """Compute by how much correlation within cells (agent, item) inflates the variance of a rate, at least 1."""
+        cell, n, total = (np.concatenate(column) for column in zip(*self._cell_chunks, strict=True))
+        cells, position = np.unique(cell, return_inverse=True)
+        residual = np.bincount(position, total - n * rate[cell // self._n_items], len(cells))
+        squares = float((self.squares - 2 * rate * self.total + self.n * rate**2).sum())
+        return max(1.0, float((residual**2).sum()) / squares) if squares > 0 else 1.0
+
+
+def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> float:
+    """Forecast the variance that false-positive rates add to an ability.
+
+    Parameters
+    ----------
+    n_trials : float
+        Number of independent trials of each agent.
+    rate : float
+        False-positive rate of all agents, above 0.
+    n_agents : int
+        Number of agents.
+
+    Returns
+    -------
+    float
+        Variance of an agent's rate minus the mean rate, if the numbers of yes answers are as expected.
+
+    Examples
+    --------
+    >>> [round(expected_rate_variance(n, rate=0.02, n_agents=20), 5) for n in (10, 40, 160)]
+    [0.0002, 3e-05, 1e-05]
+    """
+    totals = IndependentTotals(n_agents, 1)
+    totals.n += n_trials
+    totals.total += n_trials * rate
+    totals.training_n = max(1, round(n_agents * n_trials / 2))
+    totals.training_total = totals.training_squares = totals.training_n * rate
+    covariance = totals.estimate_rates(items_vary=False).covariance
+    return float(np.diag(covariance).mean() - covariance.mean())
+
+
+class _Posterior(NamedTuple):
+    """Posterior of rates given κ, float arrays (n_kappa, n_agents), and the log marginal likelihood."""
+
+    mean: Floats
+    variance: Floats
+    fourth_moment: Floats
+    log_likelihood: Floats
+
+
+class _RateFit:
+    """Fit of the distribution of rates to sums of answers by agent.
+
+    Attributes
+    ----------
+    shrunk_rate : float array (n_agents,)
+        Posterior means of the rates, with the prior mass at equal rates.
+    """
+
+    def __init__(self, totals: IndependentTotals, *, design_effect: float) -> None:
+        self._totals = totals
+        n, answer_sum = max(totals.training_n, 1), totals.training_total
+        K = int((totals.n > 0).sum())
+
+        dispersion = 1.0
+        if answer_sum > 0:
+            dispersion = max(totals.training_squares / answer_sum - answer_sum / n, _MIN_DISPERSION)
+        self._effective_yeses = answer_sum / dispersion + 0.5
+        self._mean = dispersion * self._effective_yeses / n
+        self._linked_dispersion = dispersion * design_effect
+        self._dispersion = self._linked_dispersion
+        if K > 2:  # a trial counts for both agents, and only the distance from their mean matters
+            self._dispersion *= (K - 2) / (K - 1)
+
+        self._posterior = self._condition(totals.n, totals.total, self._dispersion)
+        rate_variance = (_KAPPA[:, None] * self._mean) ** 2 + self._dispersion * self._mean / np.maximum(totals.n, 1e-9)
+        log_likelihood = self._posterior.log_likelihood.sum(axis=1) - 0.5 * np.log((1 / rate_variance).sum(axis=1))
+        self._likelihood = np.exp(log_likelihood - log_likelihood.max())
+        self._is_equal = K <= 2  # two agents have the same trials
+        self.shrunk_rate = self._weights(_SHRINKING_PRIOR) @ self._posterior.mean
+        if self._is_equal:
+            self.shrunk_rate = np.full(len(totals.n), self._mean)
+
+    def _condition(self, n: Floats, total: Floats, dispersion: float) -> _Posterior:
+        """Compute the posterior of rates given κ; n, total : float (n_agents,)."""
+        z, expected = total / dispersion, np.maximum(n * self._mean / dispersion, 1e-300)
+        shape = 1 / _KAPPA[1:, None] ** 2
+        outlier = _log_negative_binomial(z, _OUTLIER_SHAPE, _OUTLIER_FACTOR * expected) + np.log(_OUTLIER_FRACTION)
+        poisson = z * np.log(expected) - expected
+        regular = np.vstack([poisson, _log_negative_binomial(z, shape, expected)]) + np.log1p(-_OUTLIER_FRACTION)
+        log_likelihood = np.logaddexp(regular, outlier)
+        p_outlier = np.exp(outlier - log_likelihood)
+
+        mean = np.full((len(_KAPPA), len(n)), self._mean)
+        variance, fourth = np.zeros_like(mean), np.zeros_like(mean)
+        posterior_shape, posterior_rate = shape + z, shape / self._mean + n / dispersion
+        mean[1:] = posterior_shape / posterior_rate
+        variance[1:] = posterior_shape / posterior_rate**2
+        fourth[1:] = 2 * variance[1:] ** 2 / posterior_shape  # excess of the fourth moment over the squared variance
+
+        outlier_rate = _OUTLIER_SHAPE / (_OUTLIER_FACTOR * self._mean) + n / dispersion
+        outlier_mean = (_OUTLIER_SHAPE + z) / outlier_rate
+        mixed = (1 - p_outlier) * mean + p_outlier * outlier_mean
+        within_regular = variance + (mean - mixed) ** 2
+        within_outlier = outlier_mean / outlier_rate + (outlier_mean - mixed) ** 2
+        mixed_variance = (1 - p_outlier) * within_regular + p_outlier * within_outlier
+        return _Posterior(mixed, mixed_variance, fourth, log_likelihood)
+
+    def _weights(self, prior: Floats) -> Floats:
+        """Compute the posterior of κ: float (n_kappa,)."""
+        weight = self._likelihood * prior
+        return np.asarray(weight / weight.sum())
+
+    def to_rates(self) -> AgentRates:
+        """Return the rates of all agents with their covariance."""
+        totals = self._totals
+        if not totals.training_n:
+            return AgentRates.unknown(len(totals.n))
+        posterior, weight = self._posterior, self._weights(_PRIOR)
+        deviation = posterior.mean - self.shrunk_rate
+        covariance = np.diag(weight @ posterior.variance) + (deviation * weight[:, None]).T @ deviation
+        squared_error = posterior.variance + deviation**2
+        squared_error_variance = weight @ squared_error**2 - (weight @ squared_error) ** 2
+        squared_error_variance += weight @ posterior.fourth_moment
+        if self._is_equal:
+            covariance, squared_error_variance = np.zeros_like(covariance), np.zeros(len(totals.n))
+        return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
+
+    def link(self, n: Floats, total: Floats) -> AgentRates:
+        """Return the rates of further agents, each by its own trials and the fitted distribution.
+
+        n, total : float (n_linked,), number and sum of the answers to an agent's trials
+        """
+        posterior = self._condition(n, total, self._linked_dispersion)
+        likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
+
+        def kappa_weights(prior: Floats) -> Floats:
+            weight = self._weights(prior)[:, None] * likelihood
+            return np.asarray(weight / weight.sum(axis=0))
+
+        rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
+        weight = kappa_weights(_PRIOR)
+        squared_error = posterior.variance + (posterior.mean - rate) ** 2
+        variance = (weight * squared_error).sum(axis=0)
+        squared_error_variance = (weight * squared_error**2).sum(axis=0) - variance**2
+        squared_error_variance += (weight * posterior.fourth_moment).sum(axis=0)
+        return self._make_rates(rate, np.diag(variance), squared_error_variance, n)
+
+    def _make_rates(
+        self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
+    ) -> AgentRates:
+        """Return rates whose mean is the mean answer, with a factor for the uncertainty of this mean."""
+        n, pooled = max(self._totals.training_n, 1), self._totals.training_rate
+        factor = 1 + 1 / self._effective_yeses
+        variance = factor * np.diag(covariance) + self._linked_dispersion * self._mean / n
+        shape, scale = rate**2 / variance, variance / rate  # of a gamma distribution
+        bounds = [scale * gammaincinv(shape, p) for p in (0.025, 0.975)]
+        shifted = np.clip(rate + pooled - self.shrunk_rate.mean(), 0.0, 1.0)
+        return AgentRates(
+            shifted,
+            factor * covariance,
+            factor**2 * squared_error_variance,
+            np.minimum(bounds[0], shifted),
+            np.minimum(np.maximum(bounds[1], shifted), 1.0),
+            n_trials.copy(),
+            pooled,
+        )
+
+
+def _log_negative_binomial(z: Floats, shape: Floats | float, mean: Floats) -> Floats:
+    """Compute the log probability of z, up to a constant in z; the shapes of the arguments are broadcast."""
+    ratio = gammaln(z + shape) - gammaln(shape)
+    return np.asarray(ratio + shape * np.log(shape / (shape + mean)) + z * np.log(mean / (shape + mean)))
