@@ -55,7 +55,7 @@ class BatchLeases:
 
     def pending(self) -> list[Job]:
         """Return the batches that were sent, or are being sent, and not merged, oldest first."""
-        jobs = list_jobs(self._store.place)
+        jobs = list_jobs(self._store.backend)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, wanted: Sequence[Call]) -> list[Call]:
@@ -85,7 +85,7 @@ class BatchLeases:
         """Record a new batch and acquire its lease. Raises: JudgeError [lease-lost]; nothing is recorded then."""
         self.check()
         job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys)))
-        self._store.place.put_rows("batches", [job.row])
+        self._store.backend.put_rows("batches", [job.row])
         return job
 
     def note_file(self, job: Job, file: str) -> Job:
@@ -98,7 +98,7 @@ class BatchLeases:
 
     def forget(self, job: Job) -> None:
         """Delete the record of a batch that was not started."""
-        self._store.place.forget_batch(job.id)
+        self._store.backend.forget_batch(job.id)
 
     def settle(self, job: Job, remainder: Job | None) -> None:
         """Delete the record of a merged batch, or replace it by that of its remainder, at the next `Store.flush`."""
@@ -142,7 +142,7 @@ class BatchLeases:
         return job
 
     def _update(self, job: Job) -> Job:
-        if not self._store.place.note_batch(job.id, file=job.file, batch=job.batch):
+        if not self._store.backend.note_batch(job.id, file=job.file, batch=job.batch):
             raise lease_lost_error(self._store.name)
         return job
 

@@ -28,7 +28,7 @@ import orjson
 from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import validate_completion
-from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Place, Row, read_all_rows
+from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Row, StorageBackend, read_all_rows
 from youden.judging.store.leases import Leases
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
 from youden.judging.store.sqlite import explain_error
@@ -45,13 +45,13 @@ def make_payment(usd: float, completion: Completion | None) -> Payment:
     return Payment(usd, completion.tokens_in, completion.tokens_out, completion.seconds)
 
 
-STORES: Registry[Callable[..., Place]] = Registry(
+STORES: Registry[Callable[..., StorageBackend]] = Registry(
     "youden.stores",
     "store",
     {
-        "sqlite": "youden.judging.store.sqlite:SqlitePlace",
-        "postgresql": "youden.judging.store.postgres:PostgresPlace",
-        "postgres": "youden.judging.store.postgres:PostgresPlace",
+        "sqlite": "youden.judging.store.sqlite:SqliteBackend",
+        "postgresql": "youden.judging.store.postgres:PostgresBackend",
+        "postgres": "youden.judging.store.postgres:PostgresBackend",
     },
 )
 
@@ -61,7 +61,7 @@ _LIBPQ = re.compile(
 )
 
 
-def open_place(address: str | Path, *, read_only: bool) -> Place:
+def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
     """Open the storage backend of an address: SQLite for a path, else the backend in `STORES` for the URL's scheme.
 
     Raises: ConfigError [store-url] for an unknown or mistaken address, [store-package] if a library is missing,
@@ -135,7 +135,7 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
         [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the
         backend fails.
     """
-    return Store(open_place(address, read_only=read_only))
+    return Store(open_backend(address, read_only=read_only))
 
 
 def open_store_of_folder(address: str | Path) -> Store:
@@ -167,20 +167,20 @@ class Store:
 
     Parameters
     ----------
-    place : Place
+    backend : StorageBackend
         The storage backend.
 
     Attributes
     ----------
-    place : Place
+    backend : StorageBackend
         The storage backend.
     name : str
         Path or URL for display, without a password.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.name = place.name
+    def __init__(self, backend: StorageBackend) -> None:
+        self.backend = backend
+        self.name = backend.name
         self._flush_lock = RLock()
         self._pending_lock = RLock()
         self._pending = PendingWrites()
@@ -198,7 +198,7 @@ class Store:
     def __len__(self) -> int:
         """Return the number of answers."""
         self.flush()
-        return self.place.count()
+        return self.backend.count()
 
     def get_outcomes(self, keys: Sequence[str]) -> dict[str, Completion | Failure]:
         """Return the outcomes of requests, including those that are not written yet.
@@ -217,7 +217,7 @@ class Store:
         with self._pending_lock:
             new_failures = self._in_transaction.failures | self._pending.failures
             new_answers = self._in_transaction.answers | self._pending.answers
-        answers, failures = self.place.find_outcomes(keys) if keys else ([], [])
+        answers, failures = self.backend.find_outcomes(keys) if keys else ([], [])
 
         texts = dict(answers) | {key: new_answers[key] for key in keys if key in new_answers}
         parsed = {text: self._parse(text) for text in set(texts.values())}
@@ -304,7 +304,7 @@ class Store:
         )
         with self._flush_lock:
             self.flush()
-            self.place.write(writes)
+            self.backend.write(writes)
 
     @property
     def n_pending(self) -> int:
@@ -324,7 +324,7 @@ class Store:
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by request hash, summed over all invocations."""
         self.flush()
-        return self.place.paid(account)
+        return self.backend.paid(account)
 
     def flush(self) -> None:
         """Write all pending outcomes and costs in one transaction, and release the leases on these requests."""
@@ -335,7 +335,7 @@ class Store:
                     return
                 self._in_transaction, self._pending = self._pending, PendingWrites()
             try:
-                self.place.write(self._in_transaction)
+                self.backend.write(self._in_transaction)
             except BaseException:
                 with self._pending_lock:
                     self._pending = self._in_transaction.merge(self._pending)
@@ -346,24 +346,24 @@ class Store:
 
     def leases(self) -> Leases:
         """Return a new holder of leases on requests of this store."""
-        return Leases(self.place)
+        return Leases(self.backend)
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Record a judge whose answers are stored here, so that a replay finds its config."""
-        self.place.put_rows("judges", [(_to_text(config), time.time())])
+        self.backend.put_rows("judges", [(_to_text(config), time.time())])
 
     def judges(self) -> list[dict[str, Json]]:
         """Return the configs of the judges whose answers are stored here, oldest first."""
-        rows = sorted(read_all_rows(self.place, "judges"), key=lambda row: cast(float, row[1]))
+        rows = sorted(read_all_rows(self.backend, "judges"), key=lambda row: cast(float, row[1]))
         return [orjson.loads(cast(str, text)) for text, _ in rows]
 
     def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
         """Record the names of the models that answered a judge's requests."""
-        self.place.put_rows("response_models", [(_to_text(config), name, time.time()) for name in names])
+        self.backend.put_rows("response_models", [(_to_text(config), name, time.time()) for name in names])
 
     def served(self, config: dict[str, Json]) -> list[str]:
         """Return the recorded names of the models that answered a judge's requests."""
-        rows = read_all_rows(self.place, "response_models")
+        rows = read_all_rows(self.backend, "response_models")
         return [cast(str, name) for judge, name, _ in rows if judge == _to_text(config)]
 
     def close(self) -> None:
@@ -371,7 +371,7 @@ class Store:
         try:
             self.flush()
         finally:
-            self.place.close()
+            self.backend.close()
 
     def _parse(self, text: str) -> Completion | Failure:
         """Parse a stored answer; one that does not pass the checks of a reply is a failure."""

@@ -200,7 +200,7 @@ def version_error(name: str, version: int | None) -> ConfigError:
     )
 
 
-class Place(Protocol):
+class StorageBackend(Protocol):
     """A storage backend: stores the rows of the tables `TABLES`.
 
     Each method is one transaction, may be called from any thread, and raises JudgeError with a remedy if it fails.
@@ -387,9 +387,9 @@ class Place(Protocol):
         """Close the connection."""
 
 
-def read_all_rows(place: Place, table: CopiedTable) -> list[Row]:
+def read_all_rows(backend: StorageBackend, table: CopiedTable) -> list[Row]:
     """Return all rows of a table in the order of their primary key."""
     rows: list[Row] = []
-    while page := place.rows(table, rows[-1] if rows else None, n=100):
+    while page := backend.rows(table, rows[-1] if rows else None, n=100):
         rows += page
     return rows

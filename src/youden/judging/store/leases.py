@@ -27,7 +27,7 @@ from typing import Any, cast
 import orjson
 
 from youden.errors import JudgeError
-from youden.judging.store.contract import Place, Row, read_all_rows
+from youden.judging.store.contract import Row, StorageBackend, read_all_rows
 
 LEASE_SECONDS = 30.0
 """Time after which a lease expires unless it is renewed."""
@@ -50,14 +50,14 @@ class Leases:
 
     Parameters
     ----------
-    place : Place
+    backend : StorageBackend
         Storage backend.
     now : callable, default monotonic_seconds
         Clock in seconds.
     """
 
-    def __init__(self, place: Place, *, now: Callable[[], float] = monotonic_seconds) -> None:
-        self._place = place
+    def __init__(self, backend: StorageBackend, *, now: Callable[[], float] = monotonic_seconds) -> None:
+        self._backend = backend
         self._now = now
         self._holder = new_holder_name()
         self._last_renewal = now()
@@ -75,7 +75,7 @@ class Leases:
         now = self._now()
         if now - self._last_check >= LIVENESS_CHECK_SECONDS:
             self._check_others(now)
-        return self._place.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead)
+        return self._backend.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead)
 
     def renew(self) -> None:
         """Renew all leases, if a quarter of their duration has passed since the last renewal."""
@@ -84,19 +84,19 @@ class Leases:
             return
         if self.maybe_expired:
             self._others = {}
-        self._place.renew(self._holder, seconds=LEASE_SECONDS)
+        self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
 
     def release(self, keys: Collection[str] | None = None) -> None:
         """Release the leases on `keys`, by default all: they were not sent, or their outcomes are stored."""
-        self._place.release(self._holder, keys)
+        self._backend.release(self._holder, keys)
 
     def _check_others(self, now: float) -> None:
         """Find the other holders that are dead: ended on this machine, or not renewed for a whole lease."""
         self._last_check = now
         previous = {} if self.maybe_expired else self._others
         others: dict[str, tuple[float, float]] = {}
-        for holder, expiry in self._place.owners().items():
+        for holder, expiry in self._backend.owners().items():
             if holder == self._holder:
                 continue
             entry = previous.get(holder)
@@ -181,27 +181,27 @@ class Job:
 class PendingBatchKeys:
     """Request hashes in the pending batches of all models, for a process that sends single calls."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, backend: StorageBackend) -> None:
+        self._backend = backend
         self._cached: tuple[list[str], frozenset[str]] = ([], frozenset())
 
     def keys(self) -> frozenset[str]:
         """Return all hashes. The rows are read again only if a batch was added or deleted."""
-        ids = self._place.batches()
+        ids = self._backend.batches()
         cached_ids, keys = self._cached
         if ids != cached_ids:
-            jobs = list_jobs(self._place) if ids else []
+            jobs = list_jobs(self._backend) if ids else []
             keys = frozenset(key for job in jobs for key in job.keys)
             self._cached = ids, keys
         return keys
 
 
-def list_jobs(place: Place) -> list[Job]:
+def list_jobs(backend: StorageBackend) -> list[Job]:
     """Read the batches that are recorded in a store: those that were sent, or are being sent, and are not merged yet.
 
     Parameters
     ----------
-    place : Place
+    backend : StorageBackend
         Storage backend of the store.
 
     Returns
@@ -210,17 +210,17 @@ def list_jobs(place: Place) -> list[Job]:
         One per row of the table `batches`, of all providers and models, oldest first.
     """
     jobs = []
-    for row in cast(list[tuple[Any, ...]], read_all_rows(place, "batches")):
+    for row in cast(list[tuple[Any, ...]], read_all_rows(backend, "batches")):
         number, address, model, usd, file, batch, keys, created = row
         max_usd = math.nan if usd is None else usd  # NULL: a price is unknown
         jobs.append(Job(address, model, max_usd, tuple(orjson.loads(keys)), file, batch, number, created))
     return sorted(jobs, key=lambda job: (job.created, job.id))
 
 
-def lease_lost_error(place: str) -> JudgeError:
+def lease_lost_error(store_name: str) -> JudgeError:
     """Make the error for a process that was unresponsive for so long that others may have taken over its batches."""
     return JudgeError(
-        f"This process was suspended, or could not reach the store {place}, for so long that another process may have taken "
+        f"This process was suspended, or could not reach the store {store_name}, for so long that another process may have taken "
         "over its batches. All batches are recorded, and all answers are stored. Run the same command again to resume.",
         slug="lease-lost",
     )

@@ -21,7 +21,7 @@ from psycopg import errors
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.secrets import register_secrets
 from youden.judging.store.contract import TABLES, VERSION, PendingWrites, table_definition, version_error
-from youden.judging.store.statements import Access, Session, SqlPlace, T
+from youden.judging.store.statements import Access, Session, SqlBackend, T
 from youden.judging.store.watchdog import DEADLINE_SECONDS, UnresponsiveError, Watchdog, max_wait, shutdown_started
 from youden.text.printable import mask_password, redact_location
 
@@ -81,7 +81,7 @@ class _WatchedConnection(Connection):
             raise psycopg.OperationalError(f"it did not respond for {DEADLINE_SECONDS:g} s") from None
 
 
-class PostgresPlace(SqlPlace):
+class PostgresBackend(SqlBackend):
     """The storage backend of a PostgreSQL database.
 
     Parameters

@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from youden.data.atomic import make_directory
 from youden.errors import ConfigError, JudgeError
 from youden.judging.store.contract import TABLES, VERSION, table_definition, version_error
-from youden.judging.store.statements import Access, Session, SqlPlace, T
+from youden.judging.store.statements import Access, Session, SqlBackend, T
 from youden.project_store import hide_from_git
 from youden.text.printable import to_path
 
@@ -48,7 +48,7 @@ _RETRY_WHILE_LOCKED = Retrying(
 """Creating a store is the only step in which SQLite does not itself wait for other processes."""
 
 
-class SqlitePlace(SqlPlace):
+class SqliteBackend(SqlBackend):
     """The storage backend of an SQLite file.
 
     Parameters

@@ -116,8 +116,8 @@ class Session:
         return text
 
 
-class SqlPlace:
-    """Base class of the storage backends in SQL. The methods of the contract are described in `contract.Place`."""
+class SqlBackend:
+    """Base class of the storage backends in SQL. The methods of the contract are described in `contract.StorageBackend`."""
 
     @abstractmethod
     def _do(self, access: Access, work: Callable[[Session], T]) -> T:

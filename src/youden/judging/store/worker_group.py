@@ -162,7 +162,7 @@ class WorkerGroup:
                 remainder = report.beyond(self._counted_elsewhere(rows, report))
                 return self._update_rows(now, rows, remainder, leaves=leaves)
 
-            rows = self._store.place.members(self._run, change)
+            rows = self._store.backend.members(self._run, change)
             if self._was_removed(previous[0]):
                 ended = sum(row.spent for row in previous[0] if not row.name)
                 self._presumed_spent += min(self._granted, ended)
