@@ -35,7 +35,7 @@ def prices(table: Mapping[str, Mapping[str, Any]], *, of: str, day: date) -> str
         raise ValueError(
             f"The table of litellm {of} has no chat model of {', '.join(sorted(PROVIDERS))}: is it the right file?"
         )
-    said = {"source": {"says": f"the table of litellm {of}, seen on {day.day} {day:%B %Y}"}, **kept}
+    said = {"source": {"description": f"the table of litellm {of}, seen on {day.day} {day:%B %Y}"}, **kept}
     return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in said.items()) + "\n}\n"
 
 

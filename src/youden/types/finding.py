@@ -66,7 +66,7 @@ KINDS: Mapping[str, Kind] = {
     "copying": Kind("pool", several="{n} agents copy their prompts"),
     "alarm": Kind("pool", several="{n} false-positive alarms"),
     "missing": Kind("judge", is_repeated=True),
-    "served": Kind("judge", several="The served model changed"),
+    "model-changed": Kind("judge", several="The served model changed"),
     "fpr": Kind("judge"),
     "votes": Kind("judge"),
     "signal": Kind("judge", "Signal of the judge"),

@@ -121,4 +121,4 @@ def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None)
 
 
 def _request_fields(judge: Mapping[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in judge.items() if key not in ("name", "served")}
+    return {key: value for key, value in judge.items() if key not in ("name", "response_models")}

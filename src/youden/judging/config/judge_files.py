@@ -84,7 +84,7 @@ def _load_table() -> Mapping[str, Mapping[str, Any]]:
 def _describe_table() -> str:
     """Describe the table of prices: litellm's version, or for the shipped part its source and date."""
     source = _load_table().get("source")
-    return f"litellm {version('litellm')}'s table" if source is None else str(source["says"])
+    return f"litellm {version('litellm')}'s table" if source is None else str(source["description"])
 
 
 __all__ = ["JudgeConfig", "call_cost", "load_judge_config", "load_judge_of_run"]

@@ -412,4 +412,4 @@ class BatchRunner:
 
     def _report(self, message: str) -> None:
         self._batching.say(message)
-        self._outcomes.log.write_event("batch", says=message)
+        self._outcomes.log.write_event("batch", message=message)

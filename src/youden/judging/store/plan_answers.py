@@ -256,7 +256,7 @@ class PlanAnswers:
         """
         costs = costs or Costs(len(self._plan))
         warnings = (*warnings, *self.served.warnings())
-        served: list[Json] = [*self.served.names()]
+        response_models: list[Json] = [*self.served.names()]
         if self.n_missing:
             n, n_trials = self.n_missing, len(self._plan)
             reasons, verb = format_missing_reasons(self._counts), "has" if n == 1 else "have"
@@ -267,7 +267,7 @@ class PlanAnswers:
             answer=self._answer,
             hard_answer=self._hard,
             missing_reason=self._missing,
-            judge={**judge, "served": served},
+            judge={**judge, "response_models": response_models},
             request_hash=self.key,
             tokens_in=costs.tokens_in,
             tokens_out=costs.tokens_out,
@@ -383,7 +383,7 @@ class ServedModels:
             f"The served model changed between answers: {models}. Answers of different models may not be comparable. Judge the "
             "plan again to have answers of one model."
         )
-        return (Finding("served", message, facts={"served": sorted(n_answers)}),)
+        return (Finding("model-changed", message, facts={"models": sorted(n_answers)}),)
 
     def changes_since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
         """Return a finding if a model answered in this invocation that is not in `earlier`, else an empty tuple.
@@ -397,7 +397,7 @@ class ServedModels:
             f"The served model changed since the last answers in the store: {', '.join(sorted(earlier))} then, "
             f"{', '.join(new)} now. Answers of the two may not be comparable."
         )
-        return (Finding("served", message, facts={"then": [*sorted(earlier)], "now": [*new]}),)
+        return (Finding("model-changed", message, facts={"then": [*sorted(earlier)], "now": [*new]}),)
 
 
 def _model_name(model: str, fingerprint: str | None) -> str:
