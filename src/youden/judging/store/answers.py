@@ -62,10 +62,24 @@ _LIBPQ = re.compile(
 
 
 def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
-    """Open the storage backend of an address: SQLite for a path, else the backend in `STORES` for the URL's scheme.
+    """Open the storage backend of a store.
 
-    Raises: ConfigError [store-url] for an unknown or mistaken address, [store-package] if a library is missing,
-    [store-password] if a password could be sent to an unknown host; the errors of the backend.
+    Parameters
+    ----------
+    address : str or Path
+        Path of an SQLite file, or a URL, whose scheme is a name in `STORES`.
+    read_only : bool
+        Whether to open an existing store for reading.
+
+    Returns
+    -------
+    StorageBackend
+
+    Raises
+    ------
+    ConfigError
+        [store-url] if the address is not valid; [store-package] if a library is missing; [store-password] if a password
+        could be sent to an unknown host; others if the backend cannot be opened, see `open_store`.
     """
     text = _with_password(str(address))
 
@@ -76,7 +90,9 @@ def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
             "become a local file of that name. Pass a path, or postgresql://USER@HOST/DATABASE.",
             slug="store-url",
         )
-    kind = "sqlite" if "://" not in text else text.partition("://")[0]
+
+    scheme, separator, _ = text.partition("://")
+    kind = scheme if separator else "sqlite"
     if kind not in STORES or (kind == "sqlite" and not is_local_file(text)):
         raise ConfigError(
             f"There is no kind of store for '{kind}://'. Pass a path, sqlite:///path, or the URL of one of: {', '.join(STORES)}.",
@@ -85,20 +101,21 @@ def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
     if is_on_network(text):
         check_password(text)
     try:
-        backend = STORES.load(kind)
+        backend_class = STORES.load(kind)
     except ImportError as error:
         raise ConfigError(
             f"The store {redact_location(text)} needs a package that is not installed ({error}). "
             "Install it with: pip install 'youden[postgres]'.",
             slug="store-package",
         ) from None
-    return backend(text, read_only=read_only)
+    return backend_class(text, read_only=read_only)
 
 
 def _with_password(address: str) -> str:
-    """Return the URL in YOUDEN_STORE, with its password, if it names the store at `address`; else `address`."""
-    default = os.environ.get(VARIABLE, "")
-    return default if default and not is_local_file(address) and redact_location(default) == address else address
+    """Return the URL in YOUDEN_STORE if it is `address` with a password, and `address` otherwise."""
+    url = os.environ.get(VARIABLE, "")
+    is_same_store = bool(url) and not is_local_file(address) and redact_location(url) == address
+    return url if is_same_store else address
 
 
 _FIELDS = {field.name for field in fields(Completion)}
@@ -161,9 +178,9 @@ def open_store_of_folder(address: str | Path) -> Store:
 
 
 class Store:
-    """Raw answers and failures by request hash. Use it as a context manager, or close it.
+    """A store of answers and failures by request hash, and of the costs that were booked for them.
 
-    All methods may be called from several threads.
+    Use it as a context manager, or close it. All methods may be called from several threads.
 
     Parameters
     ----------
@@ -217,15 +234,18 @@ class Store:
         with self._pending_lock:
             new_failures = self._in_transaction.failures | self._pending.failures
             new_answers = self._in_transaction.answers | self._pending.answers
-        answers, failures = self.backend.find_outcomes(keys) if keys else ([], [])
+        stored_answers, stored_failures = self.backend.find_outcomes(keys) if keys else ([], [])
 
-        texts = dict(answers) | {key: new_answers[key] for key in keys if key in new_answers}
-        parsed = {text: self._parse(text) for text in set(texts.values())}
-        failures += [new_failures[key] for key in keys if key in new_failures]
-        outcomes: dict[str, Completion | Failure] = {
-            key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in failures
-        }
-        return outcomes | {key: parsed[text] for key, text in texts.items()}
+        outcomes: dict[str, Completion | Failure] = {}
+        pending_failures = [new_failures[key] for key in keys if key in new_failures]
+        for key, kind, status, reason in (*stored_failures, *pending_failures):
+            outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
+
+        answer_texts = dict(stored_answers)
+        answer_texts |= {key: new_answers[key] for key in keys if key in new_answers}
+        parsed_by_text = {text: self._parse(text) for text in set(answer_texts.values())}  # equal answers are frequent
+        outcomes |= {key: parsed_by_text[text] for key, text in answer_texts.items()}
+        return outcomes
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored answers to requests.
@@ -295,13 +315,15 @@ class Store:
         account : str
             Account to which the answers are booked, at an unknown cost.
         """
-        distinct = {id(answer): answer for answer in answers.values()}
-        texts = {number: orjson.dumps(answer).decode() for number, answer in distinct.items()}
-        writes = PendingWrites(
-            {key: texts[id(answer)] for key, answer in answers.items()},
-            {key: _failure_row(key, failure) for key, failure in failures.items()},
-            {(account, key): Payment(math.nan, a.tokens_in, a.tokens_out) for key, a in answers.items()},
-        )
+        distinct_answers = {id(answer): answer for answer in answers.values()}
+        texts = {identity: orjson.dumps(answer).decode() for identity, answer in distinct_answers.items()}
+        answer_texts: dict[str, str] = {}
+        payments: dict[tuple[str, str], Payment] = {}
+        for key, answer in answers.items():
+            answer_texts[key] = texts[id(answer)]
+            payments[account, key] = Payment(math.nan, answer.tokens_in, answer.tokens_out)
+        failure_rows = {key: _failure_row(key, failure) for key, failure in failures.items()}
+        writes = PendingWrites(answer_texts, failure_rows, payments)
         with self._flush_lock:
             self.flush()
             self.backend.write(writes)
@@ -317,7 +339,11 @@ class Store:
             self._pending.pay(account, key, payment)
 
     def settle(self, number: str, remainder: Row | None) -> None:
-        """Delete the row of a batch, or replace it by `remainder`, in the same `flush` as its results."""
+        """Delete the record of a batch in the same `flush` that writes its results.
+
+        number : id of the batch
+        remainder : record that replaces it if results are missing; None if there are none
+        """
         with self._pending_lock:
             self._pending.settled[number] = remainder
 

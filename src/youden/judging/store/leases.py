@@ -62,8 +62,8 @@ class Leases:
         self._holder = new_holder_name()
         self._last_renewal = now()
         self._last_check = -LIVENESS_CHECK_SECONDS
-        self._others: dict[str, tuple[float, float]] = {}  # holder → (expiry, time of its last change)
-        self._dead: list[str] = []
+        self._other_holders: dict[str, tuple[float, float]] = {}  # holder → (expiry time, when it was first seen)
+        self._dead_holders: list[str] = []
 
     @property
     def maybe_expired(self) -> bool:
@@ -71,11 +71,14 @@ class Leases:
         return self._now() - self._last_renewal >= 0.9 * LEASE_SECONDS
 
     def acquire(self, keys: Sequence[str]) -> set[str]:
-        """Acquire leases on `keys` and return the keys acquired; the others are leased by another process."""
+        """Acquire leases on requests, and return the request hashes for which this succeeded.
+
+        A lease cannot be acquired while another process holds it.
+        """
         now = self._now()
         if now - self._last_check >= LIVENESS_CHECK_SECONDS:
-            self._check_others(now)
-        return self._backend.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead)
+            self._find_dead_holders(now)
+        return self._backend.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead_holders)
 
     def renew(self) -> None:
         """Renew all leases, if a quarter of their duration has passed since the last renewal."""
@@ -83,33 +86,32 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
-            self._others = {}
+            self._other_holders = {}
         self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
 
     def release(self, keys: Collection[str] | None = None) -> None:
-        """Release the leases on `keys`, by default all: they were not sent, or their outcomes are stored."""
+        """Release the leases on requests, given by their hashes; by default, release all leases of this holder."""
         self._backend.release(self._holder, keys)
 
-    def _check_others(self, now: float) -> None:
-        """Find the other holders that are dead: ended on this machine, or not renewed for a whole lease."""
+    def _find_dead_holders(self, now: float) -> None:
+        """Find the other holders that have ended on this machine, or that did not renew for the duration of a lease."""
         self._last_check = now
-        previous = {} if self.maybe_expired else self._others
-        others: dict[str, tuple[float, float]] = {}
+        previous = {} if self.maybe_expired else self._other_holders
+        current: dict[str, tuple[float, float]] = {}
         for holder, expiry in self._backend.owners().items():
             if holder == self._holder:
                 continue
-            entry = previous.get(holder)
-            if entry is None or entry[0] != expiry:
-                entry = expiry, now
-            others[holder] = entry
+            previous_expiry, first_seen = previous.get(holder, (None, now))
+            if previous_expiry != expiry:
+                first_seen = now
+            current[holder] = expiry, first_seen
 
-        self._others = others
-        self._dead = [
-            holder
-            for holder, (_, since) in self._others.items()
-            if now - since > LEASE_SECONDS or is_dead_process(holder)
-        ]
+        self._other_holders = current
+        self._dead_holders = []
+        for holder, (_, first_seen) in current.items():
+            if now - first_seen > LEASE_SECONDS or is_dead_process(holder):
+                self._dead_holders.append(holder)
 
 
 @cache
@@ -174,7 +176,8 @@ class Job:
     @property
     def row(self) -> Row:
         """The row of the store."""
-        usd, keys = None if math.isnan(self.usd) else self.usd, orjson.dumps(self.keys).decode()
+        usd = None if math.isnan(self.usd) else self.usd
+        keys = orjson.dumps(self.keys).decode()
         return self.id, self.address, self.model, usd, self.file, self.batch, keys, self.created
 
 
@@ -186,7 +189,10 @@ class PendingBatchKeys:
         self._cached: tuple[list[str], frozenset[str]] = ([], frozenset())
 
     def keys(self) -> frozenset[str]:
-        """Return all hashes. The rows are read again only if a batch was added or deleted."""
+        """Return the request hashes of all pending batches.
+
+        The records are read again only if a batch was added or deleted.
+        """
         ids = self._backend.batches()
         cached_ids, keys = self._cached
         if ids != cached_ids:
@@ -197,7 +203,9 @@ class PendingBatchKeys:
 
 
 def list_jobs(backend: StorageBackend) -> list[Job]:
-    """Read the batches that are recorded in a store: those that were sent, or are being sent, and are not merged yet.
+    """Read the records of all pending batches in a store.
+
+    A batch is pending from before its requests are sent until its results are stored.
 
     Parameters
     ----------
@@ -207,13 +215,14 @@ def list_jobs(backend: StorageBackend) -> list[Job]:
     Returns
     -------
     list of Job
-        One per row of the table `batches`, of all providers and models, oldest first.
+        Batches of all providers and models, oldest first.
     """
     jobs = []
     for row in cast(list[tuple[Any, ...]], read_all_rows(backend, "batches")):
-        number, address, model, usd, file, batch, keys, created = row
+        id_, address, model, usd, file, batch, keys_json, created = row
         max_usd = math.nan if usd is None else usd  # NULL: a price is unknown
-        jobs.append(Job(address, model, max_usd, tuple(orjson.loads(keys)), file, batch, number, created))
+        keys = tuple(orjson.loads(keys_json))
+        jobs.append(Job(address, model, max_usd, keys, file=file, batch=batch, id=id_, created=created))
     return sorted(jobs, key=lambda job: (job.created, job.id))
 
 
