@@ -199,9 +199,9 @@ def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
 
 def test_a_rate_is_shared_by_all_who_ask() -> None:
     pace = RateLimiter(requests_per_minute=6000, tokens_per_minute=60_000)
-    whole = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
+    whole = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     pace.share(4)
-    part = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
+    part = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     assert part <= whole / 4 + 1e-9 or part == pytest.approx(25, rel=0.05)
 
 

@@ -13,7 +13,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from youden.types import Finding
-from youden.types.pool import Json
 
 PICODOLLARS_PER_USD = 1e12
 """Reservations are integers in picodollars, so that their sums are exact in any order."""
@@ -68,16 +67,18 @@ class UncertainCosts:
         """
         findings = []
         if self.n_unreported:
-            facts: dict[str, Json] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
-            findings.append(Finding("bill", self.describe_unreported(model), facts=facts))
+            message = self.describe_unreported(model)
+            findings.append(
+                Finding("bill", message, facts={"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model})
+            )
         if self.n_lost:
             message = (
                 f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
                 f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.max_usd_lost:.6g} USD, which is "
                 "what the cap counts."
             )
-            facts = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
-            findings.append(Finding("bill", message, facts=facts))
+            lost = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            findings.append(Finding("bill", message, facts=lost))
         return tuple(findings)
 
 
@@ -121,17 +122,17 @@ class Budget:
         model : str
             Name of the model.
         usd : float
-            Cost that is counted for the answer, in USD. Answers that cost nothing are not recorded.
+            Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
+            recorded.
         fault : str or None
             Description of the reported token counts and of why they are not possible; None if they are missing.
         """
-        if usd <= 0:
-            return
-        costs = self.uncertain[model]
-        costs.n_unreported += 1
-        costs.usd_unreported += usd
-        if not costs.example:
-            costs.example = fault
+        is_paid = usd > 0  # False also for NaN, an unknown cost
+        if is_paid:
+            costs = self.uncertain[model]
+            costs.n_unreported += 1
+            costs.usd_unreported += usd
+            costs.example = costs.example or fault
 
     def record_lost_call(self, model: str, usd: float, max_usd: float) -> None:
         """Record a call that was sent and got no reply.
@@ -145,12 +146,12 @@ class Budget:
         max_usd : float
             Largest possible cost of the call, in USD. Calls that cost nothing are not recorded.
         """
-        if max_usd <= 0:
-            return
-        costs = self.uncertain[model]
-        costs.n_lost += 1
-        costs.usd_lost += usd
-        costs.max_usd_lost += max_usd
+        is_paid = max_usd > 0  # False also for NaN, an unknown cost
+        if is_paid:
+            costs = self.uncertain[model]
+            costs.n_lost += 1
+            costs.usd_lost += usd
+            costs.max_usd_lost += max_usd
 
     def describe_unreported(self) -> str:
         """Describe all answers without credible token usage; empty if there are none."""

@@ -130,9 +130,9 @@ def compute_label_probabilities(
             probabilities[label] += math.exp(logprob)
 
     total = math.fsum(probabilities.values())
-    if total <= 0:
-        return None
-    return {label: probability / total for label, probability in probabilities.items()}
+    if total > 0:
+        return {label: probability / total for label, probability in probabilities.items()}
+    return None
 
 
 def find_unique_label(token: str, labels: Sequence[str]) -> str | None:

@@ -108,7 +108,7 @@ class Payment:
 
 @dataclass
 class PendingWrites:
-    """What is written in one transaction."""
+    """Outcomes, payments and records of batches that are written in one transaction."""
 
     answers: dict[str, str] = field(default_factory=dict)
     """Key of a request → answer as JSON."""
@@ -201,7 +201,7 @@ def version_error(name: str, version: int | None) -> ConfigError:
 
 
 class StorageBackend(Protocol):
-    """A storage backend: stores the rows of the tables `TABLES`.
+    """Stores the rows of the tables `TABLES`, for example in a database.
 
     Each method is one transaction, may be called from any thread, and raises JudgeError with a remedy if it fails.
     Times are seconds on one clock for all processes that use the store.

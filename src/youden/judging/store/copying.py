@@ -59,5 +59,6 @@ def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts
                         n_added = target_store.backend.put_rows(table, rows)
                         last_row = rows[-1]
                         if table == "answers":
-                            n_answers, n_new = n_answers + len(rows), n_new + n_added
+                            n_answers += len(rows)
+                            n_new += n_added
     return CopyCounts(n_answers, n_new)
