@@ -81,5 +81,5 @@ KINDS: Mapping[str, Kind] = {
 
 
 def kind_of(finding: Finding) -> Kind:
-    """Return the properties that the finding shares with others of its slug."""
+    """Return the properties shared by all findings with the slug of `finding`, such as its title and subject."""
     return KINDS.get(finding.slug, Kind())

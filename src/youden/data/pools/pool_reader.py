@@ -234,8 +234,8 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
                 f"{noun} {format_excerpt(name)} is already in line {first_line_of_id}. Remove one of them.",
                 slug="pool-duplicate",
             )
-        is_string = value is None or isinstance(value, str)
-        if not is_string or (key == "group" and value == ""):
+        is_empty_group = key == "group" and value == ""
+        if not isinstance(value, str | None) or is_empty_group:
             raise source.make_error(
                 line,
                 f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
