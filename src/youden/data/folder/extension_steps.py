@@ -160,10 +160,11 @@ class UnfinishedExtension(ExtensionRequest):
         elif self.half_width and self.added_pool is None:
             name = "half-width"
 
-        arguments = [] if name == "best" else [_to_argument(getattr(self, name))]
+        field = name.replace("-", "_")
+        arguments = [] if name == "best" else [_to_argument(getattr(self, field))]
         for option in ("calls", "half_width", "top", "max_regret", "max_cost"):
             value = getattr(self, option)
-            if value is not None and option != name:
+            if value is not None and option != field:
                 arguments += [f"--{option.replace('_', '-')}", _to_argument(value)]
         for agent in self.focus:
             arguments += ["--focus", _to_argument(agent)]
