@@ -337,7 +337,7 @@ def measure_storing(n: int, n_rounds: int, **_: Any) -> Measured:
     for _round in range(n_rounds):
         for mode, mode_rates in rates.items():
             with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "v.db")) as store:
-                backend: Any = store.place
+                backend: Any = store.backend
                 assert backend._connection.execute("PRAGMA synchronous").fetchone() == (2,)
                 backend._connection.execute(f"PRAGMA synchronous = {mode}")
                 start = time.perf_counter()

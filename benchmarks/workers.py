@@ -275,7 +275,7 @@ def _read_stored_answers(store: str) -> dict[str, str]:
     opened_store: Any = import_module("youden.judging.store.answers").open_store(store)
     read_all_rows: Any = import_module("youden.judging.store.contract").read_all_rows
     with opened_store:
-        return {request_hash: text for request_hash, text, *_ in read_all_rows(opened_store.place, "answers")}
+        return {request_hash: text for request_hash, text, *_ in read_all_rows(opened_store.backend, "answers")}
 
 
 def _read_verdict_answers(folder: Path) -> Any:

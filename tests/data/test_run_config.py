@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from youden.data.folder.extension_steps import ExtensionStep, UnfinishedExtension
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
@@ -216,3 +217,18 @@ def test_a_dumped_config_keeps_the_name_of_a_shipped_pool_and_no_credentials(
     assert "pool: datasets/field-notes\n" in text
     assert "secret" not in text
     assert "https://host/v1" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        ({"calls": 40, "focus": ["a", "b"]}, "youden extend calls run 40 --focus a --focus b"),
+        ({"half_width": 0.05, "max_cost": 1.5}, "youden extend half-width run 0.05 --max-cost 1.5"),
+        ({"agents": "new", "half_width": 0.05}, "youden extend agents run new --half-width 0.05"),
+        ({"calls": 40, "top": 2}, "youden extend best run --calls 40 --top 2"),
+    ],
+)
+def test_the_command_that_finishes_an_extension_has_its_options(options: dict[str, object], command: str) -> None:
+    state = {"pool": "digest", "first": 0, "number": 0, "step": ExtensionStep(calls=40)}
+    unfinished = UnfinishedExtension.model_validate(options | state)
+    assert unfinished.format_command(Path("run")) == command

@@ -93,6 +93,6 @@ def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) ->
     )
     assert ran.stdout.endswith("2 models of litellm 9.9, 1 added, 1 removed\n")
     made = json.loads((tmp_path / "prices.json").read_text(encoding="utf-8"))
-    assert made.pop("source")["says"].startswith("the table of litellm 9.9, seen on ")
+    assert made.pop("source")["description"].startswith("the table of litellm 9.9, seen on ")
     entry = {key: value for key, value in kept.items() if key != "mode"}
     assert made == {"kept": entry, "new": entry}

@@ -65,7 +65,7 @@ async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS)
 def n_members(place: str) -> int:
     """How many ask the run by now."""
     with open_store(place) as store:
-        return len(store.place.rows("workers", None, n=HOSTS))
+        return len(store.backend.rows("workers", None, n=HOSTS))
 
 
 async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> list[int]:

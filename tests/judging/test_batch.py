@@ -295,9 +295,9 @@ async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_pai
             with pytest.raises(JudgeError, match=r"batch_0 of 240 requests.*--forget batch_0.*\[batch-unknown\]"):
                 await ask(server, store)
         assert len(server.batches) == 1
-        assert [job.batch for job in list_jobs(store.place)] == ["batch_0"]
-        for job in list_jobs(store.place):
-            store.place.forget_batch(job.id)
+        assert [job.batch for job in list_jobs(store.backend)] == ["batch_0"]
+        for job in list_jobs(store.backend):
+            store.backend.forget_batch(job.id)
         assert (await ask(server, store)).answered.all()
 
 
@@ -371,7 +371,7 @@ async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: s
     async with BatchServer(looks_needed=4) as server:
         with open_store(place) as one, open_store(place) as two:
             both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (one, two)))
-            assert list_jobs(one.place) == []
+            assert list_jobs(one.backend) == []
     assert all(verdicts.answered.all() for verdicts in both)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
@@ -393,7 +393,7 @@ async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(
 
     async with BatchServer(looks_needed=3) as server:
         with open_store(place) as one, open_store(place) as two:
-            monkeypatch.setattr(two, "leases", lambda: Leases(two.place, now=clock))
+            monkeypatch.setattr(two, "leases", lambda: Leases(two.backend, now=clock))
             dead = asyncio.create_task(ask(server, one, sleep=forever))
             await waits.wait()
             verdicts = await ask(server, two, sleep=five_seconds, said=said)
@@ -419,7 +419,7 @@ async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
             async def stands_still(self: OpenAIBatches, text: bytes) -> str:
                 file = await plain(self, text)
                 patch.setattr(OpenAIBatches, "upload", plain)
-                patch.setattr(two, "leases", lambda: Leases(two.place, now=clock))
+                patch.setattr(two, "leases", lambda: Leases(two.backend, now=clock))
                 assert (await ask(server, two, sleep=five_seconds)).answered.all()
                 return file
 
@@ -446,13 +446,13 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
 ) -> None:
     """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
     stood_still = 0.0
-    monkeypatch.setattr(store, "leases", lambda: Leases(store.place, now=lambda: time.time() + stood_still))
+    monkeypatch.setattr(store, "leases", lambda: Leases(store.backend, now=lambda: time.time() + stood_still))
     leases = BatchLeases(store, address="a", model="m")
     leases.note(0.0, ["a"])
     stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
         leases.note(0.0, ["b"])
-    assert [len(one.keys) for one in list_jobs(store.place)] == [1]
+    assert [len(one.keys) for one in list_jobs(store.backend)] == [1]
 
 
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:

@@ -85,7 +85,7 @@ async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: st
             sys.executable, "-c", SENDS, server.url, place, env={**os.environ, "PYTHONPATH": path}
         )
         with open_store(place) as store:
-            await until(lambda: any(one.batch for one in list_jobs(store.place)))
+            await until(lambda: any(one.batch for one in list_jobs(store.backend)))
             sending.kill()
             assert await sending.wait() == -9
             told = Counted(calls=lambda: calls.n_requests)

@@ -345,11 +345,11 @@ async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -
 
 
 async def test_a_store_that_fails_stops_the_run(store: Store) -> None:
-    store.place._connection.execute("PRAGMA query_only = 1")
+    store.backend._connection.execute("PRAGMA query_only = 1")
     judge = Scripted(say)
     with pytest.raises(JudgeError, match="cannot be opened or written"):
         await ask(judge, store)
-    store.place._connection.execute("PRAGMA query_only = 0")
+    store.backend._connection.execute("PRAGMA query_only = 0")
     assert judge.n_calls < len(PLAN)
 
 

@@ -164,7 +164,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         mine = SharedBudget(100.0, one)
         assert not mine.can_reserve(90.0)
         with open_store(place) as store:
-            store.place._connection.execute(
+            store.backend._connection.execute(
                 f"UPDATE workers SET expires = expires - {LEASE_SECONDS + 1} WHERE NOT leads"
             )
         assert mine.can_reserve(60.0)
@@ -177,7 +177,7 @@ def test_an_amount_in_a_store_from_somebody_else_does_not_lift_the_cap(tmp_path:
     place = tmp_path / "v.db"
     with open_store(place) as store:
         member = Member("elsewhere 1 0", False, -(10**18), 0, 0, expires)
-        store.place.members("r", lambda _now, _rows: [member])
+        store.backend.members("r", lambda _now, _rows: [member])
     for joined in (coordinate_run, join_as_worker):
         with joined(place, run="r") as team:
             budget = SharedBudget(10.0, team)
@@ -199,9 +199,9 @@ def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
 
 def test_a_rate_is_shared_by_all_who_ask() -> None:
     pace = RateLimiter(requests_per_minute=6000, tokens_per_minute=60_000)
-    whole = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
+    whole = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     pace.share(4)
-    part = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
+    part = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     assert part <= whole / 4 + 1e-9 or part == pytest.approx(25, rel=0.05)
 
 
@@ -232,7 +232,7 @@ def test_a_command_that_is_stopped_is_not_repeated_with_a_password(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("youden.judging.store.answers.open_place", stopped)
+    monkeypatch.setattr("youden.judging.store.answers.open_backend", stopped)
     ended = youden("judge", "r.yaml", "--store", "postgresql://me:swordfish@127.0.0.1:9/d")
     assert ended.code == 130
     assert "swordfish" not in ended.out + ended.err

@@ -95,7 +95,7 @@ async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Stor
         assert sent(server) == {1}
         assert len(server.bodies) == len(PLAN)
         assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
-        assert list_jobs(store.place) == []
+        assert list_jobs(store.backend) == []
 
 
 LOOKS = ("an error with status 200", "its files come later", "a list")
@@ -116,7 +116,7 @@ async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_
             with pytest.raises(IncompleteRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
                 await ask(server, store, max_outage=0.05)
             assert caught.value.exit_code == 1
-        n_noted, n_kept = sum(len(one.keys) for one in list_jobs(store.place)), len(store)
+        n_noted, n_kept = sum(len(one.keys) for one in list_jobs(store.backend)), len(store)
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
         assert n_kept > 0 or name != "half a file"
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
@@ -140,7 +140,7 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
     async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
         with contextlib.suppress(Exception):
             await ask(server, store)
-        assert len(list_jobs(store.place)) == 1
+        assert len(list_jobs(store.backend)) == 1
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
 
@@ -150,7 +150,7 @@ async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"its record is kept.*--forget ") as caught:
                 await ask(server, store)
-            (noted,) = list_jobs(store.place)
+            (noted,) = list_jobs(store.backend)
             assert noted.id in str(caught.value)
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
@@ -160,7 +160,7 @@ async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_trie
     async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
         with pytest.raises(IncompleteRunError, match=r"answered with no JSON.*It was not started"):
             await ask(server, store, max_outage=0.05)
-        assert list_jobs(store.place) == []
+        assert list_jobs(store.backend) == []
         server.odd = {}
         assert (await all_that_is_asked(server, store)).answered.all()
 

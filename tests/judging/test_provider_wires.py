@@ -411,7 +411,7 @@ async def test_a_batch_whose_reply_got_lost_is_found_again_and_never_begun_twice
         else:
             with pytest.raises(YoudenError, match="as told"):
                 await in_batches(server, store)
-            assert list_jobs(store.place) == []
+            assert list_jobs(store.backend) == []
         assert server.n_begun == begun
         assert len(server.bodies) == begun * len(PLAN)
 

@@ -122,13 +122,13 @@ async def answered_by(serve: Callable[[int], tuple[str, str | None]], store: Sto
 
 async def test_one_model_and_one_build_is_no_warning_and_stands_in_the_signature(store: Store) -> None:
     result = await answered_by(lambda _: ("m-1", "fp_a"), store)
-    assert (result.warnings, result.judge["served"]) == ((), ["m-1 (fp_a)"])
+    assert (result.warnings, result.judge["response_models"]) == ((), ["m-1 (fp_a)"])
 
 
 async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signature(store: Store) -> None:
     result = await answered_by(lambda n: ("m-1", "fp_a" if n <= 10 else "fp_b"), store)
     assert f"m-1 (fp_a) (10 answers), m-1 (fp_b) ({len(PLAN) - 10} answers)" in result.warnings[0].message
-    assert result.judge["served"] == ["m-1 (fp_a)", "m-1 (fp_b)"]
+    assert result.judge["response_models"] == ["m-1 (fp_a)", "m-1 (fp_b)"]
     same(result, await replay(store))
 
 
@@ -137,5 +137,5 @@ async def test_another_model_than_the_stores_is_a_warning(store: Store) -> None:
     other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
     result = await answered_by(lambda _: ("m-2", None), store, plan=other)
     assert "since the last answers in the store: m-1 then, m-2 now" in result.warnings[0].message
-    assert result.judge["served"] == ["m-2"]
+    assert result.judge["response_models"] == ["m-2"]
     assert (await answered_by(lambda _: ("m-2", None), store, plan=other)).warnings == ()

@@ -180,5 +180,5 @@ def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again
                 assert time.monotonic() - began < most < MAX_OUTAGE_SECONDS
         finally:
             hole.shut.clear()
-            store.place._lost = None
+            store.backend._lost = None
             shutdown_started.clear()

@@ -110,7 +110,7 @@ def test_a_place_that_cannot_hold_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_full_disk_stops_the_run_and_keeps_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     store = open_store(path)
-    store.place._connection.execute("PRAGMA max_page_count = 20")
+    store.backend._connection.execute("PRAGMA max_page_count = 20")
     with pytest.raises(JudgeError, match="store-full"):
         deque(map(store.add, (f"k{n}" for n in range(2000)), repeat(ANSWER)), maxlen=0)
     with pytest.raises(JudgeError):

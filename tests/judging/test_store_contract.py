@@ -44,7 +44,7 @@ def later(place: str) -> Callable[[float], None]:
 
     def pass_by(seconds: float) -> None:
         with open_store(place) as store:
-            store.place._connection.execute(f"UPDATE {schema_of(place)}workers SET expires = expires - {seconds}")
+            store.backend._connection.execute(f"UPDATE {schema_of(place)}workers SET expires = expires - {seconds}")
 
     return pass_by
 
@@ -143,7 +143,7 @@ def test_many_rows_are_few_statements(tmp_path: Path) -> None:
     """Sent one by one and cut off in the middle, they would hold what they lock in PostgreSQL without end."""
     with open_store(tmp_path / "s.db") as store:
         said: list[str] = []
-        store.place._connection.set_trace_callback(said.append)
+        store.backend._connection.set_trace_callback(said.append)
         store.add_all({f"k{n}": answer() for n in range(1000)}, {}, account="p")
         assert sum("INSERT INTO answers" in one for one in said) == 2
         assert len(store) == 1000
@@ -159,7 +159,7 @@ def passes(clock: Clock, seconds: float, *, renewing: Leases) -> None:
 def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_lease(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = (Leases(store.place, now=clock) for store in (one, two))
+        first, second = (Leases(store.backend, now=clock) for store in (one, two))
         assert first.acquire(KEYS) == first.acquire(KEYS) == set(KEYS)
         assert one.leases().acquire(KEYS) == set()
         assert second.acquire([*KEYS, "d"]) == {"d"}
@@ -177,10 +177,10 @@ def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_l
 def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set_to(place: str, hours: int) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = (Leases(store.place, now=clock) for store in (one, two))
+        first, second = (Leases(store.backend, now=clock) for store in (one, two))
         first.acquire(KEYS)
         assert second.acquire(KEYS) == set()
-        two.place._connection.execute(f"UPDATE {schema_of(place)}leases SET expires = expires - {3600 * hours}")
+        two.backend._connection.execute(f"UPDATE {schema_of(place)}leases SET expires = expires - {3600 * hours}")
         passes(clock, LEASE_SECONDS * 0.9, renewing=second)
         assert second.acquire(KEYS) == set()
         assert first.maybe_expired
@@ -195,7 +195,7 @@ def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set
 def test_who_could_not_reach_the_place_does_not_take_others_for_dead_who_could_not_either(place: str) -> None:
     clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = (Leases(store.place, now=clock) for store in (one, two))
+        first, second = (Leases(store.backend, now=clock) for store in (one, two))
         first.acquire(KEYS)
         assert second.acquire([*KEYS, "d"]) == {"d"}
         clock.now += LEASE_SECONDS * 2
@@ -281,7 +281,7 @@ def test_every_commit_is_flushed_to_the_disk_of_sqlite_and_postgresql(place: str
     is_postgresql = "://" in place
     query, expected = ("SHOW synchronous_commit", "on") if is_postgresql else ("PRAGMA synchronous", 2)
     with open_store(place) as store:
-        assert store.place._connection.execute(query).fetchall() == [(expected,)]
+        assert store.backend._connection.execute(query).fetchall() == [(expected,)]
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
@@ -289,13 +289,13 @@ def test_a_role_cannot_switch_off_the_flush_of_commits(place: str) -> None:
     for role, session in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):
         url = f"{place}{'&' if '?' in place else '?'}options=-csynchronous_commit%3D{role}"
         with open_store(url) as store:
-            assert store.place._connection.execute("SHOW synchronous_commit").fetchall() == [(session,)]
+            assert store.backend._connection.execute("SHOW synchronous_commit").fetchall() == [(session,)]
 
 
 def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
     """Adding never waits: while one writer stands in the way, answers are taken and found."""
     with open_store(place) as one, open_store(place) as two:
-        block = two.place._connection
+        block = two.backend._connection
         block.execute("BEGIN" if "://" in place else "BEGIN IMMEDIATE")
         if "://" in place:
             block.execute("LOCK TABLE youden.answers IN ACCESS EXCLUSIVE MODE")
@@ -318,13 +318,13 @@ def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
 def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
     with open_store(place) as store, open_store(tmp_path / "other.db") as other:
         paid = {("p", "a"): Payment(float("nan"), 1, 2, 0.5)}
-        store.place.write(PendingWrites({"a": "{}", "b": "{}"}, {"c": ("c", "transient", None, "x")}, paid))
+        store.backend.write(PendingWrites({"a": "{}", "b": "{}"}, {"c": ("c", "transient", None, "x")}, paid))
         for kept, n in (("answers", 2), ("failures", 1), ("costs", 1)):
-            rows = store.place.rows(kept, None, n=10)
-            assert other.place.put_rows(kept, rows) == n
-            assert other.place.put_rows(kept, rows) == 0
-            assert other.place.rows(kept, None, n=10) == rows
-            assert len(store.place.rows(kept, rows[0], n=10)) == n - 1
+            rows = store.backend.rows(kept, None, n=10)
+            assert other.backend.put_rows(kept, rows) == n
+            assert other.backend.put_rows(kept, rows) == 0
+            assert other.backend.rows(kept, None, n=10) == rows
+            assert len(store.backend.rows(kept, rows[0], n=10)) == n - 1
 
 
 def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: str, tmp_path: Path) -> None:
@@ -338,10 +338,10 @@ def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: st
         ]
         assert BatchLeases(two, address="a", model="other").pending() == []
         assert theirs.exclude_sent(["k3", "k4"]) == {"k4"}
-        assert two.place.batches() == sorted([first.id, second.id])
-        under_way = PendingBatchKeys(two.place)
+        assert two.backend.batches() == sorted([first.id, second.id])
+        under_way = PendingBatchKeys(two.backend)
         assert under_way.keys() == {"k1", "k2", "k3"}
-        assert other.place.put_rows("batches", one.place.rows("batches", None, n=10)) == 2
+        assert other.backend.put_rows("batches", one.backend.rows("batches", None, n=10)) == 2
         theirs.forget(started)
         with pytest.raises(JudgeError, match="lease-lost"):
             ours.note_batch(started, "b2")
@@ -356,7 +356,7 @@ def test_a_noted_batch_is_seen_by_all_until_it_is_forgotten_and_copied(place: st
         assert (under_way.keys(), len(two)) == ({"k4"}, 1)
         ours.settle(remainder, None)
         one.flush()
-        assert under_way.keys() == PendingBatchKeys(two.place).keys() == set()
+        assert under_way.keys() == PendingBatchKeys(two.backend).keys() == set()
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:

@@ -151,7 +151,7 @@ RIGHT = {
     "mirror": {"borrowed-answers"},
     "source-copy": {"source-copying"},
     "prompt-words": {"prompt-words"},
-    "padding": {"long-winded"},
+    "padding": {"very-long"},
     "keyword-list": {"keywords"},
     "injection": {"addresses-judge"},
     "transforms": {"clones", "borrowed-answers", "template"},
@@ -194,7 +194,7 @@ def test_no_honest_model_of_alpaca_eval_is_accused_and_the_two_that_game_are_nam
         "gpt4_gamed",
     }
     assert "NullModel" in found(checked, "template")
-    assert "gpt4_gamed" in found(checked, "curt")
+    assert "gpt4_gamed" in found(checked, "very-short")
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     from youden.judging.store.leases import list_jobs
 
     with open_store(store, read_only=forget is None) as opened:
-        jobs = list_jobs(opened.place)
+        jobs = list_jobs(opened.backend)
         if forget is not None:
             forgotten = [job for job in jobs if forget in (job.batch, job.id)]
             if not forgotten:
@@ -160,7 +160,7 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
                     slug="batch-none",
                 )
             for job in forgotten:
-                opened.place.forget_batch(job.id)
+                opened.backend.forget_batch(job.id)
             jobs = [job for job in jobs if job not in forgotten]
 
     notes = [

@@ -72,11 +72,12 @@ def move_into_place(new_path: Path, path: Path) -> None:
 def _flush(path: Path) -> None:
     """Flush a file, or the entries of a directory, to the disk.
 
-    A directory that cannot be opened or flushed is skipped: on Windows, on some network file
-    systems, without read permission.
+    A directory that cannot be opened or flushed, as on Windows, on some network file systems, or without read
+    permission, is skipped.
     """
+    needs_write_access = LOCKS_OPEN_FILES and path.is_file()
     try:
-        descriptor = os.open(path, os.O_RDWR if LOCKS_OPEN_FILES and path.is_file() else os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDWR if needs_write_access else os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
@@ -87,6 +88,7 @@ def _flush(path: Path) -> None:
 
 
 def _flush_tree(path: Path) -> None:
+    """Flush a file, or a directory with all its content, to the disk."""
     if path.is_dir():
         for child in path.iterdir():
             _flush_tree(child)
@@ -94,11 +96,12 @@ def _flush_tree(path: Path) -> None:
 
 
 def _replace_with_retry(source: Path, target: Path) -> None:
-    """Move `source` to `target`.
+    """Move a file or folder to a target, and replace the file there.
 
-    On Windows, retry while a reader keeps the target open; raise PermissionError after the last attempt.
+    On Windows, this is repeated while a reader keeps the target open. Raises: PermissionError after the last attempt.
     """
-    for seconds in _RETRY_SECONDS if LOCKS_OPEN_FILES else ():
+    waits = _RETRY_SECONDS if LOCKS_OPEN_FILES else ()
+    for seconds in waits:
         try:
             os.replace(source, target)
         except PermissionError:
@@ -165,21 +168,23 @@ def atomic_write_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """Write several files of one folder, and replace the existing ones together.
+    """Write several files of one folder, and replace the existing ones after all of them are written.
+
+    If the block raises an error, such as that of a full disk, the folder is unchanged.
 
     Parameters
     ----------
     folder : Path
         Existing folder.
     names : sequence of str
-        Names of the files. They are replaced in this order, so if the last one is new, all are new.
+        Names of the files, in the order in which they are replaced. A reader that finds the last file new can rely on
+        all others being new.
 
     Yields
     ------
     Path
-        Empty temporary folder to fill. If the block succeeds, its files replace those in `folder`, and
-        those `names` that were not written are deleted there. After an error in the block, such as a full
-        disk, `folder` is unchanged.
+        Empty temporary folder in which the block writes the files. Files in `names` that it does not write are deleted
+        from `folder`.
 
     Raises
     ------
@@ -201,6 +206,7 @@ def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 def _check_folder(folder: Path, *, error_path: Path) -> None:
+    """Raise FileNotFoundError for `error_path` if a folder does not exist."""
     if not folder.is_dir():
         raise FileNotFoundError(ENOENT, "The folder was deleted or moved in the meantime", str(error_path))
 
@@ -234,9 +240,9 @@ def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove scratch directories that killed processes left in a folder.
+    """Remove the scratch directories that killed processes of this machine left in a folder.
 
-    Only those of processes of this machine are removed. What such a process was about to replace is restored first.
+    Files and folders that such a process was about to replace are restored first.
 
     Parameters
     ----------
@@ -244,8 +250,8 @@ def remove_leftovers(folder: Path) -> None:
         Folder that contains the scratch directories.
     """
     for leftover in folder.glob(".*"):
-        match = re.search(rf"-{re.escape(platform.node())}-(\d+)-\w+$", leftover.name)
-        if not match or not _has_ended(int(match[1])):
+        match = re.search(rf"-{re.escape(platform.node())}-(?P<process>\d+)-\w+$", leftover.name)
+        if match is None or not _has_ended(int(match["process"])):
             continue
         with suppress(OSError):  # another process does the same, or the directory belongs to another user
             for old_path in (leftover / _OLD).iterdir():
@@ -255,6 +261,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _has_ended(process: int) -> bool:
+    """Return whether the process with this number has ended; False on Windows, where this is not known."""
     if os.name != "posix":
         return False
     try:

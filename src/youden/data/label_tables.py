@@ -95,11 +95,10 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit. The message
         names the file and the line (Parquet: the row). Also if the file cannot be read.
     """
-    location_by_key: dict[tuple[str, ...], str] = {}
+    first_locations: dict[tuple[str, ...], str] = {}  # by agent, or by agent and item
     keys: list[tuple[str, ...]] = []
     locations: list[str] = []
     rows: list[Mapping[str, object]] = []
-    columns: dict[str, None] = {}
     for location, row in _read_rows(path):
         if all(_is_blank(value) for value in row.values()):
             continue
@@ -111,52 +110,51 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
                 "agents on items), and one of any name per label.",
                 slug="labels-columns",
             )
-        if bool(rows) and ("item" in row) != ("item" in rows[0]):
+        if rows and ("item" in row) != ("item" in rows[0]):
             raise import_error(
                 location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
             )
         key = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
-        if key in location_by_key and not repeated:
+        if key in first_locations and not repeated:
             raise import_error(
                 location,
-                f"{' on '.join(map(repr, key))} already has labels in {location_by_key[key]}. Remove one of the rows.",
+                f"{' on '.join(map(repr, key))} already has labels in {first_locations[key]}. Remove one of the rows.",
                 slug="labels-duplicate",
             )
-        location_by_key[key] = location
+        first_locations[key] = location
         keys.append(key)
         locations.append(location)
         rows.append(row)
-        columns.update(dict.fromkeys(row))
     if not rows:
         raise import_error(path, "it has no rows. Add one row per agent, or per agent and item.", slug="labels-empty")
 
+    columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
-    labels = {
-        name: values
-        for name, values in candidates.items()
-        if name.strip() and any(_to_number(value) is not None for value in values)
-    }
+    labels = {name: values for name, values in candidates.items() if name.strip() and _has_number(values)}
     if not labels:
+        listed = format_excerpt(", ".join(candidates)) if candidates else "none"
         raise import_error(
             path,
-            "no column other than agent and item contains numbers, or yes and no: got "
-            f"{format_excerpt(', '.join(candidates)) if candidates else 'none'}. Add a column, such as accuracy, or set 1 and "
-            "0 in "
-            "place of other words.",
+            f"no column other than agent and item contains numbers, or yes and no: got {listed}. Add a column, such as "
+            "accuracy, or set 1 and 0 in place of other words.",
             slug="labels-columns",
         )
-    numbers = []
+
+    label_values = []
     for name, values in labels.items():
-        numbers.append([_parse_label(value, name, location) for value, location in zip(values, locations, strict=True)])
+        located_values = zip(values, locations, strict=True)
+        label_values.append([_parse_label(value, name, location) for value, location in located_values])
+    aliases = [row.get("alias") for row in rows]
+    has_items = "item" in rows[0]
     return LabelTable(
         source=str(path),
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
         agents=tuple(key[0] for key in keys),
-        items=tuple(key[1] for key in keys) if len(keys[0]) > 1 else None,
+        items=tuple(key[1] for key in keys) if has_items else None,
         names=tuple(labels),
-        value=np.array(numbers).T,
+        value=np.array(label_values).T,
         left_out=tuple(name for name in candidates if name not in labels),
-        aliases=tuple(None if _is_blank(row.get("alias")) else str(row.get("alias")) for row in rows),
+        aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
     )
 
 
@@ -184,26 +182,32 @@ def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     if path.suffix.lower() in EXCEL:
         rows = [row for _, sheet in read_excel_sheets(path, lambda *_: None) for row in sheet]
     else:
-        rows = _check_finite(read_rows(path, replaced := Replacements(), exact=True), replaced)
+        replaced = Replacements()
+        rows = _check_finite(read_rows(path, replaced, exact=True), replaced)
+
     used_rows = [(location, row) for location, row in rows if not _is_row_to_label(row) or not _is_blank(row["label"])]
     ids = {str(row["id"]).strip() for _, row in used_rows if _is_row_to_label(row)}
-    agent_item_by_id = _read_key(path, ids) if ids else {}
+    agents_and_items = _read_key(path, ids) if ids else {}
     for location, row in used_rows:
-        if not _is_row_to_label(row):
+        if _is_row_to_label(row):
+            agent, item = agents_and_items[str(row["id"]).strip()]
+            yield location, {"agent": agent, "item": item, "label": row["label"]}
+        else:
             yield location, row
-            continue
-        agent, item = agent_item_by_id[str(row["id"]).strip()]
-        yield location, {"agent": agent, "item": item, "label": row["label"]}
 
 
 def _is_row_to_label(row: Mapping[str, object]) -> bool:
+    """Return whether a row is from a table of `youden label`, which has ids in place of agents."""
     return "agent" not in row and {"id", "label"} <= set(row)
 
 
 def _check_finite(
     rows: Iterable[tuple[str, Mapping[str, object]]], replaced: Replacements
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the rows; raise ImportFormatError [labels-value] if a JSON number is NaN or infinite."""
+    """Yield the rows; raise ImportFormatError [labels-value] if a JSON number is NaN or infinite.
+
+    replaced : counter of such numbers, which the reader of the rows increases
+    """
     for location, row in rows:
         if replaced.n_nonfinite:
             problem = "it contains a number that is NaN or infinite. Set a finite number, or null if there is no label."
@@ -214,29 +218,47 @@ def _check_finite(
 def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Read the agent and item of each id in a table from `youden label`.
 
-    They are in the .json of the table's name, or else in the only other .json in its folder that contains all `ids`.
-    Raise ImportFormatError [labels-key] if there is no such file, or several.
+    They are in the .json file of the table's name, or in the only other .json file of its folder that contains all ids.
+
+    path : the table
+    ids : ids in the table
+
+    Raises: ImportFormatError [labels-key] if no file, or several, contain the ids.
     """
+    key_path = label_key_path(path)
     matches = []
-    for file in dict.fromkeys([label_key_path(path), *sorted(path.parent.glob("*.json"))]):
+    for file in dict.fromkeys([key_path, *sorted(path.parent.glob("*.json"))]):
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             answers = json.loads(read_regular(file))["answers"]
-            agent_item_by_id = {str(answer["id"]): (str(answer["agent"]), str(answer["item"])) for answer in answers}
-            if agent_item_by_id.keys() >= set(ids):
-                if file == label_key_path(path):
-                    return agent_item_by_id
-                matches.append(agent_item_by_id)
+            agents_and_items = {str(answer["id"]): (str(answer["agent"]), str(answer["item"])) for answer in answers}
+            if not agents_and_items.keys() >= set(ids):
+                continue
+            if file == key_path:
+                return agents_and_items
+            matches.append(agents_and_items)
     if len(matches) == 1:
         return matches[0]
+    n_files = "several files" if matches else "no file"
     raise import_error(
         path,
-        f"it has ids in place of agents, and {'several files' if matches else 'no file'} in its folder can tell whose answers "
-        f"they are. Add the file that `youden label` wrote with it, as {label_key_path(path).name}.",
+        f"it has ids in place of agents, and {n_files} in its folder can tell whose answers they are. Add the file that "
+        f"`youden label` wrote with it, as {key_path.name}.",
         slug="labels-key",
     )
 
 
+def _has_number(values: Iterable[object]) -> bool:
+    return any(_to_number(value) is not None for value in values)
+
+
 def _parse_label(value: object, name: str, location: str) -> float:
+    """Convert a field to a number; NaN if it is blank.
+
+    name : name of the label
+    location : file and line, for errors
+
+    Raises: ImportFormatError [labels-value] if it is not a finite number.
+    """
     if _is_blank(value):
         return math.nan
     number = _to_number(value)
@@ -255,21 +277,27 @@ def _is_blank(value: object) -> bool:
 
 
 def _to_number(value: object) -> float | None:
-    """Convert a field to a number; None if it is not one."""
-    if isinstance(value, str):
-        if (number := _VALUE_BY_WORD.get(value.strip().lower())) is not None:
-            return number
-        digits = value.strip()
-        if _DECIMAL_COMMA.fullmatch(digits):
-            digits = digits.replace(",", ".")
-        try:
-            return float(digits[:-1]) / 100 if digits.endswith("%") else float(digits)
-        except ValueError:
-            return None
-    return float(value) if isinstance(value, int | float | Decimal) else None
+    """Convert a number, or a text such as 0.5, 0,5, 50% or yes, to a number; None if this is not possible."""
+    if isinstance(value, int | float | Decimal):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+
+    text = value.strip()
+    if text.lower() in _VALUE_BY_WORD:
+        return _VALUE_BY_WORD[text.lower()]
+    if _DECIMAL_COMMA.fullmatch(text):
+        text = text.replace(",", ".")
+    try:
+        if text.endswith("%"):
+            return float(text.removesuffix("%")) / 100
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _parse_id(value: object, column: str, location: str) -> str:
+    """Return the id of an agent or an item. Raises: ImportFormatError [labels-id] if it is not a text or a whole number."""
     name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(name, str) or not name.strip():
         raise import_error(

@@ -20,6 +20,7 @@ from youden.types.pool import Json
 JURY = "jury"
 REPLAY = "replay"
 LEXICAL = "lexical"
+_MAX_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
@@ -211,16 +212,18 @@ def infer_judge_keys(name: str) -> dict[str, Json] | None:
     >>> infer_judge_keys("o4-mini")["parameters"], infer_judge_keys("llama")
     ({'max_completion_tokens': 2048}, None)
     """
-    host, _, model = name.partition("/")
-    if model and host in BACKENDS["litellm"].hosts:
+    prefix, _, rest = name.partition("/")
+    if rest and prefix in BACKENDS["litellm"].hosts:
         backend, model = "litellm", name
-    elif model and host in _RECORDS and _RECORDS[host].makes_calls:
-        backend = host
+    elif rest and prefix in _RECORDS and _RECORDS[prefix].makes_calls:
+        backend, model = prefix, rest
     else:
         backend, model = _find_backend(name), name
     if not backend:
         return None
-    keys: dict[str, Json] = {"name": model.rpartition("/")[2][:100], "backend": backend, "model": model}
+
+    _, _, judge_name = model.rpartition("/")
+    keys: dict[str, Json] = {"name": judge_name[:_MAX_NAME_CHARACTERS], "backend": backend, "model": model}
     record = _RECORDS[backend]
     if record.reasoning_pattern and re.match(record.reasoning_pattern, model):
         keys |= record.reasoning_keys
@@ -241,9 +244,23 @@ def make_calling_judge(backend: str, connection: Connection) -> Judge:
 
 
 def make_plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
-    """Make a judge that answers whole plans. parameters: keyword arguments of its class.
+    """Make a judge that answers whole plans.
 
-    Raises: ConfigError [judge-parameters] if the class does not accept them.
+    Parameters
+    ----------
+    backend : str
+        Name of the backend.
+    parameters : mapping of str to object
+        Keyword arguments of its class.
+
+    Returns
+    -------
+    PlanJudge
+
+    Raises
+    ------
+    ConfigError
+        [judge-parameters] if the class does not accept the parameters.
     """
     try:
         return cast(PlanJudge, JUDGES.load(backend)(**parameters))

@@ -70,6 +70,7 @@ def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Dia
 
 
 async def _diagnose_all(judges: tuple[JudgeConfig, ...], environment: Mapping[str, str]) -> list[Diagnosis]:
+    """Test each server of each judge, one after another."""
     diagnoses = []
     for judge in judges:
         for server in judge.servers:
@@ -79,16 +80,19 @@ async def _diagnose_all(judges: tuple[JudgeConfig, ...], environment: Mapping[st
 
 
 async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Test a judge that has one server; return one finding per step of `STEPS`, or one if the judge makes no calls."""
     if not config.makes_calls:
         message = f"'{config.backend}' makes no calls: it needs neither a key nor a network"
         return (_make_finding("key", "ok", message),)
+
     try:
         connection = config.connection(environment)
     except YoudenError as error:
         return _skip_remaining(_make_finding("key", "failed", error.message))
-    _, source = config.find_key(environment)
-    message = f"{config.key_variable} is set in {source}" if connection.api_key else "none is sent"
+    _, key_source = config.find_key(environment)
+    message = f"{config.key_variable} is set in {key_source}" if connection.api_key else "none is sent"
     key = _make_finding("key", "ok", message)
+
     address = config.address or "its provider"
     try:
         completion, accepts_logprobs = await _send_test(config, connection)
@@ -109,7 +113,10 @@ async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> t
 
 
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
-    """Return the reply, and whether the server accepted a request for log-probabilities."""
+    """Send a test request for log-probabilities, and one without them if the server rejects it or does not support them.
+
+    Returns the reply, and whether the server accepted a request for log-probabilities. Raises: CallError.
+    """
     questions = config.questions()
     plain_request = questions.request_for_texts(_TEXT_A, _TEXT_B)
     logprobs_request = replace(
@@ -141,17 +148,21 @@ def _skip_remaining(*findings: Finding) -> tuple[Finding, ...]:
 
 
 def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
+    """Check that the model that answered is the one that was requested."""
     model = completion.model or "a model that does not report its name"
-    build = f" ({completion.fingerprint})" if completion.fingerprint else ""
-    if completion.model.startswith((config.model or "").rpartition("/")[2]):
-        return _make_finding("model", "ok", f"{model}{build} answers")
-    return _make_finding("model", "warning", f"requested {config.model}, but {model}{build} answers")
+    if completion.fingerprint:
+        model += f" ({completion.fingerprint})"
+    _, _, requested_name = (config.model or "").rpartition("/")
+    if completion.model.startswith(requested_name):
+        return _make_finding("model", "ok", f"{model} answers")
+    return _make_finding("model", "warning", f"requested {config.model}, but {model} answers")
 
 
 def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
+    """Check that the reply contains an answer, and no reasoning before it."""
     reading = config.questions().read(completion)
     excerpt = repr(completion.text[:_MAX_DISPLAYED_CHARACTERS])
-    answer, reasoned = split_reasoning(completion.text)
+    answer, has_reasoning = split_reasoning(completion.text)
     if reading.missing_reason == "unfinished_reasoning":
         return _make_finding(
             "parse",
@@ -159,7 +170,7 @@ def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
             f"{excerpt} is reasoning that does not end, so there is no answer (finish reason '{completion.finish_reason}', "
             f"{completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that the reasoning can end.",
         )
-    if reading.missing_reason == "answered" and reasoned:
+    if reading.missing_reason == "answered" and has_reasoning:
         answer_excerpt = repr((answer or "").strip()[:_MAX_DISPLAYED_CHARACTERS])
         fact = f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it"
         return _make_finding(
@@ -176,19 +187,24 @@ def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
 
 
 def _check_logprobs(config: JudgeConfig, completion: Completion, *, accepts_logprobs: bool) -> Finding:
-    n = len(completion.top_logprobs)
-    if n:
-        message = f"offered: {n} alternatives for the first token (`decision: logprobs` works)"
+    """Check that the reply has log-probabilities; without them, a judge with `decision: logprobs` cannot be used."""
+    n_alternatives = len(completion.top_logprobs)
+    if n_alternatives > 0:
+        message = f"offered: {n_alternatives} alternatives for the first token (`decision: logprobs` works)"
         return _make_finding("logprobs", "ok", message)
     message = "the model returns none" if accepts_logprobs else "the model rejects requests for them"
-    return _make_finding("logprobs", "failed" if config.decision == "logprobs" else "warning", message)
+    severity: Severity = "failed" if config.decision == "logprobs" else "warning"
+    return _make_finding("logprobs", severity, message)
 
 
 def _check_price(config: JudgeConfig, completion: Completion) -> Finding:
+    """Check that the prices of the model are known, and report the cost of the call."""
     usd = call_cost(config, completion.tokens_in, completion.tokens_out)
     if config.price_in is None or config.price_out is None:
         return _make_finding(
-            "price", "warning", "unknown; a run with max_cost needs price_in and price_out (`price: 0` is known)"
+            "price",
+            "warning",
+            "unknown; a run with max_cost needs price_in and price_out (`price: 0` if calls are free)",
         )
     usage = f"{completion.tokens_in:,} tokens in and {completion.tokens_out:,} out cost ${usd:.6f}"
     rates = f"${config.price_in:g} in and ${config.price_out:g} out per million tokens, by {config.price_source}"

@@ -67,34 +67,47 @@ class _Run:
 
     plan: Plan
     store: Store | None
-    asking: JudgingOptions
+    options: JudgingOptions
     budget: Budget
     log: ProgressLog
     environment: Mapping[str, str]
 
 
 class JudgedTrials:
-    """The trials of a plan as work for the scheduler, one row per trial.
+    """The trials of a plan, for which the scheduler sends requests.
 
-    `start_fraction` is the position in the plan to start at, as a fraction in [0, 1): workers on one plan start at
-    different positions. `stop` is the reason for which the run has to stop, and `costs` are the costs of the calls of
-    this invocation.
+    Parameters
+    ----------
+    run : _Run
+        Plan, options and log.
+    questions : Questions
+        Prompt and parser of the judge.
+    start_fraction : float in [0, 1), default 0
+        Fraction of the plan after which to begin. Workers on one plan begin at different trials.
+
+    Attributes
+    ----------
+    stop : StopReason
+        Reason for which the run has to stop, if any.
+    costs : Costs
+        Costs of the calls of this invocation.
     """
 
     def __init__(self, run: _Run, questions: Questions, *, start_fraction: float = 0.0) -> None:
+        n_trials = len(run.plan)
         self.stop = StopReason()
-        self.costs = Costs(len(run.plan))
-        self._asking = run.asking
+        self.costs = Costs(n_trials)
+        self._options = run.options
         self._log = run.log
         self._plan = run.plan
         self._questions = questions
-        self._start = int(start_fraction * len(run.plan))
-        self._key = np.zeros(len(run.plan), dtype="S64")
-        self._counts: Counter[str] = Counter()
+        self._start_row = int(start_fraction * n_trials)
+        self._request_hashes = np.zeros(n_trials, dtype="S64")
+        self._counts: Counter[str] = Counter()  # trials done by outcome: "answered", or the reason of a missing answer
 
     def outcomes(self, config: JudgeConfig, backend: Backend, store: Store) -> Outcomes:
         """Return the handler of the outcomes of calls for these trials."""
-        account, retry_failed = self._asking.account, self._asking.retry_failed
+        account, retry_failed = self._options.account, self._options.retry_failed
         return Outcomes(self, config, backend, store, self.stop, self._log, account, retry_failed)
 
     def __len__(self) -> int:
@@ -102,20 +115,20 @@ class JudgedTrials:
 
     def keys(self) -> Iterator[RowKey]:
         """Yield row and request hash of every trial, beginning at the start position."""
-        questions, plan, keys = self._questions, self._plan, self._asking.keys
-        from_start = keys(questions, plan, start=self._start)
-        before_start = islice(keys(questions, plan), self._start)
+        iter_keys = self._options.keys
+        from_start = iter_keys(self._questions, self._plan, start=self._start_row)
+        before_start = islice(iter_keys(self._questions, self._plan), self._start_row)
         for row, key in chain(from_start, before_start):
-            self._key[row] = key
+            self._request_hashes[row] = key
             yield row, key
 
     def answers(self, store: Store) -> PlanAnswers:
-        """Read the answers to all trials from the store, after `keys` has been exhausted."""
-        keys = ((row, self._key.item(row).decode()) for row in range(len(self)))
+        """Read the answers to all trials from the store. Call this after all `keys` have been iterated over."""
+        keys = ((row, self._request_hashes.item(row).decode()) for row in range(len(self)))
         return read_answers(self._questions, self._plan, store, keys, is_new=self.costs.is_new)
 
     def request(self, row: int, key: str) -> Request:
-        """Make the request of a trial, and check that it has the request hash `key`."""
+        """Make the request of the trial at `row`, and check that its request hash is `key`."""
         return self._questions.request_with_key(key, self._plan, row)
 
     def fits(self, request: Request) -> bool:
@@ -129,19 +142,40 @@ class JudgedTrials:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a call for `rows`; stop the run if too many trials have no answer.
+        """Record the outcome of a call, and stop the run if too many trials have no answer.
 
-        outcome: None if the request cannot be sent. Returns "answered" or the reason why there is no answer.
+        Parameters
+        ----------
+        rows : sequence of int
+            Positions of the trials that need the answer.
+        key : str
+            Request hash.
+        outcome : Completion, Failure or None
+            None if the request cannot be sent.
+        usd : float
+            Cost of the call in USD.
+        stored : bool
+            Whether the outcome was in the store before; such a call costs nothing.
+
+        Returns
+        -------
+        str
+            "answered", or the reason why there is no answer.
         """
-        completion = outcome if isinstance(outcome, Completion) else None
-        reason: str = "not_asked" if outcome is None else "failed"
-        if completion is not None:
+        completion = None
+        if outcome is None:
+            reason = "not_asked"
+        elif isinstance(outcome, Completion):
+            completion = outcome
             reason = self._questions.read(completion).missing_reason
+        else:
+            reason = "failed"
+
         if not stored:
             self.costs.add(rows, make_payment(usd, completion))
         self._counts[reason] += len(rows)
-        if exceeds_max_missing(self._n_missing, self._counts.total(), max_missing=self._asking.max_missing):
-            self.stop.stop(self._too_many_missing)
+        if exceeds_max_missing(self._n_missing, self._counts.total(), max_missing=self._options.max_missing):
+            self.stop.stop(self._make_too_many_missing_error)
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
@@ -152,12 +186,12 @@ class JudgedTrials:
     def _n_missing(self) -> int:
         return self._counts.total() - self._counts["answered"]
 
-    def _too_many_missing(self) -> TooManyMissingError:
+    def _make_too_many_missing_error(self) -> TooManyMissingError:
         return make_too_many_missing_error(
             self._n_missing,
             self._counts.total(),
             reasons=format_missing_reasons(self._counts),
-            max_missing=self._asking.max_missing,
+            max_missing=self._options.max_missing,
         )
 
 
@@ -209,10 +243,13 @@ def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) 
 
 
 def _make_judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
-    servers = {
-        server.address: make_calling_judge(server.backend, server.connection(environment)) for server in config.servers
-    }
-    return RoundRobin(servers) if len(servers) > 1 else servers[config.address]
+    """Make the judge that sends requests to the server of a config, or to its several servers in turn."""
+    judges = {}
+    for server in config.servers:
+        judges[server.address] = make_calling_judge(server.backend, server.connection(environment))
+    if len(judges) > 1:
+        return RoundRobin(judges)
+    return judges[config.address]
 
 
 async def judge_plan(
@@ -260,41 +297,43 @@ async def judge_plan(
     ReplayMissError
         If a replay lacks an answer.
     """
-    asking = asking or JudgingOptions()
-    if asking.batching is not None:
+    options = asking or JudgingOptions()
+    if options.batching is not None:
         config = config.with_batch_prices()
-    with ProgressLog(asking.progress, asking.log) as log:
-        environment = os.environ if environment is None else environment
-        run = _Run(plan, store, asking, budget or Budget(asking.max_cost), log, environment)
-        if config.backend == JURY:
-            if judge is None and not asking.stored_only:
-                check_trust(config.judges, environment)  # before the first of them is asked
-            ballots = [await _run_judge(run, member, judge) for member in config.judges]
-            return Jury(ballots, vote=config.vote, name=config.name).answer_many(plan)
-        return await _run_judge(run, config, judge)
+    if environment is None:
+        environment = os.environ
+
+    with ProgressLog(options.progress, options.log) as log:
+        run = _Run(plan, store, options, budget or Budget(options.max_cost), log, environment)
+        if config.backend != JURY:
+            return await _run_judge(run, config, judge)
+
+        if judge is None and not options.stored_only:
+            check_trust(config.judges, environment)  # before the first of them is queried
+        ballots = [await _run_judge(run, member, judge) for member in config.judges]
+        return Jury(ballots, vote=config.vote, name=config.name).answer_many(plan)
 
 
 async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
-    """Run one judge, in the way that its backend needs. judge: replaces the one that `config` describes."""
+    """Run one judge: replay stored answers, judge the whole plan at once, or send calls or batches.
+
+    judge : judge to use instead of the one that `config` describes, or None
+    """
+    options = run.options
     run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
-        if config.backend == REPLAY or (run.asking.stored_only and config.makes_calls):
+        if config.backend == REPLAY:
+            return _replay(run, config)
+        if options.stored_only and config.makes_calls:
             return _read_stored(run, config)
         if judge is not None:
             return await _run_calls(run, config, Backend(lambda: judge))
         if not config.makes_calls:
-            result = make_plan_judge(config.backend, config.parameters).answer_many(run.plan)
-            if result.plan is not run.plan:
-                raise JudgeError(
-                    f"The judge '{config.name}' returned verdicts on another plan than the one passed to it. "
-                    "Return Verdicts whose `plan` is the plan passed to answer_many.",
-                    slug="judge-plan",
-                )
-            run.log.advance(len(run.plan))
-            return result
+            return _judge_whole_plan(run, config)
+
         backend = connect(config, run.environment)
-        if run.asking.batching is not None and backend.batches:
-            return await _run_batches(run, config, backend, run.asking.batching)
+        if options.batching is not None and backend.batches:
+            return await _run_batches(run, config, backend, options.batching)
         try:
             return await _run_calls(run, config, backend)
         finally:
@@ -303,52 +342,76 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
         run.log.stop()
 
 
-def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
-    """Return verdicts from stored answers alone: a replay, which has no costs, or a run that sends nothing.
+def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
+    """Return the verdicts of a judge that sends no requests, and judges all trials of a plan in one call.
 
-    Raises: ReplayMissError [replay-miss] for the first trial of a replay without an answer; AnswersMissingError if
-    answers of a run are not stored.
+    Raises: JudgeError [judge-plan] if its verdicts are about another plan.
     """
-    store, is_replay = _require_store(run.store, config), config.backend == REPLAY
-    judge = (config.replay_of or load_only_judge(store)) if is_replay else config
-    questions = judge.questions()
+    verdicts = make_plan_judge(config.backend, config.parameters).answer_many(run.plan)
+    if verdicts.plan is not run.plan:
+        raise JudgeError(
+            f"The judge '{config.name}' returned verdicts on another plan than the one passed to it. "
+            "Return Verdicts whose `plan` is the plan passed to answer_many.",
+            slug="judge-plan",
+        )
+    run.log.advance(len(run.plan))
+    return verdicts
 
-    def on_not_stored(key: str, row: int) -> None:
-        if is_replay:
-            raise ReplayMissError(
-                f"The store {store.name} has no answer with the key {key} to {describe_trial(run.plan, row)}. "
-                "Replay the plan, pool and judge that were judged, or judge this plan first.",
-                slug="replay-miss",
-            )
 
-    keys = run.asking.keys(questions, run.plan)
-    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance, on_not_stored=on_not_stored)
-    if is_replay:
-        return answers.to_verdicts(judge.describe(), warnings=_warn_shortened(questions, run))
-    if n_not_stored := len(run.plan) - answers.n_done:
+def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
+    """Return verdicts from the stored answers of another judge, at no cost.
+
+    Raises: ReplayMissError [replay-miss] for the first trial without a stored answer.
+    """
+    store = _require_store(run.store, config)
+    replayed = config.replay_of or load_only_judge(store)
+    questions = replayed.questions()
+
+    def raise_replay_miss(key: str, row: int) -> None:
+        raise ReplayMissError(
+            f"The store {store.name} has no answer with the key {key} to {describe_trial(run.plan, row)}. "
+            "Replay the plan, pool and judge that were judged, or judge this plan first.",
+            slug="replay-miss",
+        )
+
+    keys = run.options.keys(questions, run.plan)
+    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance, on_not_stored=raise_replay_miss)
+    return answers.to_verdicts(replayed.describe(), warnings=_warn_shortened(questions, run))
+
+
+def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
+    """Return verdicts from stored answers, without sending a request.
+
+    Raises: AnswersMissingError if a trial has no stored answer.
+    """
+    store = _require_store(run.store, config)
+    questions = config.questions()
+    keys = run.options.keys(questions, run.plan)
+    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance)
+    n_not_stored = len(run.plan) - answers.n_done
+    if n_not_stored > 0:
         raise AnswersMissingError(run.plan, n_missing=n_not_stored)
     return _make_verdicts(run, config, store, answers, Costs(len(run.plan)))
 
 
 async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
-    """Send the requests without a stored answer as single calls, then read the answers to all trials from the store.
+    """Send one HTTP request for each trial without a stored answer, concurrently, and return the verdicts.
 
-    The requests are sent concurrently; worker processes may send some of them. So verdicts are made from
-    the store only.
+    Verdicts are made from the stored answers only, because worker processes may have sent some of the requests.
     """
     store = _require_store(run.store, config)
     backend.open()  # reports a missing API key before any request is sent
 
     # workers begin at different trials, so that they rarely need the same request
-    team = run.asking.team
-    start_fraction = 0.0 if team is None else team.start_fraction
+    workers = run.options.team
+    start_fraction = 0.0 if workers is None else workers.start_fraction
     trials = JudgedTrials(run, config.questions(), start_fraction=start_fraction)
     outcomes = trials.outcomes(config, backend, store)
-    caller = Caller(backend, config, run.budget)
+    loop = RequestLoop(outcomes, caller=Caller(backend, config, run.budget), team=workers)
 
     try:
         store.remember_judge(config.public())
-        await run_loops([RequestLoop(outcomes, caller=caller, team=team)], outcomes.stop, grace=run.asking.grace)
+        await run_loops([loop], outcomes.stop, grace=run.options.grace)
     finally:
         store.flush()  # also if the run fails: its answers are paid for
 
@@ -357,7 +420,10 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
 
 
 async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batching: Batching) -> Verdicts:
-    """Send batches, wait for their results, and return the verdicts."""
+    """Send the requests without a stored answer in batches, wait for their results, and return the verdicts.
+
+    Raises: ConfigError [judge-servers] if the judge has several servers.
+    """
     store = _require_store(run.store, config)
     if len(config.servers) > 1:
         raise ConfigError(
@@ -370,8 +436,8 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
     try:
         store.remember_judge(config.public())
         outcomes = trials.outcomes(config, backend, store)
-        batches = BatchRunner(outcomes, provider=provider, budget=run.budget, batching=batching)
-        await batches.run()
+        runner = BatchRunner(outcomes, provider=provider, budget=run.budget, batching=batching)
+        await runner.run()
     finally:
         try:
             store.flush()
@@ -381,6 +447,7 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 
 
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
+    """Make the provider of a judge's batches, and report the folder if batches are exchanged through one."""
     name = config.batch_provider or config.backend
     if name == FOLDER:
         folder = _batch_folder(store, batching)
@@ -404,37 +471,48 @@ def _make_verdicts(
     *,
     warnings: tuple[Finding, ...] = (),
 ) -> Verdicts:
-    """Convert answers to verdicts, with the costs of the run's account and all findings about the answers."""
+    """Convert answers to verdicts, with costs and with findings about the answers.
+
+    The costs are those of the run's account, if it has one, and `costs` otherwise.
+    """
     judge = config.public()
     model_changes = answers.served.changes_since(store.served(judge))
     store.remember_served(judge, answers.served.new_names())
 
-    usd_tried = 0.0
-    if (account := run.asking.account) is not None:
+    usd_calibration = 0.0
+    account = run.options.account
+    if account is not None:
         costs = costs.from_ledger(answers.key, store.paid(account))
         calibration_payments = store.paid(calibration_account(account))
-        keys = set(answers.key.tolist()) if calibration_payments else set()
-        usd_tried = sum(payment.usd for key, payment in calibration_payments.items() if key.encode() in keys)
+        request_hashes = set(answers.key.tolist()) if calibration_payments else set()
+        usd_calibration = sum(
+            payment.usd for key, payment in calibration_payments.items() if key.encode() in request_hashes
+        )
 
     uncertain_costs = run.budget.uncertain[config.name].findings(config.name)
-    warnings = (*uncertain_costs, *warnings, *model_changes, *_warn_shortened(config.questions(), run))
-    return answers.to_verdicts(config.describe(), costs, usd_tried=usd_tried, warnings=warnings)
+    shortened = _warn_shortened(config.questions(), run)
+    warnings = (*uncertain_costs, *warnings, *model_changes, *shortened)
+    return answers.to_verdicts(config.describe(), costs, usd_calibration=usd_calibration, warnings=warnings)
 
 
 def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
-    """Return a finding if texts were shortened to fit the context window."""
-    n = int(questions.truncated_rows(run.plan).sum())
-    if not n:
+    """Return a finding if texts were shortened to fit the context window of the model, else an empty tuple."""
+    n_shortened = int(questions.truncated_rows(run.plan).sum())
+    if n_shortened == 0:
         return ()
+    verb = "was" if n_shortened == 1 else "were"
     message = (
-        f"{n:,} of {len(run.plan):,} trials {'was' if n == 1 else 'were'} judged on shortened texts "
+        f"{n_shortened:,} of {len(run.plan):,} trials {verb} judged on shortened texts "
         f"(truncate: {questions.truncate}; the model's context is {questions.context:,} tokens)."
     )
-    return (Finding("shortened", message, facts={"n": n, "of": len(run.plan)}),)
+    return (Finding("shortened", message, facts={"n": n_shortened, "of": len(run.plan)}),)
 
 
 def _batch_folder(store: Store, batching: Batching) -> Path:
-    """Return the folder of batch files: next to a store that is a file, else that of the options."""
+    """Return the folder for files of batches: `batches` next to a store that is a file, else that of the options.
+
+    Raises: ConfigError [batch-place] if the store is not a file and the options contain no folder.
+    """
     if is_local_file(store.name):
         return Path(store.name).with_name("batches")
     if batching.folder is None:
@@ -447,6 +525,7 @@ def _batch_folder(store: Store, batching: Batching) -> Path:
 
 
 def _require_store(store: Store | None, config: JudgeConfig) -> Store:
+    """Return the store. Raises: ConfigError [store-needed] if it is None."""
     if store is None:
         raise ConfigError(
             f"The judge '{config.name}' needs a store, because answers are paid for. Pass a path, such as .youden/answers.db.",

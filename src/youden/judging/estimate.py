@@ -33,33 +33,63 @@ DEFAULT_CALL_SECONDS = 1.0
 
 
 def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> tuple[float | None, str]:
-    """Estimate the duration of calls without retries, in minutes, and describe the limit that decides it, for display.
+    """Estimate the duration of calls that need no retries.
 
-    The duration is the longest by the limits on calls in flight, requests per minute and tokens per minute. It is None
-    for a judge without calls, and for batches, which take up to a day. n_tokens: tokens of all requests and answers.
+    Each limit (on calls in flight, requests per minute and tokens per minute) gives a duration; the longest is returned.
+
+    Parameters
+    ----------
+    config : JudgeConfig
+        Judge with its limits.
+    n_calls : int
+        Number of calls.
+    n_tokens : float
+        Number of tokens of all requests and answers.
+
+    Returns
+    -------
+    minutes : float or None
+        None if the judge makes no calls, or if it is queried in batches, which take up to a day.
+    pace : str
+        Description of the limit that determines the duration, for display.
     """
     if not config.makes_calls:
         return None, ""
     if config.is_batched:
         return None, "a batch returns within a day"
+
     seconds = config.seconds_per_call or DEFAULT_CALL_SECONDS
-    start, limit = min(config.start_concurrency, config.concurrency), config.concurrency
+    limit = config.concurrency
+    start = min(config.start_concurrency, limit)
     total_seconds = seconds_in_flight(n_calls, seconds=seconds, start=start, limit=limit)
     concurrency = f"{limit} at once" if start == limit else f"{start} at once, growing to {limit}"
     assumed = "" if config.seconds_per_call else " (assumed)"
 
     estimates = [(total_seconds / 60, f"{seconds:g} s per call{assumed}, {concurrency}")]
-    if config.requests_per_minute is not None:
-        estimates.append((n_calls / config.requests_per_minute, f"{config.requests_per_minute:g} requests per minute"))
-    if config.tokens_per_minute is not None:
-        estimates.append((n_tokens / config.tokens_per_minute, f"{config.tokens_per_minute:g} tokens per minute"))
+    requests_per_minute, tokens_per_minute = config.requests_per_minute, config.tokens_per_minute
+    if requests_per_minute is not None:
+        estimates.append((n_calls / requests_per_minute, f"{requests_per_minute:g} requests per minute"))
+    if tokens_per_minute is not None:
+        estimates.append((n_tokens / tokens_per_minute, f"{tokens_per_minute:g} tokens per minute"))
     return max(estimates)
 
 
 def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -> float:
-    """Return the seconds until all calls are answered, if the number in flight grows by one after each round.
+    """Compute the duration of calls that are sent in rounds, each with one call more than the one before.
 
-    seconds: duration of a call. start, limit: number of calls in flight in the first round, and at most.
+    Parameters
+    ----------
+    n_calls : int
+        Number of calls.
+    seconds : float
+        Duration of a call.
+    start, limit : int
+        Number of calls in flight in the first round, and at most.
+
+    Returns
+    -------
+    float
+        Seconds until all calls are answered.
 
     Notes
     -----
@@ -131,7 +161,7 @@ def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
 
 
 def _usd(config: JudgeConfig, tokens_in: float, tokens_out: float) -> float | None:
-    """Return the price of tokens in USD; None if it is unknown."""
+    """Return the cost of tokens in USD; None if a price is unknown."""
     usd = call_cost(config, tokens_in, tokens_out)
     return None if math.isnan(usd) else usd
 
@@ -173,12 +203,18 @@ def estimate(
     cost = estimate_by_characters(plan, config)
     if not config.makes_calls:
         return cost
+
     tokenizer = "characters / 4"
     encoding = _find_encoding(config.model or "", os.environ if environment is None else environment)
-    if encoding is not None and plan.source is not None and (rate := _tokens_per_character(encoding, plan.pool)):
-        tokens_in = math.ceil((plan.characters + config.overhead_characters * len(plan)) * rate)
-        usd = _usd(config, tokens_in, cost.tokens_out)
-        cost, tokenizer = replace(cost, tokens_in=tokens_in, usd=usd), str(encoding.name)
+    tokens_per_character = 0.0
+    if encoding is not None and plan.source is not None:
+        tokens_per_character = _measure_tokens_per_character(encoding, plan.pool)
+    if encoding is not None and tokens_per_character > 0:
+        tokenizer = str(encoding.name)
+        n_characters = plan.characters + config.overhead_characters * len(plan)
+        tokens_in = math.ceil(n_characters * tokens_per_character)
+        cost = replace(cost, tokens_in=tokens_in, usd=_usd(config, tokens_in, cost.tokens_out))
+
     minutes, pace = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
@@ -196,23 +232,26 @@ def estimate(
 def _subtract_stored(
     cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[RowKey], characters: Positions
 ) -> Cost:
-    """Return the cost with the number of stored answers, and the price of the remaining calls.
+    """Return the estimate with the number of trials that have a stored outcome, and the cost of the remaining calls.
 
-    The tokens of the remaining requests are estimated by their share of characters.
-    characters : int array (n_trials,), length of each trial's request
+    The tokens of the remaining requests are estimated by their fraction of all characters.
+
+    cost : estimate for all trials
+    keys : row and request hash of each trial
+    characters : int array (n_trials,), number of characters of each trial's request
     """
     n_remaining, n_stored, remaining_characters = 0, 0, 0
     while chunk := list(islice(keys, CHUNK)):
-        rows = {key: row for row, key in chunk}
-        outcomes = store.get_outcomes(list(rows))
-        settled = {key for key, outcome in outcomes.items() if _is_final(outcome)}
-        remaining = [row for key, row in rows.items() if key not in settled]
-        n_remaining += len(remaining)
-        remaining_characters += int(characters[remaining].sum())
-        n_stored += sum(key in settled for _, key in chunk)
+        row_by_key = {key: row for row, key in chunk}
+        outcomes = store.get_outcomes(list(row_by_key))
+        final_keys = {key for key, outcome in outcomes.items() if _is_final(outcome)}
+        remaining_rows = [row for key, row in row_by_key.items() if key not in final_keys]
+        n_remaining += len(remaining_rows)
+        remaining_characters += int(characters[remaining_rows].sum())
+        n_stored += sum(key in final_keys for _, key in chunk)
 
     usd = None
-    if n_stored:
+    if n_stored > 0:
         tokens_in = cost.tokens_in * remaining_characters / int(characters.sum())
         tokens_out = cost.tokens_out * n_remaining / len(characters)
         usd = _usd(config, tokens_in, tokens_out)
@@ -225,51 +264,62 @@ def _is_final(outcome: Completion | Failure) -> bool:
 
 
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
-    """Return tiktoken's encoding of a model; None if tiktoken, the model or the encoding's file does not exist here."""
+    """Return tiktoken's encoding for a model, without downloading it.
+
+    Returns None if tiktoken is not installed, does not know the model, or has no file of the encoding on the disk.
+    """
     try:
         tiktoken = import_module("tiktoken")
         name = tiktoken.encoding_name_for_model(model)
     except (ImportError, KeyError):
         return None
-    cache = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
-    folder = Path(cache) if cache else Path(tempfile.gettempdir(), "data-gym-cache")
-    file = hashlib.sha1(f"{_ENCODINGS}/{name}.tiktoken".encode(), usedforsecurity=False).hexdigest()
-    if not (folder / file).is_file():
+
+    cache_folder = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
+    folder = Path(cache_folder) if cache_folder else Path(tempfile.gettempdir(), "data-gym-cache")
+    url = f"{_ENCODINGS}/{name}.tiktoken"
+    file_name = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()  # as tiktoken names its files
+    if not (folder / file_name).is_file():
         return None
     return tiktoken.get_encoding(name)
 
 
-def _tokens_per_character(encoding: Any, pool: Pool) -> float:
-    """Measure the tokens per character of the first texts of a pool; 0 if it has none."""
-    texts = [str(text) for text in islice((text for text in pool.texts.flat if text), N_TOKENIZED_TEXTS)]
-    n_characters = sum(map(len, texts))
-    n_tokens = sum(len(encoding.encode_ordinary(text)) for text in texts)
+def _measure_tokens_per_character(encoding: Any, pool: Pool) -> float:
+    """Measure the mean number of tokens per character in the first texts of a pool; 0 if it has no texts."""
+    texts = (text for text in pool.texts.flat if text)
+    first_texts = [str(text) for text in islice(texts, N_TOKENIZED_TEXTS)]
+    n_characters = sum(map(len, first_texts))
+    n_tokens = sum(len(encoding.encode_ordinary(text)) for text in first_texts)
     return n_tokens / n_characters if n_characters else 0.0
 
 
 def _sum_costs(costs: list[Cost]) -> Cost:
-    """Return the costs of several judges that answer one after another."""
-    prices = [cost.usd for cost in costs if cost.usd is not None]
-    timed = [cost for cost in costs if cost.pace]
-    minutes = [cost.minutes for cost in timed if cost.minutes is not None]
+    """Return the sum of the estimates for several judges that answer one after another.
+
+    A sum in USD or minutes is None if one of its terms is unknown.
+    """
+    known_usd = [cost.usd for cost in costs if cost.usd is not None]
+    costs_of_calls = [cost for cost in costs if cost.pace]
+    known_minutes = [cost.minutes for cost in costs_of_calls if cost.minutes is not None]
+    has_all_minutes = len(known_minutes) == len(costs_of_calls)
     return Cost(
         cells=costs[0].cells,
         calls=sum(cost.calls for cost in costs),
         tokens_in=sum(cost.tokens_in for cost in costs),
         tokens_out=sum(cost.tokens_out for cost in costs),
-        usd=sum(prices) if len(prices) == len(costs) else None,
+        usd=sum(known_usd) if len(known_usd) == len(costs) else None,
         tokenizer=", ".join(dict.fromkeys(cost.tokenizer for cost in costs)),
         prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
-        minutes=sum(minutes) if minutes and len(minutes) == len(timed) else None,
-        pace="; then ".join(cost.pace for cost in timed),
+        minutes=sum(known_minutes) if known_minutes and has_all_minutes else None,
+        pace="; then ".join(cost.pace for cost in costs_of_calls),
         stored=sum(cost.stored for cost in costs),
         usd_left=_sum_remaining(costs),
     )
 
 
 def _sum_remaining(costs: list[Cost]) -> float | None:
-    """Return the price of all remaining calls in USD; None if nothing is stored, or if a price is unknown."""
-    remaining = [cost.usd_left if cost.stored else cost.usd for cost in costs]
-    prices = [usd for usd in remaining if usd is not None]
-    any_stored = any(cost.stored for cost in costs)
-    return sum(prices) if len(prices) == len(remaining) and any_stored else None
+    """Return the cost of the calls without a stored outcome in USD; None if nothing is stored or a price is unknown."""
+    if not any(cost.stored for cost in costs):
+        return None
+    remaining_usd = [cost.usd_left if cost.stored else cost.usd for cost in costs]
+    known_usd = [usd for usd in remaining_usd if usd is not None]
+    return sum(known_usd) if len(known_usd) == len(remaining_usd) else None

@@ -128,10 +128,10 @@ def _join(plan: Plan, saved: Verdicts, rows: np.ndarray, new: Verdicts | None, *
     warnings = (Finding("kept", message, facts={"n": n_saved}), *(saved if new is None else new).warnings)
     judge = dict(saved.judge if new is None else new.judge)
     names = [name for verdicts in (saved, new) if verdicts is not None for name in _served_names(verdicts)]
-    judge["served"] = [*sorted(set(names))]
+    judge["response_models"] = [*sorted(set(names))]
     return replace(new or saved, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
 def _served_names(verdicts: Verdicts) -> list[str]:
-    names = verdicts.judge.get("served")
+    names = verdicts.judge.get("response_models")
     return [str(name) for name in names] if isinstance(names, list) else []

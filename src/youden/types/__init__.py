@@ -5,7 +5,7 @@
 - `youden.batches`: class that is constructed with a `Connection` and a keyword `policy`, a `RetryPolicy`, and
   implements `BatchProvider`. Its methods return a `BatchState` (with `LineError`s for rejected requests) or raise
   `CallError`
-- `youden.stores`: function that takes the address of a store and the keyword `read_only`, and returns a `Place`. The
+- `youden.stores`: function that takes the address of a store and the keyword `read_only`, and returns a `StorageBackend`. The
   processes that share a store are its `Member`s; they write `PendingWrites` with `Payment`s
 - `youden.importers`: an `Importer`, which returns an `ImportedPool` of `Agent`s and `Item`s
 - `youden.exporters`: an `Exporter`, which takes `ExportOptions` and returns `Exported`
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from youden.judging.call.failures import CallError
     from youden.judging.call.retries import RetryPolicy
     from youden.judging.offline.batch_providers import BatchProvider, BatchState, LineError
-    from youden.judging.store.contract import Member, Payment, PendingWrites, Place
+    from youden.judging.store.contract import Member, Payment, PendingWrites, StorageBackend
     from youden.protocol.designs import MakeDesign
     from youden.stats.baselines import Baseline
     from youden.text.transforms import Transform
@@ -59,7 +59,7 @@ _HOMES = {
     "Member": "youden.judging.store.contract",
     "Payment": "youden.judging.store.contract",
     "PendingWrites": "youden.judging.store.contract",
-    "Place": "youden.judging.store.contract",
+    "StorageBackend": "youden.judging.store.contract",
     "Importer": "youden.data.importers",
     "ImportedPool": "youden.data.importers.pool_joiner",
     "Exporter": "youden.data.exporters",
@@ -102,7 +102,6 @@ __all__ = [
     "Message",
     "Payment",
     "PendingWrites",
-    "Place",
     "Plan",
     "PlanJudge",
     "Pool",
@@ -111,6 +110,7 @@ __all__ = [
     "RetryPolicy",
     "Rounds",
     "Scores",
+    "StorageBackend",
     "Transform",
     "Trials",
     "Verdicts",

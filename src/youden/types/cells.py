@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class CellIndex(ReadOnly):
 
     @classmethod
     def from_mask(cls, mask: Bools) -> CellIndex:
-        """Return the index of the cells that are True in a bool array (n_agents, n_items)."""
+        """Create the index of the cells that are True in a bool array (n_agents, n_items)."""
         item, agent = np.nonzero(np.ascontiguousarray(mask.T))
         return cls(agent.astype(np.int32), item.astype(np.int32), *mask.shape)
 
@@ -71,7 +72,7 @@ class CellIndex(ReadOnly):
         return len(self.item)
 
     def where(self, mask: Bools) -> CellIndex:
-        """Return the index of the cells for which `mask`, bool (n_cells,), is True."""
+        """Select the cells for which `mask`, a bool array (n_cells,), is True."""
         return CellIndex(self.agent[mask], self.item[mask], self.n_agents, self.n_items)
 
     @cached_property
@@ -98,11 +99,15 @@ class CellIndex(ReadOnly):
         int64 array
             Positions, of the shape of `agent`.
         """
-        code = item * self.n_agents + agent
-        return np.searchsorted(self._codes, code) if self._position_by_code is None else self._position_by_code[code]
+        codes = item * self.n_agents + agent
+        if self._position_by_code is None:
+            positions: Positions = np.searchsorted(self._codes, codes)
+            return positions
+        return np.asarray(self._position_by_code[codes])
 
     @cached_property
     def _codes(self) -> Positions:
+        """One number per cell, item · n_agents + agent, in ascending order: int64 (n_cells,)."""
         return self.item.astype(np.int64) * self.n_agents + self.agent
 
     @cached_property
@@ -120,8 +125,9 @@ class CellIndex(ReadOnly):
         Parameters
         ----------
         values : float array (n_cells,)
+            One value per cell of the index.
         empty : float
-            Value of all other cells.
+            Value of all other cells of the matrix.
 
         Returns
         -------
@@ -132,19 +138,30 @@ class CellIndex(ReadOnly):
         return matrix
 
     def iter_chunks(self) -> Iterator[tuple[slice, slice]]:
-        """Yield the cells in chunks of items: a slice of cells, and the slice of items to which they belong."""
-        step = max(1, CELLS_IN_CACHE // self.n_agents)
-        starts = range(0, self.n_items, step)
-        edges = np.searchsorted(self.item, [*starts, self.n_items]).tolist()
-        for start, begin, end in zip(starts, edges[:-1], edges[1:], strict=True):
-            yield slice(begin, end), slice(start, min(start + step, self.n_items))
+        """Split the cells into chunks of consecutive items that fit in the cache of a processor.
+
+        Yields
+        ------
+        cells : slice
+            Positions, in this index, of the cells of the chunk.
+        items : slice
+            Columns of the matrix to which these cells belong.
+        """
+        n_items_per_chunk = max(1, CELLS_IN_CACHE // self.n_agents)
+        item_edges = [*range(0, self.n_items, n_items_per_chunk), self.n_items]
+        cell_edges = np.searchsorted(self.item, item_edges).tolist()
+        for (first_item, end_item), (first_cell, end_cell) in zip(
+            pairwise(item_edges), pairwise(cell_edges), strict=True
+        ):
+            yield slice(first_cell, end_cell), slice(first_item, end_item)
 
     def iter_matrices(self, *values: Floats) -> Iterator[Sequence[Floats]]:
-        """Yield values of the cells as matrices, one chunk of items at a time.
+        """Arrange values of the cells as matrices, for one chunk of items at a time.
 
         Parameters
         ----------
         *values : float array (n_cells,)
+            One value per cell of the index, in each array.
 
         Yields
         ------
@@ -152,10 +169,11 @@ class CellIndex(ReadOnly):
             One matrix for each of `values`, 0 at all other cells; the chunks are those of `iter_chunks`.
         """
         for cells, items in self.iter_chunks():
-            position = self.agent[cells], self.item[cells] - items.start
+            row = self.agent[cells]
+            column = self.item[cells] - items.start
             matrices = np.zeros((len(values), self.n_agents, items.stop - items.start))
-            for matrix, column in zip(matrices, values, strict=True):
-                matrix[position] = column[cells]
+            for matrix, cell_values in zip(matrices, values, strict=True):
+                matrix[row, column] = cell_values[cells]
             yield list(matrices)
 
 
@@ -170,5 +188,7 @@ class ScoredCells(NamedTuple):
     """float (n_cells,), weights, without NaN."""
 
     def where(self, mask: Bools) -> ScoredCells:
-        """Return the cells for which `mask`, bool (n_cells,), is True."""
-        return self if mask.all() else ScoredCells(self.cell_index.where(mask), self.value[mask], self.weight[mask])
+        """Select the cells for which `mask`, a bool array (n_cells,), is True."""
+        if mask.all():
+            return self
+        return ScoredCells(self.cell_index.where(mask), self.value[mask], self.weight[mask])

@@ -90,16 +90,15 @@ def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
             continue
         value_types = get_args(hint.__origin__) or (hint.__origin__,)
         kind = next(_KINDS[value_type] for value_type in value_types if value_type is not NoneType)
-        columns.append(
-            TableColumn(
-                name,
-                kind,
-                meaning.text,
-                null=NoneType in value_types,
-                heading=meaning.heading,
-                alternative=meaning.alternative,
-            )
+        column = TableColumn(
+            name,
+            kind,
+            meaning.text,
+            null=NoneType in value_types,
+            heading=meaning.heading,
+            alternative=meaning.alternative,
         )
+        columns.append(column)
     return tuple(columns)
 
 

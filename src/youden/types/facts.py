@@ -44,7 +44,7 @@ class PartnerRules:
         trusted: Sequence[str] | None = None,
         families: Mapping[str, str] | None = None,
     ) -> PartnerRules:
-        """Return these rules with changes.
+        """Return a copy of these rules in which the given arguments replace the old values.
 
         Parameters
         ----------
@@ -61,11 +61,16 @@ class PartnerRules:
         PartnerRules
             New rules; arguments that are None leave their part unchanged.
         """
-        rules = self if families is None else replace(self, families=dict(families))
+        rules = self
+        if families is not None:
+            rules = replace(rules, families=dict(families))
+
         if trusted is not None:
-            return replace(rules, trusted=tuple(trusted), ranked_by="trusted" if trusted else "plain")
+            ranked_by: RankedBy = "trusted" if trusted else "plain"
+            return replace(rules, trusted=tuple(trusted), ranked_by=ranked_by)
         if robust is not None:
-            return replace(rules, trusted=(), ranked_by="robust" if robust else "plain")
+            ranked_by = "robust" if robust else "plain"
+            return replace(rules, trusted=(), ranked_by=ranked_by)
         return rules
 
 
@@ -102,10 +107,10 @@ class RankingRow:
     @property
     def as_json(self) -> dict[str, Json]:
         """The row as JSON; the rows of alternative rankings have the columns `ALTERNATIVE_COLUMNS`."""
-        standings: dict[str, Json] = {}
+        alternatives: dict[str, Json] = {}
         for name, row in self.alternative_rankings.items():
-            standings[name] = {column: getattr(row, column) for column in ALTERNATIVE_COLUMNS}
-        return {**fields_of(self), "alternative_rankings": standings}
+            alternatives[name] = {column: getattr(row, column) for column in ALTERNATIVE_COLUMNS}
+        return {**fields_of(self), "alternative_rankings": alternatives}
 
 
 ALTERNATIVE_COLUMNS = tuple(column.name for column in columns_of(RankingRow) if column.alternative)

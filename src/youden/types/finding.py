@@ -66,7 +66,7 @@ KINDS: Mapping[str, Kind] = {
     "copying": Kind("pool", several="{n} agents copy their prompts"),
     "alarm": Kind("pool", several="{n} false-positive alarms"),
     "missing": Kind("judge", is_repeated=True),
-    "served": Kind("judge", several="The served model changed"),
+    "model-changed": Kind("judge", several="The served model changed"),
     "fpr": Kind("judge"),
     "votes": Kind("judge"),
     "signal": Kind("judge", "Signal of the judge"),
@@ -81,5 +81,5 @@ KINDS: Mapping[str, Kind] = {
 
 
 def kind_of(finding: Finding) -> Kind:
-    """Return the properties that the finding shares with others of its slug."""
+    """Return the properties shared by all findings with the slug of `finding`, such as its title and subject."""
     return KINDS.get(finding.slug, Kind())

@@ -247,21 +247,23 @@ class Verdicts(ReadOnly):
                     "Pass one value per trial of the plan, in its order.",
                     slug="verdicts-length",
                 )
-        n_wrong = int((np.isnan(self.answer) != (self.missing_reason != 0)).sum())
-        if n_wrong:
+        has_no_answer = np.isnan(self.answer)
+        has_reason = self.missing_reason != 0
+        n_contradictions = int((has_no_answer != has_reason).sum())
+        if n_contradictions:
             raise PlanError(
-                f"Answers and reasons for missing answers contradict each other: got {n_wrong} of {n} trials with an answer and "
-                "a reason, or with neither. Pass NaN as the answer of exactly those trials whose value in missing is not 0.",
+                f"Answers and reasons for missing answers contradict each other: got {n_contradictions} of {n} "
+                "trials with an answer and a reason, or with neither. Pass NaN as the answer of exactly those trials whose value "
+                "in missing is not 0.",
                 slug="verdicts-missing",
             )
         super().__post_init__()
 
     def __repr__(self) -> str:
         answers = self.answer[~np.isnan(self.answer)]
-        yes = f", {answers.mean():.0%} judged to have the same source" if len(answers) else ""
-        return (
-            f"Verdicts({len(answers):,} of {len(self.answer):,} answered by {self.judge.get('name', 'a judge')}{yes})"
-        )
+        judge = self.judge.get("name", "a judge")
+        positive = f", {answers.mean():.0%} judged to have the same source" if len(answers) else ""
+        return f"Verdicts({len(answers):,} of {len(self.answer):,} answered by {judge}{positive})"
 
     def __len__(self) -> int:
         return len(self.answer)
@@ -295,10 +297,10 @@ class Verdicts(ReadOnly):
 
         Notes
         -----
-        TPR is the mean answer to the paired trials of the pair on the item, FPR the mean answer to its
-        independent trials there. A missing answer counts as missing, never as 0. If the independent trials of the
-        plan are pooled, pairs that only have independent trials are in `detail` alone. A plan without an answer has
-        NaN rates.
+        The true-positive rate (TPR) is the mean answer to the paired trials of a pair on an item. The false-positive
+        rate (FPR) is the mean answer to its independent trials there. A missing answer counts as missing, never as 0.
+        If the independent trials of the plan are pooled, pairs that have only independent trials are in `detail` but
+        have no row. If a plan has no answers, all rates are NaN.
 
         References
         ----------

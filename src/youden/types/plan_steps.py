@@ -84,8 +84,8 @@ class Rounds(ReadOnly):
     def to_json(self) -> dict[str, Json]:
         """The rounds as JSON; `from_json` reads them."""
         rounds: list[Json] = []
-        for start, active in zip(self.starts, self.active, strict=True):
-            agents = np.flatnonzero(active).tolist()
+        for start, is_active in zip(self.starts, self.active, strict=True):
+            agents = np.flatnonzero(is_active).tolist()
             rounds.append({"start": start, "agents": list(agents)})
         return {"n_paired": self.n_paired, "turns": rounds}
 
@@ -106,10 +106,11 @@ class Rounds(ReadOnly):
         -------
         Rounds
         """
+        starts = tuple(start for start, _ in turns)
         active = np.zeros((len(turns), n_agents), dtype=np.bool_)
         for number, (_, agents) in enumerate(turns):
             active[number, np.array(agents, dtype=np.int64)] = True
-        return cls(n_paired, tuple(start for start, _ in turns), active)
+        return cls(n_paired, starts, active)
 
 
 @dataclass(frozen=True)
@@ -151,21 +152,20 @@ class Extensions:
     def to_json(self) -> dict[str, Json]:
         """The extensions as JSON, without the requested calls, focus and search."""
         fields = asdict(self)
-        fields["steps"] = [
-            {name: step[name] for name in ("kind", "agents", "items", "pool")} for step in fields["steps"]
-        ]
+        saved_fields = ("kind", "agents", "items", "pool")
+        fields["steps"] = [{name: step[name] for name in saved_fields} for step in fields["steps"]]
         as_json: dict[str, Json] = json.loads(json.dumps(fields))
         return as_json
 
     @property
     def item_sets(self) -> list[range]:
-        """Positions of the items of the first plan, then of the items that each extension added."""
+        """Positions of the items of the first plan, then of the new items of each extension that added any."""
         n_items = [self.items, *(step.items for step in self.steps)]
         added = [range(start, stop) for start, stop in pairwise(n_items) if stop > start]
         return [range(self.items), *added]
 
     @property
     def joined(self) -> list[tuple[int, ...]]:
-        """Positions of the agents that each extension added, for those that added any."""
+        """Positions of the new agents of each extension that added any."""
         n_agents = [self.anchors, *(step.agents for step in self.steps)]
         return [tuple(range(start, stop)) for start, stop in pairwise(n_agents) if stop > start]

@@ -54,7 +54,8 @@ class Split(ReadOnly):
                 "of the same pool.",
                 slug="split-cells",
             )
-        if n_shared := int((self.train & self.holdout).sum()):
+        n_shared = int((self.train & self.holdout).sum())
+        if n_shared:
             raise PlanError(
                 f"Training and held-out cells overlap: got {n_shared} cells in both. Remove the held-out cells from train.",
                 slug="split-cells",
@@ -68,14 +69,20 @@ class Split(ReadOnly):
 
     @classmethod
     def without_holdout(cls, shape: tuple[int, int]) -> Split:
-        """Create a split without held-out cells.
+        """Create a split in which all cells are training cells.
 
         Parameters
         ----------
         shape : (int, int)
             Number of agents and of items.
+
+        Returns
+        -------
+        Split
         """
-        return cls(np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_), rule="strict", fraction=0.0, seed=0)
+        train = np.ones(shape, dtype=np.bool_)
+        holdout = np.zeros(shape, dtype=np.bool_)
+        return cls(train, holdout, rule="strict", fraction=0.0, seed=0)
 
     @property
     def n_holdout(self) -> int:
@@ -231,29 +238,33 @@ class Plan:
     """Pool from which the plan was made, or a function that reads it; None for a plan without texts. Read it by `pool`."""
 
     def __post_init__(self) -> None:
-        shape = (self.n_agents, self.n_items)
         for cells in (self.split.train, self.split.holdout):
-            if cells.shape != shape:
+            if cells.shape != (self.n_agents, self.n_items):
                 raise PlanError(
-                    f"The split does not fit the plan: got {cells.shape} cells for {shape[0]} agents × {shape[1]} items. "
-                    "Pass the split of the same pool.",
+                    f"The split does not fit the plan: got {cells.shape} cells for {self.n_agents} agents × {self.n_items} "
+                    "items. Pass the split of the same pool.",
                     slug="plan-shape",
                 )
-        columns = {"first": shape[0], "second": shape[0], "item": shape[1], "other_item": shape[1]}
-        for name, n in columns.items():
-            largest = int(self.trials.columns()[name].max(initial=-1))
-            if largest >= n:
-                raise PlanError(
-                    f"The trials do not fit the plan: got {largest} in {name}, but positions end at {n - 1}. "
-                    "Pass trials of the same agents and items.",
-                    slug="plan-shape",
-                )
+        self._check_positions("first", self.n_agents)
+        self._check_positions("second", self.n_agents)
+        self._check_positions("item", self.n_items)
+        self._check_positions("other_item", self.n_items)
         if isinstance(self.source, Pool):
-            self._check(self.source)
+            self._check_pool(self.source)
         elif self.source is not None and not callable(self.source):
             raise PlanError(
                 f"A plan's pool must be a Pool: got {type(self.source).__name__}. Pass what youden.read_pool returns.",
                 slug="plan-other-pool",
+            )
+
+    def _check_positions(self, column: str, n_positions: int) -> None:
+        """Raise PlanError [plan-shape] unless all positions in a column of the trials are below `n_positions`."""
+        largest = int(self.trials.columns()[column].max(initial=-1))
+        if largest >= n_positions:
+            raise PlanError(
+                f"The trials do not fit the plan: got {largest} in {column}, but positions end at {n_positions - 1}. "
+                "Pass trials of the same agents and items.",
+                slug="plan-shape",
             )
 
     def __repr__(self) -> str:
@@ -289,7 +300,7 @@ class Plan:
         if isinstance(self.source, Pool):
             return self.source
         pool = self.source()
-        self._check(pool)
+        self._check_pool(pool)
         return pool
 
     def with_pool(self, pool: Pool) -> Plan:
@@ -310,12 +321,16 @@ class Plan:
         PlanError
             [plan-other-pool]: if the plan was made from another pool.
         """
-        return self if self.source is pool else replace(self, source=pool)
+        if self.source is pool:
+            return self
+        return replace(self, source=pool)
 
-    def _check(self, pool: Pool) -> None:
+    def _check_pool(self, pool: Pool) -> None:
         """Raise PlanError [plan-other-pool] unless the plan was made from this pool."""
-        ids = tuple(agent.id for agent in pool.agents), tuple(item.id for item in pool.items)
-        if pool.digest != self.pool_digest or ids != (self.agent_ids, self.item_ids):
+        has_same_texts = pool.digest == self.pool_digest
+        has_same_agents = tuple(agent.id for agent in pool.agents) == self.agent_ids
+        has_same_items = tuple(item.id for item in pool.items) == self.item_ids
+        if not (has_same_texts and has_same_agents and has_same_items):
             raise PlanError(
                 f"The plan was made from another pool: got the pool '{pool.name}' ({pool.n_agents} agents × {pool.n_items} "
                 f"items, digest {pool.digest[:12]}) for a plan of {self.n_agents} × {self.n_items} (digest "
@@ -373,8 +388,9 @@ class Plan:
         """Whether a trial counts for abilities (texts in training cells, no probe or follow-up): bool (n_trials,)."""
         first_item, second_item = self.trials.text_cells
         train = self.split.train
-        is_training_cell = train[self.first, first_item] & train[self.second, second_item]
-        return np.asarray(is_training_cell & ~np.isin(self.role, (PROBE, FOLLOW_UP)))
+        are_training_cells = train[self.first, first_item] & train[self.second, second_item]
+        has_other_purpose = np.isin(self.role, (PROBE, FOLLOW_UP))
+        return np.asarray(are_training_cells & ~has_other_purpose)
 
     @property
     def settings(self) -> dict[str, Json]:
@@ -401,12 +417,12 @@ class Plan:
     @cached_property
     def n_cells(self) -> int:
         """Number of distinct cells (agent, item) in paired trials."""
-        is_used = np.zeros((self.n_items, self.n_agents), dtype=np.bool_)
-        paired = self.trial_type == PAIRED
-        item = self.item[paired]
-        is_used[item, self.first[paired]] = True
-        is_used[item, self.second[paired]] = True
-        return int(is_used.sum())
+        is_compared = np.zeros((self.n_items, self.n_agents), dtype=np.bool_)
+        is_paired = self.trial_type == PAIRED
+        item = self.item[is_paired]
+        is_compared[item, self.first[is_paired]] = True
+        is_compared[item, self.second[is_paired]] = True
+        return int(is_compared.sum())
 
     @cached_property
     def digest(self) -> str:

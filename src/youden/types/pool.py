@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise, zip_longest
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 from weakref import finalize
 
 import numpy as np
@@ -46,31 +46,36 @@ class ReadOnly:
 
 
 def or_none(value: float) -> float | None:
-    """Return the value as a float, or None for NaN, which JSON cannot represent."""
+    """Return a number as a Python float, or None instead of NaN, which JSON cannot represent."""
     return None if np.isnan(value) else float(value)
 
 
 def plain_fields(row: object) -> dict[str, Json]:
-    """Return the attributes of an object by name, converted to JSON values."""
+    """Convert the attributes of an object, such as a dataclass, to a JSON object with one key per attribute."""
     return {name: plain(value) for name, value in vars(row).items()}
 
 
 def plain(value: object) -> Json:
-    """Convert a value to JSON: an object to its attributes, a tuple to a list, NaN to None, recursively."""
+    """Convert a value to JSON, with all values inside it.
+
+    An object becomes a mapping of its attributes, a tuple becomes a list, and NaN becomes None.
+    """
     if hasattr(value, "__dict__"):
         return plain_fields(value)
     if isinstance(value, Mapping):
         return {name: plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
-    return None if isinstance(value, float) and np.isnan(value) else cast(Json, value)
+    if isinstance(value, float) and np.isnan(value):
+        return None
+    return cast(Json, value)
 
 
 class TextsInFile:
-    """Read-only replacement for an object array (n_agents, n_items) of `str` and None, whose texts stay in a file.
+    """Texts of the responses in a file, to be used like a read-only object array (n_agents, n_items) of `str` and None.
 
-    It is indexed like the array. Only the selected texts are read into memory: a cell, a row, or all of them if it is
-    converted to an array.
+    Indexing reads only the selected texts into memory: one text, one row or several rows. Converting the object to an
+    array reads all texts.
     """
 
     def __init__(self, file: BinaryIO, *, start: Positions, n_bytes: Positions, lengths: Positions) -> None:
@@ -108,17 +113,20 @@ class TextsInFile:
         return np.asarray(self._start >= 0)
 
     def item(self, agent: int, item: int) -> str | None:
-        """Return the text of one cell; None if there is none."""
+        """Read the response of the agent at row `agent` to the item at column `item`; None if there is none."""
         start = self._start.item(agent, item)
-        return None if start < 0 else os.pread(self._file, self._n_bytes.item(agent, item), start).decode()
+        if start < 0:
+            return None
+        n_bytes = self._n_bytes.item(agent, item)
+        return os.pread(self._file, n_bytes, start).decode()
 
     def rows(self, rows: slice) -> TextsInFile:
-        """Return the selected rows, without reading them."""
+        """Select rows without reading their texts."""
         with os.fdopen(os.dup(self._file), "rb") as file:
             return TextsInFile(file, start=self._start[rows], n_bytes=self._n_bytes[rows], lengths=self.lengths[rows])
 
     def with_rows(self, below: TextsInFile) -> TextsInFile:
-        """Return these rows, followed by the rows of `below`, which have to be in the same file."""
+        """Append the rows of `below`, whose texts must be in the same file, without reading them."""
         start = np.concatenate([self._start, below._start])
         n_bytes = np.concatenate([self._n_bytes, below._n_bytes])
         lengths = np.concatenate([self.lengths, below.lengths])
@@ -139,12 +147,16 @@ class TextsInFile:
             The texts in UTF-8, with `SEPARATOR` between them. None if a text is missing, if the texts are not
             contiguous in the order of the items, or if they exceed `MAX_JOINED_BYTES`.
         """
-        start, n_bytes = self._start[agent], self._n_bytes[agent]
-        begin, end = int(start[0]), int(start[-1] + n_bytes[-1])
-        is_contiguous = (start[1:] == start[:-1] + n_bytes[:-1] + len(SEPARATOR)).all()
-        if begin < 0 or end - begin > MAX_JOINED_BYTES or not is_contiguous:
+        start = self._start[agent]
+        n_bytes = self._n_bytes[agent]
+        next_start = start + n_bytes + len(SEPARATOR)
+        is_contiguous = (start[1:] == next_start[:-1]).all()
+
+        first_byte = int(start[0])
+        n_joined_bytes = int(start[-1] + n_bytes[-1]) - first_byte
+        if first_byte < 0 or n_joined_bytes > MAX_JOINED_BYTES or not is_contiguous:
             return None
-        return os.pread(self._file, end - begin, begin)
+        return os.pread(self._file, n_joined_bytes, first_byte)
 
     def __len__(self) -> int:
         return len(self._start)
@@ -153,8 +165,10 @@ class TextsInFile:
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, tuple) and len(index) == 2 and all(isinstance(axis, int | np.integer) for axis in index):
-            return self.item(*index)
+        if isinstance(index, tuple) and len(index) == 2:
+            row, column = index
+            if isinstance(row, int | np.integer) and isinstance(column, int | np.integer):
+                return self.item(int(row), int(column))
         return self._read(self._start[index], self._n_bytes[index])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Objects:
@@ -183,32 +197,48 @@ class TextsInFile:
         return self._read(self._start, self._n_bytes)
 
     def _read(self, start: Positions, n_bytes: Positions) -> Objects:
-        """Read texts by position and size, int64 arrays of one shape, into an array of the same shape.
+        """Read the texts at some positions of the file; adjacent texts are read together.
 
-        Adjacent texts are read together.
+        Parameters
+        ----------
+        start, n_bytes : int64 array
+            Position of the first byte and number of bytes of each text, of the same shape; `start` is −1 for no text.
+
+        Returns
+        -------
+        object array
+            The texts, of the shape of `start`; None where there is no text.
         """
         array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
-        order = np.argsort(start, axis=None, kind="stable")[np.count_nonzero(start < 0) :]
-        begins, ends = start.ravel()[order], (start + n_bytes).ravel()[order]
+        n_missing = np.count_nonzero(start < 0)
+        file_order = np.argsort(start, axis=None, kind="stable")[n_missing:]
+        if not len(file_order):
+            return array.reshape(start.shape)
+        first_bytes = start.ravel()[file_order]
+        end_bytes = (start + n_bytes).ravel()[file_order]
 
-        # A new read starts where texts are not adjacent, and about every CHUNK_BYTES.
-        is_gap = begins[1:] - ends[:-1] != len(SEPARATOR)
-        is_next_chunk = begins[1:] // CHUNK_BYTES != begins[:-1] // CHUNK_BYTES
-        breaks = np.flatnonzero(is_gap | is_next_chunk) + 1
+        # a new chunk begins where texts are not adjacent, and about every CHUNK_BYTES
+        is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
+        is_next_chunk = first_bytes[1:] // CHUNK_BYTES != first_bytes[:-1] // CHUNK_BYTES
+        chunk_starts = np.flatnonzero(is_gap | is_next_chunk) + 1
+        chunk_edges = [0, *chunk_starts.tolist(), len(file_order)]
 
-        begin, end = begins.tolist(), ends.tolist()
         texts: list[str] = []
-        for first, stop in pairwise([0, *breaks.tolist(), len(begin)] if begin else []):
-            offset = begin[first]
-            data = os.pread(self._file, end[stop - 1] - offset, offset)
-            bounds = zip(begin[first:stop], end[first:stop], strict=True)
-            if data.isascii():  # one decoding for all texts
-                decoded = data.decode("ascii")
-                texts += [decoded[low - offset : high - offset] for low, high in bounds]
-            else:
-                texts += [data[low - offset : high - offset].decode() for low, high in bounds]
-        array[order] = texts
+        for first, stop in pairwise(chunk_edges):
+            texts += self._read_chunk(first_bytes[first:stop].tolist(), end_bytes[first:stop].tolist())
+        array[file_order] = texts
         return array.reshape(start.shape)
+
+    def _read_chunk(self, first_bytes: list[int], end_bytes: list[int]) -> list[str]:
+        """Read adjacent texts at once, from their first bytes and the bytes after their last ones, in file order."""
+        offset = first_bytes[0]
+        data = os.pread(self._file, end_bytes[-1] - offset, offset)
+        bounds = [(first - offset, end - offset) for first, end in zip(first_bytes, end_bytes, strict=True)]
+        if data.isascii():
+            # decoding all texts at once is faster; bytes and characters have the same positions
+            decoded = data.decode("ascii")
+            return [decoded[first:end] for first, end in bounds]
+        return [data[first:end].decode() for first, end in bounds]
 
 
 def find_file_texts(texts: object) -> TextsInFile | None:
@@ -277,21 +307,20 @@ class Pool(ReadOnly):
     """
 
     def __post_init__(self) -> None:
-        shape = (self.n_agents, self.n_items)
-        if self.texts.shape != shape:
+        if self.texts.shape != (self.n_agents, self.n_items):
             raise PoolError(
-                f"The texts do not fit the pool: got the shape {self.texts.shape} for {shape[0]} agents and {shape[1]} items. "
-                "Pass one row per agent and one column per item.",
+                f"The texts do not fit the pool: got the shape {self.texts.shape} for {self.n_agents} agents and {self.n_items} "
+                "items. Pass one row per agent and one column per item.",
                 slug="pool-shape",
             )
-        if self.repeat_texts is not None and (
-            self.repeat_texts.shape[1] != shape[1] or len(self.repeat_texts) % max(shape[0], 1)
-        ):
-            raise PoolError(
-                f"The further texts do not fit the pool: got the shape {self.repeat_texts.shape} for {shape[0]} agents and "
-                f"{shape[1]} items. Pass one row per agent for each further response.",
-                slug="pool-shape",
-            )
+        if self.repeat_texts is not None:
+            n_rows, n_columns = self.repeat_texts.shape
+            if n_columns != self.n_items or n_rows % max(self.n_agents, 1):
+                raise PoolError(
+                    f"The further texts do not fit the pool: got the shape {self.repeat_texts.shape} for {self.n_agents} agents "
+                    f"and {self.n_items} items. Pass one row per agent for each further response.",
+                    slug="pool-shape",
+                )
         super().__post_init__()
 
     def __repr__(self) -> str:
@@ -342,7 +371,8 @@ class Pool(ReadOnly):
     @property
     def texts_by_repeat(self) -> list[Objects]:
         """One object array (n_agents, n_items) per repeat: first responses, second responses, and so on."""
-        return [self.all_texts[start : start + self.n_agents] for start in range(0, len(self.all_texts), self.n_agents)]
+        starts = range(0, len(self.all_texts), self.n_agents)
+        return [self.all_texts[start : start + self.n_agents] for start in starts]
 
     @classmethod
     def from_repeats(
@@ -364,11 +394,12 @@ class Pool(ReadOnly):
         Pool
             The pool, with `repeat_texts` if there are several repeats.
         """
-        repeat_texts = np.concatenate(texts_by_repeat[1:]) if len(texts_by_repeat) > 1 else None
-        return cls(agents, items, texts_by_repeat[0], name, repeat_texts)
+        first_texts, *later_texts = texts_by_repeat
+        repeat_texts = np.concatenate(later_texts) if later_texts else None
+        return cls(agents, items, first_texts, name, repeat_texts)
 
     def with_agents(self, agents: Sequence[Agent], texts_by_repeat: Sequence[Objects]) -> Pool:
-        """Return this pool with further agents after its own.
+        """Return a pool with the agents of this one and further agents after them.
 
         Parameters
         ----------
@@ -382,15 +413,11 @@ class Pool(ReadOnly):
         Pool
             The extended pool.
         """
-        missing = np.full((self.n_agents, self.n_items), None, dtype=object)
-        missing_new = np.full((len(agents), self.n_items), None, dtype=object)
-        texts = []
-        for old, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
-            texts.append(np.concatenate([missing if old is None else old, missing_new if new is None else new]))
+        texts = self._append_texts(texts_by_repeat, shape=(len(agents), self.n_items), axis=0)
         return Pool.from_repeats((*self.agents, *agents), self.items, texts, self.name)
 
     def with_items(self, items: Sequence[Item], texts_by_repeat: Sequence[Objects]) -> Pool:
-        """Return this pool with further items after its own.
+        """Return a pool with the items of this one and further items after them.
 
         Parameters
         ----------
@@ -404,30 +431,50 @@ class Pool(ReadOnly):
         Pool
             The extended pool.
         """
-        missing = np.full((self.n_agents, self.n_items), None, dtype=object)
-        missing_new = np.full((self.n_agents, len(items)), None, dtype=object)
-        texts = []
-        for old, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
-            texts.append(np.hstack([missing if old is None else old, missing_new if new is None else new]))
+        texts = self._append_texts(texts_by_repeat, shape=(self.n_agents, len(items)), axis=1)
         return Pool.from_repeats(self.agents, (*self.items, *items), texts, self.name)
+
+    def _append_texts(
+        self, texts_by_repeat: Sequence[Objects], *, shape: tuple[int, int], axis: Literal[0, 1]
+    ) -> list[Objects]:
+        """Append new texts of each repeat to the texts of the pool.
+
+        Parameters
+        ----------
+        texts_by_repeat : sequence of object array
+            New texts: first responses, second responses, and so on.
+        shape : (int, int)
+            Shape of the new texts of one repeat.
+        axis : {0, 1}
+            Whether the new texts are further rows (0) or further columns (1).
+
+        Returns
+        -------
+        list of object array
+            One array per repeat. If only one side has a repeat, the other side is filled with None.
+        """
+        no_texts: Objects = np.full((self.n_agents, self.n_items), None, dtype=object)
+        no_new_texts: Objects = np.full(shape, None, dtype=object)
+        extended = []
+        for own, new in zip_longest(self.texts_by_repeat, texts_by_repeat):
+            own_texts = no_texts if own is None else own
+            new_texts = no_new_texts if new is None else new
+            extended.append(np.concatenate([own_texts, new_texts], axis=axis))
+        return extended
 
     @cached_property
     def all_present(self) -> Bools:
         """Whether each text of `all_texts` exists: bool (repeats · n_agents, n_items)."""
-        return (
-            self.present
-            if self.repeat_texts is None
-            else np.concatenate([self.present, _find_present(self.repeat_texts)])
-        )
+        if self.repeat_texts is None:
+            return self.present
+        return np.concatenate([self.present, _find_present(self.repeat_texts)])
 
     @cached_property
     def all_lengths(self) -> Positions:
         """Number of characters of each text of `all_texts`: int64 (repeats · n_agents, n_items); 0 if there is none."""
-        return (
-            self.lengths
-            if self.repeat_texts is None
-            else np.concatenate([self.lengths, _count_characters(self.repeat_texts)])
-        )
+        if self.repeat_texts is None:
+            return self.lengths
+        return np.concatenate([self.lengths, _count_characters(self.repeat_texts)])
 
     @property
     def n_responses(self) -> int:
@@ -442,39 +489,53 @@ class Pool(ReadOnly):
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of ids, prompts and texts. Groups and metadata change no number and are left out."""
-        headers = ([agent.id for agent in self.agents], [[item.id, item.prompt] for item in self.items])
+        agent_ids = [agent.id for agent in self.agents]
+        items = [[item.id, item.prompt] for item in self.items]
+        lines = [_to_ascii_json(agent_ids), _to_ascii_json(items)]
         rows = (self._encode_row(row) for row in range(self.repeats * self.n_agents))
+
         hasher = hashlib.sha256()
-        for line in chain(map(_to_ascii_json, headers), rows):
+        for line in chain(lines, rows):
             hasher.update(line)
             hasher.update(b"\n")
         return hasher.hexdigest()
 
     def _encode_row(self, row: int) -> bytes:
-        """Encode a row of `all_texts` as ASCII JSON; ASCII texts in a file are read and encoded as one text."""
-        texts = find_file_texts(self.all_texts)
-        joined = None if texts is None else texts.joined(row)
+        """Encode the texts of a row of `all_texts` as a JSON array in ASCII.
+
+        If the texts are in a file and are ASCII, they are read and encoded together, which is faster.
+        """
+        file_texts = find_file_texts(self.all_texts)
+        joined = None if file_texts is None else file_texts.joined(row)
         if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
-            return b"[" + orjson.dumps(joined.decode()).replace(SEPARATOR, b'","') + b"]"
+            encoded = orjson.dumps(joined.decode())
+            return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"
         return _to_ascii_json(self.all_texts[row].tolist())
 
 
 def _find_present(texts: Objects) -> Bools:
-    if (lazy_texts := find_file_texts(texts)) is not None:
-        return lazy_texts.present
-    return np.array([[text is not None for text in row] for row in texts], dtype=np.bool_).reshape(texts.shape)
+    """Return where there is a text: bool array of the shape (rows, columns) of `texts`."""
+    file_texts = find_file_texts(texts)
+    if file_texts is not None:
+        return file_texts.present
+    present = np.array([[text is not None for text in row] for row in texts], dtype=np.bool_)
+    return present.reshape(texts.shape)
 
 
 def _count_characters(texts: Objects) -> Positions:
-    if (lazy_texts := find_file_texts(texts)) is not None:
-        return lazy_texts.lengths
-    return np.array([[len(text or "") for text in row] for row in texts], dtype=np.int64).reshape(texts.shape)
+    """Return the number of characters of each text, 0 for no text: int64 array of the shape (rows, columns) of `texts`."""
+    file_texts = find_file_texts(texts)
+    if file_texts is not None:
+        return file_texts.lengths
+    lengths = np.array([[len(text or "") for text in row] for row in texts], dtype=np.int64)
+    return lengths.reshape(texts.shape)
 
 
 def _to_ascii_json(value: object) -> bytes:
-    """Encode a value as compact ASCII JSON with escaped control characters, by orjson if its output is the same."""
+    """Encode a value as compact JSON in ASCII, with the same result as `json.dumps` but faster for most values."""
     with suppress(TypeError):  # orjson refuses half of a surrogate pair
         encoded = orjson.dumps(value)
-        if encoded.isascii() and b"\x7f" not in encoded:  # json escapes all other characters and DEL
+        # json.dumps would escape characters beyond ASCII and DEL, which orjson does not
+        if encoded.isascii() and b"\x7f" not in encoded:
             return encoded
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()

@@ -109,23 +109,27 @@ class Rates(ReadOnly):
     """Independent trials by their other item; None if it was not recorded, as in imported data."""
 
     def __post_init__(self) -> None:
-        shape = (self.n_agents, self.n_items)
         split_shape = getattr(getattr(self.split, "train", None), "shape", None)
-        if split_shape != shape:
+        if split_shape != (self.n_agents, self.n_items):
             raise StatisticsError(
-                f"The split does not fit the rates: got {split_shape} for {shape[0]} agents × {shape[1]} items. "
+                f"The split does not fit the rates: got {split_shape} for {self.n_agents} agents × {self.n_items} items. "
                 "Pass the split of the plan that these rates come from, or Split.without_holdout(shape).",
                 slug="split-shape",
             )
         _check_lengths(vars(self), "rates")
-        for side, n in ((self.first, shape[0]), (self.second, shape[0]), (self.item, shape[1])):
-            if side.max(initial=-1) >= n:
-                raise StatisticsError(
-                    f"The rows of the rates do not fit their ids: got the position {side.max()} for {shape[0]} agents × "
-                    f"{shape[1]} items. Pass the ids of the plan that these rates come from.",
-                    slug="rates-ids",
-                )
+        self._check_positions(self.first, self.n_agents)
+        self._check_positions(self.second, self.n_agents)
+        self._check_positions(self.item, self.n_items)
         super().__post_init__()
+
+    def _check_positions(self, column: Ids, n_positions: int) -> None:
+        """Raise StatisticsError [rates-ids] unless all positions in a column are below `n_positions`."""
+        if column.max(initial=-1) >= n_positions:
+            raise StatisticsError(
+                f"The rows of the rates do not fit their ids: got the position {column.max()} for {self.n_agents} agents × "
+                f"{self.n_items} items. Pass the ids of the plan that these rates come from.",
+                slug="rates-ids",
+            )
 
     @property
     def n_agents(self) -> int:
@@ -143,7 +147,8 @@ class Rates(ReadOnly):
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of ids and rates, without `detail`."""
-        hasher = hashlib.sha256(json.dumps([self.agent_ids, self.item_ids, self.independent]).encode())
+        header = json.dumps([self.agent_ids, self.item_ids, self.independent])
+        hasher = hashlib.sha256(header.encode())
         for column in (self.item, self.first, self.second, self.tpr, self.fpr, self.n_paired, self.n_independent):
             hasher.update(np.ascontiguousarray(column).tobytes())
         return hasher.hexdigest()
@@ -154,7 +159,8 @@ class Rates(ReadOnly):
         Parameters
         ----------
         kind : {"symmetric", "row"}, default "symmetric"
-            "row": mean over partners k of D[j, i, k]; "symmetric": mean over k of D[j, i, k] and D[j, k, i].
+            Comparisons of which a score is the mean. "row": those in which the judge reads the agent's response first;
+            "symmetric": those in both orders.
 
         Returns
         -------
@@ -170,9 +176,11 @@ class Rates(ReadOnly):
         Notes
         -----
         D[j, i, k] is TPR − FPR, or TPR − the pooled FPR, of the pair (i, k) on item j, where the judge reads the
-        response of i first. The rule `strict` excludes every trial, paired or independent, with a text of a held-out
-        cell. The rule `paper` (the paper's) excludes only trials that are scored for a held-out cell, that is, whose
-        first text belongs to it.
+        response of i first. The row score of agent i on item j is the mean of D[j, i, k] over its partners k. The
+        symmetric score is the mean of D[j, i, k] and D[j, k, i] over its partners.
+
+        The rule `strict` of the split excludes every trial that contains a text of a held-out cell. The rule `paper`
+        excludes only those trials whose first text belongs to a held-out cell, as the paper does.
 
         References
         ----------
@@ -199,8 +207,8 @@ class Rates(ReadOnly):
         Parameters
         ----------
         kind : {"symmetric", "row"}, default "symmetric"
-            "row": mean over partners k of D[j, i, k]; "symmetric": mean over k of D[j, i, k] and D[j, k, i]. D is
-            defined in the notes of `training_scores`.
+            Comparisons of which a score is the mean. "row": those in which the judge reads the agent's response first;
+            "symmetric": those in both orders. The notes of `training_scores` give the formula.
 
         Returns
         -------
@@ -253,10 +261,11 @@ class Scores(ReadOnly):
 
     def __post_init__(self) -> None:
         shape = self.cells.cell_index.n_agents, self.cells.cell_index.n_items
-        if shape != (len(self.agent_ids), len(self.item_ids)):
+        n_agents, n_items = len(self.agent_ids), len(self.item_ids)
+        if shape != (n_agents, n_items):
             raise StatisticsError(
-                f"The scores do not fit their ids: got the shape {shape} for {len(self.agent_ids)} agents and "
-                f"{len(self.item_ids)} items. Pass one row per agent and one column per item.",
+                f"The scores do not fit their ids: got the shape {shape} for {n_agents} agents and "
+                f"{n_items} items. Pass one row per agent and one column per item.",
                 slug="scores-ids",
             )
         freeze([self.cells.value, self.cells.weight])
@@ -316,6 +325,7 @@ class Scores(ReadOnly):
         return self._matrix(self.cells.weight, 0.0)
 
     def _matrix(self, column: Floats, empty: float) -> Floats:
+        """Arrange a value of each scored cell as a read-only float array (n_agents, n_items), with `empty` elsewhere."""
         matrix = self.cells.cell_index.to_matrix(column, empty=empty)
         freeze([matrix])
         return matrix
@@ -323,9 +333,10 @@ class Scores(ReadOnly):
 
 @dataclass(frozen=True, eq=False)
 class CurlCurve(ReadOnly):
-    """Empirical distribution function of |Δ| over rectangles of scores, on one link (a transformation of the scores).
+    """Distribution of the curl |Δ|, which shows how far the scores are from additive on one link.
 
-    A rectangle is two agents on two items; Δ is their interaction, 0 if the transformed scores are additive.
+    A link is a transformation of the scores. A rectangle is the four scores of two agents on two items. Its Δ is the
+    interaction of agents and items; it is 0 if the transformed scores are a sum of ability and difficulty.
     """
 
     link: str
@@ -351,7 +362,7 @@ class Part(NamedTuple):
     """Upper confidence bound."""
 
     def times(self, factor: float) -> Part:
-        """Return the component multiplied by `factor`, to convert its unit."""
+        """Multiply the estimate and its bounds by a positive factor, for example to convert the unit."""
         return Part(self.value * factor, self.low * factor, self.high * factor)
 
 
@@ -412,12 +423,14 @@ class Signature:
     @property
     def text(self) -> str:
         """The signature as one line, such as `youden:0.2.0|pool:…|design:…|…|sha:…`."""
-        plain_parts = [
+        fields = [
             f"{name}:{value}" for name, value in self.parts.items() if isinstance(value, str | int | float | bool)
         ]
-        return "|".join([*plain_parts, f"sha:{self.digest[:10]}"])
+        fields.append(f"sha:{self.digest[:10]}")
+        return "|".join(fields)
 
     @property
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of the canonical JSON of all parts."""
-        return hashlib.sha256(json.dumps(self.parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        canonical = json.dumps(self.parts, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()

@@ -37,20 +37,22 @@ _LEFT_OUT: NDArray[Any] = np.empty(0)
 
 
 def _left_out() -> NDArray[Any]:
+    """Return the placeholder for a column that the caller left out."""
     return _LEFT_OUT
 
 
 def count_earlier(values: Ids | Positions) -> Positions:
-    """Count, for each value, its occurrences before it.
+    """Count how often each value of an array occurs before its own position.
 
     Parameters
     ----------
     values : int array (n,)
-        Not negative.
+        Values of 0 or more.
 
     Returns
     -------
-    int array (n,)
+    int64 array (n,)
+        Number of earlier equal values: 0 at the first occurrence of a value, 1 at the second, and so on.
 
     Examples
     --------
@@ -59,10 +61,14 @@ def count_earlier(values: Ids | Positions) -> Positions:
     """
     order = np.argsort(values, kind="stable")
     position = np.arange(len(values))
+
+    # in sorted order, equal values are adjacent: count from the first position of each value
     is_first = np.diff(values[order], prepend=-1) != 0
-    earlier = np.empty(len(values), dtype=np.int64)
-    earlier[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
-    return earlier
+    first_position = np.maximum.accumulate(np.where(is_first, position, 0))
+
+    n_earlier = np.empty(len(values), dtype=np.int64)
+    n_earlier[order] = position - first_position
+    return n_earlier
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +208,13 @@ class Trials(ReadOnly):
         -------
         Trials
         """
-        roles, zeros = np.full(len(self), role, dtype=np.int8), np.zeros(len(self))
-        return replace(self, role=roles, weight_first=zeros + first, weight_second=zeros + second)
+        n_trials = len(self)
+        return replace(
+            self,
+            role=np.full(n_trials, role, dtype=np.int8),
+            weight_first=np.zeros(n_trials) + first,
+            weight_second=np.zeros(n_trials) + second,
+        )
 
     def as_new_plan(self) -> Trials:
         """Return the same comparisons as trials of a first plan.
@@ -213,7 +224,8 @@ class Trials(ReadOnly):
         Trials
             The comparisons, with default roles, steps and weights.
         """
-        return Trials(**{name: column for name, column in self.columns().items() if name in COMPARISON_COLUMNS})
+        comparison = {name: column for name, column in self.columns().items() if name in COMPARISON_COLUMNS}
+        return Trials(**comparison)
 
     @classmethod
     def concat(cls, parts: Sequence[Trials]) -> Trials:
@@ -234,9 +246,11 @@ class Trials(ReadOnly):
         if len(parts) == 1:
             return parts[0]
         if any(part.first_repeat is not None for part in parts):
-            parts = [part if part.first_repeat is not None else part.with_first_repeats() for part in parts]
+            parts = [part.with_first_repeats() if part.first_repeat is None else part for part in parts]
+
         tables = [part.columns() for part in parts]
-        return cls(**{name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
+        concatenated = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        return cls(**concatenated)
 
     def take(self, rows: Bools | Positions | slice) -> Trials:
         """Return the selected trials.
@@ -253,18 +267,22 @@ class Trials(ReadOnly):
         return Trials(**{name: column[rows] for name, column in self.columns().items()})
 
     def swapped(self) -> Trials:
-        """Return paired trials with both texts in the opposite order.
+        """Exchange the first and the second text of every trial.
+
+        Use it for paired trials only: the items of independent trials are not exchanged.
 
         Returns
         -------
         Trials
-            The same trials, with `first` and `second` (and their repeats) exchanged.
+            The same trials, with `first` and `second` exchanged, and `first_repeat` and `second_repeat` too.
         """
-        table = self.columns()
-        swapped = {"first": table["second"], "second": table["first"]}
-        if "first_repeat" in table:
-            swapped |= {"first_repeat": table["second_repeat"], "second_repeat": table["first_repeat"]}
-        return replace(self, **swapped)
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            first_repeat=self.second_repeat,
+            second_repeat=self.first_repeat,
+        )
 
     def with_first_repeats(self) -> Trials:
         """Return these trials with `first_repeat` and `second_repeat` set to 1.
@@ -274,10 +292,11 @@ class Trials(ReadOnly):
         Trials
             The same trials, on the first response of each agent.
         """
-        return replace(self, first_repeat=np.ones(len(self), np.int32), second_repeat=np.ones(len(self), np.int32))
+        ones = np.ones(len(self), np.int32)
+        return replace(self, first_repeat=ones, second_repeat=ones.copy())
 
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
-        """Compute the rows of `Pool.all_texts` that contain the texts.
+        """Compute the rows of `Pool.all_texts` in which the texts of the trials are.
 
         Parameters
         ----------
@@ -291,7 +310,9 @@ class Trials(ReadOnly):
         """
         if self.first_repeat is None or self.second_repeat is None:
             return self.first, self.second
-        return self.first + (self.first_repeat - 1) * n_agents, self.second + (self.second_repeat - 1) * n_agents
+        first_row = self.first + (self.first_repeat - 1) * n_agents
+        second_row = self.second + (self.second_repeat - 1) * n_agents
+        return first_row, second_row
 
     def weight_by_agent(self, rows: Bools, n_agents: int) -> Floats:
         """Sum the weights of selected trials by agent.
@@ -312,7 +333,7 @@ class Trials(ReadOnly):
         return np.asarray(as_first + as_second)
 
     def with_replicate_numbers(self) -> Trials:
-        """Return these trials with `replicate` recomputed.
+        """Compute the column `replicate` anew.
 
         Returns
         -------
@@ -320,17 +341,18 @@ class Trials(ReadOnly):
             The same trials; `replicate` is the number of earlier trials with the same comparison.
         """
         codes = self._comparison_codes()
-        ordered = np.sort(codes)
-        duplicated = ordered[1:][ordered[1:] == ordered[:-1]]
+        sorted_codes = np.sort(codes)
+        repeated_codes = sorted_codes[1:][sorted_codes[1:] == sorted_codes[:-1]]
+
         replicate = np.zeros(len(codes), dtype=np.int32)
-        if len(duplicated):
-            rows = np.flatnonzero(np.isin(codes, duplicated))
+        if len(repeated_codes):
+            rows = np.flatnonzero(np.isin(codes, repeated_codes))
             replicate[rows] = count_earlier(codes[rows])
         return replace(self, replicate=replicate)
 
     def _comparison_codes(self) -> Positions:
-        """Encode the comparison of each trial as one number ≥ 0: int64 (n_trials,)."""
-        codes = np.zeros(len(self), dtype=np.int64)  # enough for two cells of a pool of 200 million
+        """Return one number ≥ 0 per trial, equal for trials with the same items and agents: int64 (n_trials,)."""
+        codes = np.zeros(len(self), dtype=np.int64)  # 64 bits suffice for two cells of a pool of 200 million
         for column in (self.item, self.first, self.second, self.other_item):
             codes *= int(column.max(initial=-1)) + 2
             codes += column

@@ -38,6 +38,8 @@ _ABILITY = (
 
 @dataclass(frozen=True)
 class _Run:
+    """What the files of all agents need to know of a run; `timestamp` is in seconds since 1970."""
+
     name: str
     pool: PoolSummary
     facts: RunFacts
@@ -49,24 +51,45 @@ class _Run:
 def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
     """Export a fitted run as a folder with one file per agent that has an ability.
 
-    Of the options, only `organization` applies. The notes name the agents without an ability.
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        The run; a pool is an error.
+    out : Path
+        Folder to write.
+    terms : ExportOptions
+        Options, of which only `organization` applies.
+
+    Returns
+    -------
+    Exported
+        The notes name the agents without an ability.
+
+    Raises
+    ------
+    ConfigError
+        [export-source]: if the source is a pool; [export-exists]: if `out` is not an empty or new folder.
+    RunFolderError
+        If the run is not fitted.
     """
     folder = require_run(source, "eee")
     rows = folder.read_ranking()
+    fit_time = folder.file("ranking.csv").stat().st_mtime
     run = _Run(
         folder.path.resolve().name,
         folder.read_pool(),
         folder.read_facts(),
         folder.read_signature(),
-        str(int(folder.file("ranking.csv").stat().st_mtime)),
-        terms.organization,
+        timestamp=str(int(fit_time)),
+        organization=terms.organization,
     )
     ranked = [row for row in rows if row.ability is not None]
     with create_export_folder(out) as tmp_folder:
         for row in ranked:
-            path = tmp_folder / _relative_path(run, row.agent)
+            path = tmp_folder / _make_relative_path(run, row.agent)
             path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(_to_evaluation(run, row), ensure_ascii=False, allow_nan=False, indent=1)
+            evaluation = _to_evaluation(run, row)
+            text = json.dumps(evaluation, ensure_ascii=False, allow_nan=False, indent=1)
             path.write_text(text + "\n", encoding="utf-8", newline="\n")
     omitted = [row.agent for row in rows if row.ability is None]
     notes = (f"Agents without an ability are left out: {', '.join(omitted)}.",) if omitted else ()
@@ -74,9 +97,18 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Exp
 
 
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
-    """Return the content of an agent's file."""
-    collection, model = _collection(run), _model_id(row.agent)
-    standings: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
+    """Return the content of the file of one agent, from its row in the plain ranking."""
+    collection = _get_collection_name(run)
+    model = _make_model_id(row.agent)
+    developer = model.partition("/")[0] if "/" in model else NOT_STATED
+    details = {"signature": run.signature.text, "signature_digest": run.signature.digest, **run.signature.parts}
+
+    results: list[Json] = []
+    rankings: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
+    for name, row_in_ranking in rankings:
+        if row_in_ranking.ability is not None:
+            results.append(_to_result(run, name, row_in_ranking))
+
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{collection}/{model}/{run.timestamp}",
@@ -90,40 +122,38 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
         "eval_library": {
             "name": "youden",
             "version": str(run.signature.parts.get("youden", "unknown")),
-            "additional_details": _to_strings(
-                {"signature": run.signature.text, "signature_digest": run.signature.digest, **run.signature.parts}
-            ),
+            "additional_details": _to_strings(details),
         },
-        "model_info": {
-            **_model_info(row.agent, model),
-            "developer": model.partition("/")[0] if "/" in model else NOT_STATED,
-        },
-        "evaluation_results": [
-            _to_result(run, name, standing) for name, standing in standings if standing.ability is not None
-        ],
+        "model_info": {**_describe_model(row.agent, model), "developer": developer},
+        "evaluation_results": results,
     }
 
 
-def _to_result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
-    """Return the result of an agent in the ranking called `name`."""
+def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
+    """Return the result of an agent from its row in the ranking called `name`."""
     facts = run.facts
     suffix = "" if name == "plain" else f".{name}"
     uncertainty: dict[str, Json] = {}
-    if standing.std_error is not None:
-        uncertainty["standard_error"] = {"value": standing.std_error, "method": facts.interval}
-    if standing.low is not None and standing.high is not None:
+    if row.std_error is not None:
+        uncertainty["standard_error"] = {"value": row.std_error, "method": facts.interval}
+    if row.low is not None and row.high is not None:
         uncertainty["confidence_interval"] = {
-            "lower": standing.low,
-            "upper": standing.high,
+            "lower": row.low,
+            "upper": row.high,
             "confidence_level": facts.level,
             "method": facts.interval,
         }
+
     details: dict[str, Json] = {
-        **{column: value for column, value in fields_of(standing).items() if column not in _OTHER_FIELDS},
-        "n_agents": len(run.pool.agents),
-        "interval_speaks_of": facts.target,
-        "heads_the_ranking": name == facts.ranked_by,
+        column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
     }
+    details["n_agents"] = len(run.pool.agents)
+    details["interval_speaks_of"] = facts.target
+    details["heads_the_ranking"] = name == facts.ranked_by
+    score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
+    if uncertainty:
+        score["uncertainty"] = uncertainty
+
     metric: dict[str, Json] = {
         "evaluation_description": _ABILITY,
         "metric_id": f"youden.ability{suffix}",
@@ -136,22 +166,21 @@ def _to_result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
         "max_score": "Infinity",
         "additional_details": _to_strings({"estimator": facts.ranking, "status": facts.status}),
     }
-    if (scoring := _describe_judge(run.signature.parts)) is not None:
+    scoring = _describe_judge(run.signature.parts)
+    if scoring is not None:
         metric["llm_scoring"] = scoring
+
+    pool_details: dict[str, Json] = {"pool_digest": run.pool.digest, "n_items": len(run.pool.item_ids)}
     return {
         "evaluation_result_id": f"youden.ability{suffix}",
         "evaluation_name": f"youden.ability{suffix}",
         "source_data": {
             "dataset_name": run.pool.name,
             "source_type": "other",
-            "additional_details": _to_strings({"pool_digest": run.pool.digest, "n_items": len(run.pool.item_ids)}),
+            "additional_details": _to_strings(pool_details),
         },
         "metric_config": metric,
-        "score_details": {
-            "score": standing.ability,
-            "details": _to_strings(details),
-            **({"uncertainty": uncertainty} if uncertainty else {}),
-        },
+        "score_details": score,
     }
 
 
@@ -165,21 +194,25 @@ def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
     judges = [judge for judge in candidates if isinstance(judge, dict) and judge.get("model")]
     if not judges:
         return None
-    prompts = sorted({f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})" for judge in judges})
+
+    descriptions: list[Json] = []
+    prompts = set()
+    for judge in judges:
+        model = str(judge["model"])
+        description: dict[str, Json] = {
+            "model_info": _describe_model(model, model),
+            "additional_details": _to_strings(judge),
+        }
+        descriptions.append(description)
+        prompts.add(f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})")
     return {
-        "judges": [
-            {
-                "model_info": _model_info(str(judge["model"]), str(judge["model"])),
-                "additional_details": _to_strings(judge),
-            }
-            for judge in judges
-        ],
-        "input_prompt": f"Whether two responses come from the same item, with the prompt {', '.join(prompts)}.",
+        "judges": descriptions,
+        "input_prompt": f"Whether two responses come from the same item, with the prompt {', '.join(sorted(prompts))}.",
         "additional_details": _to_strings({"vote": detail.get("vote")}),
     }
 
 
-def _model_info(name: str, model: str) -> dict[str, Json]:
+def _describe_model(name: str, model: str) -> dict[str, Json]:
     """Describe a model of which only the name and the id are known."""
     return {
         "name": name,
@@ -190,27 +223,31 @@ def _model_info(name: str, model: str) -> dict[str, Json]:
 
 def _to_strings(values: Mapping[str, Json]) -> dict[str, Json]:
     """Convert values to strings, as the schema requires; drop those that are None."""
-    return {
-        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
-        for key, value in values.items()
-        if value is not None
-    }
+    strings: dict[str, Json] = {}
+    for key, value in values.items():
+        if isinstance(value, str):
+            strings[key] = value
+        elif value is not None:
+            strings[key] = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return strings
 
 
-def _relative_path(run: _Run, agent: str) -> Path:
+def _make_relative_path(run: _Run, agent: str) -> Path:
     """Return the path of an agent's file in the exported folder."""
-    model = _model_id(agent)
-    developer, _, model_name = model.partition("/") if "/" in model else (NOT_STATED, "", model)
+    developer, slash, model_name = _make_model_id(agent).partition("/")
+    if not slash:
+        developer, model_name = NOT_STATED, developer
     digest = hashlib.sha256(f"{run.signature.digest}\0{agent}".encode()).digest()
     file_name = f"{uuid.UUID(bytes=digest[:16], version=4)}.json"
-    return Path("data", _collection(run), developer, model_name.replace("/", "_"), file_name)
+    return Path("data", _get_collection_name(run), developer, model_name.replace("/", "_"), file_name)
 
 
-def _collection(run: _Run) -> str:
+def _get_collection_name(run: _Run) -> str:
+    """Return the name of the collection in the datastore, which contains the name of the pool."""
     return f"youden_{to_file_name(run.pool.name)}"
 
 
-def _model_id(agent: str) -> str:
+def _make_model_id(agent: str) -> str:
     """Convert the id of an agent to a path.
 
     A component that cannot be a file name is changed, and a digest is appended to it.

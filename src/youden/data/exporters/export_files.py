@@ -48,11 +48,24 @@ class ExportOptions:
 def create_export_folder(out: Path) -> Iterator[Path]:
     """Create a folder for an export, which is filled inside the block.
 
-    Yields an empty temporary folder, which is moved to `out` if the block succeeds. Raise ConfigError [export-exists]
-    if `out` is a file or is not empty.
+    Parameters
+    ----------
+    out : Path
+        Folder to create; it may exist if it is empty.
+
+    Yields
+    ------
+    Path
+        An empty temporary folder, which is moved to `out` if the block succeeds.
+
+    Raises
+    ------
+    ConfigError
+        [export-exists]: if `out` is a file or is not empty.
     """
     remove_leftovers(out)
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    is_empty_folder = out.is_dir() and not any(out.iterdir())
+    if out.exists() and not is_empty_folder:
         raise ConfigError(
             f"{out} exists already, and an export never replaces a folder. Pass a new folder, or remove the existing one.",
             slug="export-exists",
@@ -64,11 +77,22 @@ def create_export_folder(out: Path) -> Iterator[Path]:
 def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
     """Check that files can be written.
 
-    Raise ConfigError [export-exists] if one is a folder, or exists and `terms` do not allow replacing it.
+    Parameters
+    ----------
+    files : sequence of Path
+        Files to write.
+    terms : ExportOptions
+        Options, of which `overwrite` allows existing files to be replaced.
+
+    Raises
+    ------
+    ConfigError
+        [export-exists]: if one is a folder, or if one exists and may not be replaced.
     """
     existing = [file for file in files if file.exists()]
-    if folders := [file for file in existing if file.is_dir()]:
-        raise ConfigError(f"{folders[0]} is a folder. Pass a file.", slug="export-exists")
+    for file in existing:
+        if file.is_dir():
+            raise ConfigError(f"{file} is a folder. Pass a file.", slug="export-exists")
     if existing and not terms.overwrite:
         raise ConfigError(
             f"{', '.join(map(str, existing))} exists already. Add --overwrite to replace it, or pass another file.",
@@ -77,9 +101,23 @@ def check_files(files: Sequence[Path], terms: ExportOptions) -> None:
 
 
 def require_run(source: Pool | RunFolder, name: str) -> RunFolder:
-    """Return the source of an export if it is a run, which the format called `name` needs.
+    """Return the source of an export if it is a run.
 
-    Otherwise raise ConfigError [export-source].
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        Source of the export.
+    name : str
+        Name of the export format, for the message.
+
+    Returns
+    -------
+    RunFolder
+
+    Raises
+    ------
+    ConfigError
+        [export-source]: if the source is a pool.
     """
     if isinstance(source, RunFolder):
         return source
@@ -95,17 +133,41 @@ TAGS = ["youden", "llm-evaluation"]
 def format_card(metadata: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> str:
     """Format the README.md of a dataset.
 
-    `metadata` becomes the YAML front matter, which the Hub reads. `title` is escaped. `paragraphs` are Markdown.
+    Parameters
+    ----------
+    metadata : mapping of str to JSON value
+        Metadata that the Hub reads; they become the YAML front matter.
+    title : str
+        Heading, as plain text.
+    paragraphs : sequence of str
+        Paragraphs in Markdown.
+
+    Returns
+    -------
+    str
     """
     yaml_text = yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=True, width=1000)
-    return "\n\n".join([f"---\n{yaml_text}---", f"# {escape_markdown(title)}", *paragraphs]) + "\n"
+    blocks = [f"---\n{yaml_text}---", f"# {escape_markdown(title)}", *paragraphs]
+    return "\n\n".join(blocks) + "\n"
 
 
 def dataset_config(name: str, *files: str, default: bool = False) -> dict[str, Json]:
-    """Return the metadata of one table of a dataset.
+    """Return the metadata by which the Hub and the package `datasets` find the files of a table.
 
-    With it, the Hub and the package `datasets` find the table's files.
+    Parameters
+    ----------
+    name : str
+        Name of the table.
+    *files : str
+        Paths of its files in the dataset, at least one.
+    default : bool, default False
+        Whether it is the table that is shown first.
+
+    Returns
+    -------
+    dict of str to JSON value
     """
-    data_files: list[Json] = [*files]
-    config: dict[str, Json] = {"config_name": name, "data_files": data_files if len(files) > 1 else files[0]}
-    return config | ({"default": True} if default else {})
+    config: dict[str, Json] = {"config_name": name, "data_files": [*files] if len(files) > 1 else files[0]}
+    if default:
+        config["default"] = True
+    return config

@@ -54,7 +54,28 @@ _LICENCE_NOTE = (
 
 
 def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
-    """Export a pool or a run as a folder with a README.md, as the Hub expects it; no option applies."""
+    """Export a pool or a run as a folder with a README.md, as the Hub expects it.
+
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        Pool, or fitted run.
+    out : Path
+        Folder to write.
+    terms : ExportOptions
+        Ignored.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    ConfigError
+        [export-exists]: if `out` is not an empty or new folder.
+    RunFolderError
+        If the run is not fitted.
+    """
     with create_export_folder(out) as folder:
         rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
     return Exported((out,), rows)
@@ -74,48 +95,44 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         "dataset_info": [_describe_features("items", "prompt"), _describe_features("agents", "group")],
     }
     n_responses = pool.n_responses
+    response_columns = "agent, item, text"
+    if pool.repeat_texts is not None:
+        response_columns += ", repeat"
+    files = [[RESPONSES, response_columns], [ITEMS, "id, prompt, meta"], [AGENTS, "id, group, meta"]]
+    agent_rows = [[agent.id, agent.group or ""] for agent in pool.agents[:_MAX_LISTED_AGENTS]]
     paragraphs = [
         f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
-        _format_table(
-            ["file", "contains"],
-            [
-                [RESPONSES, "agent, item, text" + ("" if pool.repeat_texts is None else ", repeat")],
-                [ITEMS, "id, prompt, meta"],
-                [AGENTS, "id, group, meta"],
-            ],
-        ),
+        _format_table(["file", "contains"], files),
         "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
         _LICENCE_NOTE,
-        _format_table(
-            ["agent", "group"], [[agent.id, agent.group or ""] for agent in pool.agents[:_MAX_LISTED_AGENTS]]
-        ),
+        _format_table(["agent", "group"], agent_rows),
         *_format_remainder(pool.n_agents),
     ]
-    (folder / "README.md").write_text(format_card(metadata, pool.name, paragraphs), encoding="utf-8", newline="\n")
+    card = format_card(metadata, pool.name, paragraphs)
+    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
     return {"responses": n_responses, "items": pool.n_items, "agents": pool.n_agents}
 
 
 def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format a table in Markdown."""
     return to_markdown(make_table("", headings, (), rows))
 
 
 def _describe_features(config: str, text_column: str) -> Json:
     """Declare the types of a table's columns: the package `datasets` cannot infer the type of `meta`."""
     types = {"id": "string", text_column: "string", "meta": "json"}
-    return {"config_name": config, "features": [{"name": name, "dtype": kind} for name, kind in types.items()]}
+    features: list[Json] = [{"name": name, "dtype": kind} for name, kind in types.items()]
+    return {"config_name": config, "features": features}
 
 
 def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
     """Write the dataset of a run, and return the number of rows by table."""
-    ranking, facts, signature, pool = run.read_ranking(), run.read_facts(), run.read_signature(), run.read_pool()
-    for name in _COPIED_FILES:
-        if run.has(name):
-            shutil.copyfile(run.file(name), folder / name)
-    copy = RunFolder(folder)
-    copy.write_pool(replace(pool, source=Path(pool.source).name))
-    if run.has("config.yaml"):
-        copy.write_config(_strip_folders(run.read_config(), folder))
+    ranking = run.read_ranking()
+    facts = run.read_facts()
+    signature = run.read_signature()
+    pool = run.read_pool()
+    _copy_files(run, folder)
 
     tables = {name: table for name, table in read_run_tables(run).items() if name != "trials"}
     (folder / _TABLES_FOLDER).mkdir()
@@ -123,35 +140,49 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
     for name, table in tables.items():
         pq.write_table(table, folder / _TABLES_FOLDER / f"{name}.parquet")
         configs.append(dataset_config(name, f"{_TABLES_FOLDER}/{name}.parquet", default=name == "ranking"))
-    trials = next((name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)), None)
-    if trials is not None:
-        configs.append(dataset_config("trials", trials))
+    trial_files = [name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)]
+    if trial_files:
+        configs.append(dataset_config("trials", trial_files[0]))
 
     run_name = run.path.resolve().name
+    items = format_items_compared(len(pool.item_ids), run.count_compared_items(pool))
+    rows = [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
     paragraphs = [
-        f"A ranking of {len(ranking):,} agents on "
-        f"{format_items_compared(len(pool.item_ids), run.count_compared_items(pool))}, by "
+        f"A ranking of {len(ranking):,} agents on {items}, by "
         f"[youden](https://pypi.org/project/youden/), made without labels. Intervals are {facts.level:.0%}. "
         "The dataset does not contain the texts that were judged.",
         f"Signature: `{signature.digest}`; `signature.json` contains all that the numbers depend on.",
         "`datasets.load_dataset(PATH, 'ranking')` reads a table; youden reads the folder as a run: `youden fit FOLDER`.",
         _LICENCE_NOTE,
-        _format_table(
-            ["ranks", "agent", "ability", "low", "high"], [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
-        ),
+        _format_table(["ranks", "agent", "ability", "low", "high"], rows),
         *_format_remainder(len(ranking)),
     ]
     metadata: dict[str, Json] = {"pretty_name": run_name, "tags": [*TAGS], "configs": configs}
-    (folder / "README.md").write_text(format_card(metadata, run_name, paragraphs), encoding="utf-8", newline="\n")
+    card = format_card(metadata, run_name, paragraphs)
+    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
     return {name: len(table) for name, table in tables.items()}
 
 
+def _copy_files(run: RunFolder, folder: Path) -> None:
+    """Copy the files of a run to a folder, so that it can be read as a run, without paths of local folders."""
+    for name in _COPIED_FILES:
+        if run.has(name):
+            shutil.copyfile(run.file(name), folder / name)
+    copy = RunFolder(folder)
+    pool = run.read_pool()
+    copy.write_pool(replace(pool, source=Path(pool.source).name))
+    if run.has("config.yaml"):
+        copy.write_config(_strip_folders(run.read_config(), folder))
+
+
 def _format_row(row: RankingRow) -> list[str]:
+    """Return the cells of an agent in the table of the README: ranks, agent, ability and its interval."""
     numbers = ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
     return [f"{row.rank_low}–{row.rank_high}", row.agent, *numbers]
 
 
 def _format_remainder(n_agents: int) -> list[str]:
+    """Return a sentence about the agents that the table of the README does not list; no sentence if it lists all."""
     n_more = n_agents - _MAX_LISTED_AGENTS
     return [f"… and {n_more:,} more agents."] if n_more > 0 else []
 
@@ -171,6 +202,7 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
         changes["judge"] = _strip_folders_of_judge(config.judge)
     if config.trials_from is not None:
         changes["trials_from"] = in_folder(config.trials_from)
+
     extensions = []
     for step in config.extensions:
         paths = {key: getattr(step, key) for key in POOLS}
@@ -181,15 +213,18 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
 
 
 def _strip_folders_of_judge(value: Json) -> Json:
-    """Reduce the file paths in a judge's keys, also those of a jury's members, to their last component."""
+    """Reduce the file paths in the keys of a judge, or of the judges of a jury, to their last component."""
     if isinstance(value, dict):
-        return {key: _strip_folders_of_judge(member) for key, member in value.items()}
+        return {key: _strip_folders_of_judge(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_strip_folders_of_judge(member) for member in value]
-    return Path(value).name if isinstance(value, str) and _is_file(value) else value
+        return [_strip_folders_of_judge(inner) for inner in value]
+    if isinstance(value, str) and _is_file(value):
+        return Path(value).name
+    return value
 
 
 def _is_file(value: str) -> bool:
+    """Return whether a value in the keys of a judge is the path of a file, by its ending."""
     return value.endswith((".yaml", ".yml", ".md"))
 
 
@@ -249,16 +284,17 @@ def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
         )
     except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError, ValueError) as error:
         message = " ".join(str(error).split())[:300]
+        command = format_command(["hf", "upload", repo, str(folder), ".", "--repo-type", "dataset"])
         raise ConfigError(
             f"'{repo}' could not be uploaded to the Hub: {message}. The folder {folder} is complete. Check the name, and set "
-            "HF_TOKEN or run `hf auth login`; then run "
-            f"`{format_command(['hf', 'upload', repo, str(folder), '.', '--repo-type', 'dataset'])}`.",
+            f"HF_TOKEN or run `hf auth login`; then run `{command}`.",
             slug="hub-refused",
         ) from error
     return str(repository)
 
 
 def _import_hub() -> ModuleType:
+    """Import `huggingface_hub`; raise ConfigError [hub-missing] if it is not installed."""
     try:
         import_module("huggingface_hub.errors")
         return import_module("huggingface_hub")

@@ -30,9 +30,29 @@ SUFFIXES = (".csv", ".jsonl", ".parquet", ".duckdb")
 def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOptions) -> Exported:
     """Export a pool as one table of its responses, or a run as the tables of its ranking, items and trials.
 
-    A pool's .csv or .parquet can be read by `youden run`. Several tables are written to files `<stem>-<table>`, or to
-    one .duckdb. Raise ConfigError [export-format] if the suffix of `out` is unknown, [duckdb-missing] if the package
-    `duckdb` is needed and not installed; RunFolderError [run-empty] if the run has no tables.
+    The .csv or .parquet file of a pool can be read by `youden run`.
+
+    Parameters
+    ----------
+    source : Pool or RunFolder
+        Pool or run to export.
+    out : Path
+        File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to files
+        `<stem>-<table>` next to it, or to one .duckdb.
+    terms : ExportOptions
+        Options; `organization` is ignored.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    ConfigError
+        [export-format]: if the suffix of `out` is unknown; [export-exists]: if a file exists and may not be replaced;
+        [duckdb-missing]: if the package `duckdb` is needed and not installed.
+    RunFolderError
+        [run-empty]: if the run has no tables.
     """
     tables = {"responses": pool_to_table(source)} if isinstance(source, Pool) else read_run_tables(source)
     check_files(table_paths(out, tables), terms)
@@ -41,25 +61,55 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: ExportOption
 
 
 def pool_to_table(pool: Pool) -> pa.Table:
-    """Convert a pool to a table with one row per response, by agent, then by item, then by repeat.
+    """Convert a pool to a table with one row per response.
 
-    The columns are agent, item, text, prompt, group and, if agents have several responses to an item, repeat.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to convert.
+
+    Returns
+    -------
+    pyarrow.Table
+        Rows by agent, then by item, then by repeat. The columns are agent, item, text, prompt, group and, if agents
+        have several responses to an item, repeat.
     """
     rows = [
         (agent.id, item.id, text, item.prompt, agent.group, repeat)
         for agent, item, repeat, text in iter_responses(pool)
     ]
-    names = ("agent", "item", "text", "prompt", "group", "repeat")
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    kinds = dict.fromkeys(names, pa.string()) | {"repeat": pa.int32()}
-    table = pa.table({name: pa.array(column, kinds[name]) for name, column in zip(names, columns, strict=True)})
-    return table if pool.repeat_texts is not None else table.drop_columns("repeat")
+    types = {
+        "agent": pa.string(),
+        "item": pa.string(),
+        "text": pa.string(),
+        "prompt": pa.string(),
+        "group": pa.string(),
+        "repeat": pa.int32(),
+    }
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    arrays = {name: pa.array(column, types[name]) for name, column in zip(types, columns, strict=True)}
+    if pool.repeat_texts is None:
+        del arrays["repeat"]
+    return pa.table(arrays)
 
 
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
-    """Read those tables of a run that exist: ranking, items, and trials (its verdicts, or else its rates).
+    """Read the tables of a run, for export.
 
-    Raise RunFolderError [run-empty] if there is none.
+    Parameters
+    ----------
+    folder : RunFolder
+        The run.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        Those that exist of `ranking`, `items` and `trials` (the verdicts, or else the rates of an imported run).
+
+    Raises
+    ------
+    RunFolderError
+        [run-empty]: if the run has none of them.
     """
     tables = {name: _read_csv(folder.file(file)) for name, file in _CSV_FILES.items() if folder.has(file)}
     for file in ("verdicts.parquet", "rates.parquet"):
@@ -77,8 +127,22 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
     """Return the files to which tables are written.
 
-    For a .duckdb, or for one table, it is `path` itself; otherwise one file `<stem>-<table>` per table. Raise
-    ConfigError [export-format] if the suffix is unknown.
+    Parameters
+    ----------
+    path : Path
+        File of the export.
+    tables : mapping of str to pyarrow.Table
+        Tables by name.
+
+    Returns
+    -------
+    tuple of Path
+        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
+
+    Raises
+    ------
+    ConfigError
+        [export-format]: if the suffix is unknown.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(
@@ -91,11 +155,27 @@ def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
 
 
 def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool = False) -> tuple[Path, ...]:
-    """Write tables to the files of `table_paths`, and return these files.
+    """Write tables to the files that `table_paths` returns.
 
-    With `raw_cells`, texts that a spreadsheet would run as formulas are written unchanged to CSV files.
-    Raise ConfigError [export-format] if the suffix is unknown, [duckdb-missing] if the package `duckdb` is
-    needed and not installed.
+    Parameters
+    ----------
+    path : Path
+        File of the export; its suffix selects the format.
+    tables : mapping of str to pyarrow.Table
+        Tables by name.
+    raw_cells : bool, default False
+        Whether texts that a spreadsheet would run as formulas are written unchanged to CSV files.
+
+    Returns
+    -------
+    tuple of Path
+        The files.
+
+    Raises
+    ------
+    ConfigError
+        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not
+        installed.
     """
     files = table_paths(path, tables)
     if path.suffix == ".duckdb":
@@ -114,20 +194,23 @@ def _guard_formulas(table: pa.Table) -> pa.Table:
 
     If there are any, a column `guarded` lists the changed columns of each row.
     """
-    guarded_columns = [""] * len(table)
-    for name in table.column_names:
+    guarded_columns: list[list[str]] = [[] for _ in range(len(table))]
+    for position, name in enumerate(table.column_names):
         if not pa.types.is_string(table.schema.field(name).type):
             continue
         texts = table.column(name).to_pylist()
-        guarded_rows = [
-            row for row, text in enumerate(texts) if text and is_run_by_spreadsheets(text) and not is_number(text)
-        ]
-        for row in guarded_rows:
-            texts[row] = guard(texts[row])
-            guarded_columns[row] += f" {name}" if guarded_columns[row] else name
-        if guarded_rows:
-            table = table.set_column(table.column_names.index(name), name, pa.array(texts, pa.string()))
-    return table.append_column(GUARDED, pa.array(guarded_columns)) if any(guarded_columns) else table
+        has_changed = False
+        for row, text in enumerate(texts):
+            if text and is_run_by_spreadsheets(text) and not is_number(text):
+                texts[row] = guard(text)
+                guarded_columns[row].append(name)
+                has_changed = True
+        if has_changed:
+            table = table.set_column(position, name, pa.array(texts, pa.string()))
+
+    if not any(guarded_columns):
+        return table
+    return table.append_column(GUARDED, pa.array([" ".join(names) for names in guarded_columns]))
 
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}
@@ -154,6 +237,7 @@ def _to_plain_table(table: pa.Table) -> pa.Table:
 
 
 def _write_jsonl(table: pa.Table, path: Path) -> None:
+    """Write a table as JSON Lines, one object per row."""
     with path.open("wb") as file:
         for chunk in table.to_batches(max_chunksize=10_000):
             file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chunk.to_pylist())
@@ -167,6 +251,7 @@ _WRITERS = {
 
 
 def _write_duckdb(path: Path, tables: Mapping[str, pa.Table]) -> None:
+    """Write tables to a DuckDB file; raise ConfigError [duckdb-missing] if the package `duckdb` is not installed."""
     try:
         duckdb = import_module("duckdb")
     except ModuleNotFoundError as error:

@@ -48,19 +48,35 @@ class CalibrationRecord(StrictFile):
     n_calls: int
 
     def is_same_judge(self, judge: Mapping[str, Json]) -> bool:
-        """Return whether a judge with these settings sends the same requests as the calibrated one.
+        """Return whether a judge sends the same requests as the calibrated one.
 
-        Its name, and the model that the provider reported, are ignored.
+        Parameters
+        ----------
+        judge : mapping of str to JSON value
+            Settings of the judge, as in the signature of a run. Its name, and the models that the provider reported,
+            are ignored.
+
+        Returns
+        -------
+        bool
         """
-        return _request_fields(self.judge) == _request_fields(judge)
+        return _get_request_settings(self.judge) == _get_request_settings(judge)
 
     def describe(self, *, pool: str | None) -> str:
         """Describe the result in one line.
 
-        `pool` is the digest of the pool of the run that shows the line. The line states whether the
-        calibration used another pool.
+        Parameters
+        ----------
+        pool : str or None
+            Digest of the pool of the run that shows the line. The line states whether the calibration used another pool.
+
+        Returns
+        -------
+        str
         """
-        j = "J unknown" if self.j is None else f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
+        j = "J unknown"
+        if self.j is not None:
+            j = f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
         pool_note = "" if pool == self.pool else ", on another pool"
         return f"calibrate: {self.outcome.upper()} on {self.date}, {j}{pool_note}"
 
@@ -73,9 +89,23 @@ class CalibrationFile(StrictFile):
 
 
 def read_calibrations(runs: Path) -> list[CalibrationRecord]:
-    """Read the calibrations in a folder of runs, the oldest first; the list is empty if there is no file.
+    """Read the calibrations in a folder of runs.
 
-    Raise RunFolderError if the file is damaged or of another version.
+    Parameters
+    ----------
+    runs : Path
+        Folder of runs.
+
+    Returns
+    -------
+    list of CalibrationRecord
+        The oldest first; empty if the folder has no file of calibrations.
+
+    Raises
+    ------
+    RunFolderError
+        [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not have the expected
+        content.
     """
     path = runs / CALIBRATIONS
     if not path.is_file():
@@ -99,26 +129,48 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
         [run-version]: if another version of youden wrote the file; [run-file-damaged]: if it does not
         have the expected content.
     """
-    others = [
-        old for old in read_calibrations(runs) if not (old.pool == record.pool and old.is_same_judge(record.judge))
-    ]
+    others = []
+    for old in read_calibrations(runs):
+        is_replaced = old.pool == record.pool and old.is_same_judge(record.judge)
+        if not is_replaced:
+            others.append(old)
     file = CalibrationFile(calibrations=[*others, record])
     with atomic_write(runs / CALIBRATIONS) as tmp_path:
         tmp_path.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
 def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None) -> CalibrationRecord | None:
-    """Find the latest calibration of a judge in the folder `runs` or, if there is none, in ./runs.
+    """Find the latest calibration of a judge, preferably on the pool of a run.
 
-    `judge` has the settings in the signature of a run's answers. Calibrations on the pool with the digest `pool` come
-    first. Return None if this judge was not calibrated.
+    Parameters
+    ----------
+    runs : Path
+        Folder of runs to search; if it has no calibration of the judge, ./runs is searched.
+    judge : mapping of str to JSON value
+        Settings of the judge, as in the signature of a run.
+    pool : str or None
+        Digest of the pool of the run. A calibration on this pool is preferred to a later one on another pool.
+
+    Returns
+    -------
+    CalibrationRecord or None
+        None if the judge was not calibrated.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of calibrations is damaged or has another version.
     """
     for folder in (runs, DEFAULT_RUNS):
         records = [record for record in read_calibrations(folder) if record.is_same_judge(judge)]
+        on_same_pool = [record for record in records if record.pool == pool]
+        if on_same_pool:
+            return on_same_pool[-1]
         if records:
-            return next((record for record in reversed(records) if record.pool == pool), records[-1])
+            return records[-1]
     return None
 
 
-def _request_fields(judge: Mapping[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in judge.items() if key not in ("name", "served")}
+def _get_request_settings(judge: Mapping[str, Json]) -> dict[str, Json]:
+    """Return those settings of a judge on which its requests depend."""
+    return {key: value for key, value in judge.items() if key not in ("name", "response_models")}

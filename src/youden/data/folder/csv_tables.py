@@ -92,7 +92,13 @@ class RankingFile(StrictFile):
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """Make the file of the run with the name `run`; `rows` are its ranking, best agent first."""
+        """Make the content of the file.
+
+        run : name of the run
+        rows : ranking, best agent first
+        facts : content of `fit.json`
+        signature : everything that the numbers depend on
+        """
         p_best = facts.choice.p_best if facts.choice else {}
         return cls(
             version=VERSION,
@@ -108,26 +114,31 @@ def write_scores(path: Path, scores: Scores) -> None:
     """Write scores with one row per agent and one column per item; an unobserved cell is empty."""
     cells, values, _ = scores.cells
     order = cells.by_agent
-    columns = cells.item[order].tolist()
+    items = cells.item[order].tolist()
     fields = _format_numbers(values[order])
-    ends = np.cumsum(np.bincount(cells.agent, minlength=cells.n_agents)).tolist()
+    n_cells_per_agent = np.bincount(cells.agent, minlength=cells.n_agents)
+    ends = np.cumsum(n_cells_per_agent).tolist()
+    starts = [0, *ends][:-1]
 
     with _open_csv(path) as file:
         csv.writer(file).writerow(["agent", *scores.item_ids])
-        for agent, start, end in zip(scores.agent_ids, [0, *ends], ends, strict=False):
+        for agent, start, end in zip(scores.agent_ids, starts, ends, strict=True):
             row = [""] * cells.n_items
-            for column, field in zip(columns[start:end], fields[start:end], strict=True):
-                row[column] = field
+            for item, field in zip(items[start:end], fields[start:end], strict=True):
+                row[item] = field
             # numbers are never quoted, and joining them takes a fifth of the csv module's time
-            name = io.StringIO(newline="")
-            csv.writer(name).writerow([agent, None])
-            file.write(name.getvalue().removesuffix("\r\n") + ",".join(row) + "\r\n")
+            quoted_agent = io.StringIO(newline="")
+            csv.writer(quoted_agent).writerow([agent, None])
+            file.write(quoted_agent.getvalue().removesuffix("\r\n") + ",".join(row) + "\r\n")
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Read scores. Their kind and role are arguments, because the file does not contain them.
+    """Read scores.
 
-    The `weight` of an observed cell is 1, because the file does not contain numbers of trials.
+    The file contains neither the kind and the role of the scores, which are arguments, nor numbers of trials. So the
+    `weight` of each observed cell is 1.
+
+    Raises: RunFolderError if the file is missing or damaged.
     """
     header, *rows = _read_rows(path)
     if header[:1] != ["agent"]:
@@ -149,14 +160,14 @@ def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
 
     The columns of alternative rankings are optional. Raise RunFolderError [run-columns] if another column is missing.
     """
-    _write_frame(path, ranking, ranking_columns(_find_standings(ranking.columns)))
+    _write_frame(path, ranking, ranking_columns(_find_alternatives(ranking.columns)))
 
 
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     """Read a ranking, best agent first."""
-    header, records = _read_records(path, lambda header: ranking_columns(_find_standings(header)))
-    standings = _find_standings(header)
-    return tuple(_to_ranking_row(record, standings) for record in records)
+    header, records = _read_records(path, lambda header: ranking_columns(_find_alternatives(header)))
+    alternatives = _find_alternatives(header)
+    return tuple(_to_ranking_row(record, alternatives) for record in records)
 
 
 def to_ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
@@ -198,18 +209,21 @@ def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
     """Write the distributions of curl, one row per link and point of its curve.
 
-    Curl is the amount by which four scores (two agents on two items) deviate from the additive model.
+    Curl is the deviation of four scores (two agents on two items) from the additive model. A link is the function that
+    transforms scores before they are added, such as the logit.
     """
-    rows = (
-        [curve.link, curve.sd, *point]
-        for curve in curves
-        for point in zip(curve.x.tolist(), curve.share.tolist(), curve.std_error.tolist(), strict=True)
-    )
+    rows: list[list[Field]] = []
+    for curve in curves:
+        points = zip(curve.x.tolist(), curve.share.tolist(), curve.std_error.tolist(), strict=True)
+        rows += [[curve.link, curve.sd, *point] for point in points]
     _write_rows(path, CURL, rows)
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
-    """Read the distributions of curl: one curve per link, in the order of the file."""
+    """Read the distributions of curl that `write_curl` wrote: one curve per link, in the order of the file.
+
+    Raises: RunFolderError if the file is missing or damaged.
+    """
     points_by_link: dict[str, list[list[float]]] = {}
     _, records = _read_records(path, lambda _: CURL)
     for record in records:
@@ -219,30 +233,34 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
 
     curves = []
     for link, points in points_by_link.items():
-        sd, x, share, error = np.array(points, dtype=np.float64).T.copy()
-        curves.append(CurlCurve(link, x, share, error, float(sd[0])))
+        sd, x, share, std_error = np.array(points, dtype=np.float64).T.copy()
+        curves.append(CurlCurve(link, x, share, std_error, float(sd[0])))
     return tuple(curves)
 
 
-def _find_standings(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
+def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
     """List the alternative rankings that have columns in a header."""
     names = set(header)
-    return tuple(standing for standing in ALTERNATIVE_RANKINGS if f"{standing}_ability" in names)
+    return tuple(ranking for ranking in ALTERNATIVE_RANKINGS if f"{ranking}_ability" in names)
 
 
-def _to_ranking_row(record: Mapping[str, Any], standings: Sequence[AlternativeRanking]) -> RankingRow:
-    plain = {column.name: record[column.name] for column in columns_of(RankingRow)}
+def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
+    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it."""
+    plain_fields = {column.name: record[column.name] for column in columns_of(RankingRow)}
     alternative_rows = {}
-    for name in standings:
-        if record[f"{name}_rank_low"] is not None:
-            fields = {column: record[f"{name}_{column}"] for column in ALTERNATIVE_COLUMNS}
-            alternative_rows[name] = RankingRow(**plain | fields)
-    return RankingRow(**plain, alternative_rankings=alternative_rows)
+    for name in alternatives:
+        if record[f"{name}_rank_low"] is None:
+            continue
+        fields = {column: record[f"{name}_{column}"] for column in ALTERNATIVE_COLUMNS}
+        alternative_rows[name] = RankingRow(**plain_fields | fields)
+    return RankingRow(**plain_fields, alternative_rankings=alternative_rows)
 
 
 def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]) -> None:
+    """Write the given columns of a frame. Raises: RunFolderError [run-columns] if one is missing."""
     names = [column.name for column in columns]
-    if missing := [name for name in names if name not in frame.columns]:
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
         raise RunFolderError(
             f"The table for {path.name} has no column {', no '.join(missing)}: got {', '.join(frame.columns)}. "
             f"Pass the columns {', '.join(names)}.",
@@ -252,6 +270,7 @@ def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]
 
 
 def _write_rows(path: Path, columns: Sequence[TableColumn], rows: Iterable[Iterable[Field]]) -> None:
+    """Write a header and rows; None and NaN become empty fields."""
     with _open_csv(path) as file:
         writer = csv.writer(file)
         writer.writerow(column.name for column in columns)
@@ -278,13 +297,17 @@ def _read_records(
 
 
 def _parse_field(path: Path, column: TableColumn, field: str) -> Field:
-    if column.kind == "text":
-        return None if column.null and not field else field
-    if column.kind != "whole":
-        value = _parse_number(path, field)
-        return None if math.isnan(value) else value
+    """Convert a field to the type of its column; an empty field becomes None if the column may have missing values.
+
+    Raises: RunFolderError [run-file-damaged] if a number is not valid.
+    """
+    if column.kind not in ("text", "whole"):
+        number = _parse_number(path, field)
+        return None if math.isnan(number) else number
     if column.null and not field:
         return None
+    if column.kind == "text":
+        return field
     try:
         return int(field)
     except ValueError as error:
@@ -292,6 +315,7 @@ def _parse_field(path: Path, column: TableColumn, field: str) -> Field:
 
 
 def _parse_number(path: Path, field: str) -> float:
+    """Convert a field to a number; an empty field becomes NaN. Raises: RunFolderError [run-file-damaged]."""
     try:
         return float(field) if field else math.nan
     except ValueError as error:
@@ -321,8 +345,13 @@ def _nan_to_none(value: Field) -> Field:
 
 
 def _read_rows(path: Path) -> list[list[str]]:
+    """Read the header and the rows of a CSV file, which must be equally long.
+
+    Raises: RunFolderError if the file is missing or damaged.
+    """
     try:
-        rows = list(csv.reader(io.StringIO(read_bytes(path).decode("utf-8-sig"), newline=""), strict=True))
+        text = read_bytes(path).decode("utf-8-sig")
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
         raise damaged_file_error(path, f"it is not a CSV file in UTF-8 ({error})") from error
     if not rows or any(len(row) != len(rows[0]) for row in rows):

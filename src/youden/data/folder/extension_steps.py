@@ -59,10 +59,14 @@ class ExtensionStep(BaseModel):
     max_regret: Annotated[float, Field(gt=0, lt=2)] | None = None
 
     @model_validator(mode="after")
-    def _is_one_extension(self) -> Self:
-        options = set().union(*(required | optional for required, optional in self.combinations))
+    def _check_combination(self) -> Self:
+        """Raise ValueError unless the fields that are set are one of the allowed combinations."""
+        options: set[str] = set()
+        for required, optional in self.combinations:
+            options |= required | optional
         given = {name for name in options if getattr(self, name)}
-        if not any(required <= given <= required | optional for required, optional in self.combinations):
+        is_allowed = any(required <= given <= required | optional for required, optional in self.combinations)
+        if not is_allowed:
             names = ", ".join(sorted(given)) or "nothing"
             choices = "; ".join(" and ".join(sorted(required)) for required, _ in self.combinations)
             raise ValueError(f"an extension cannot consist of {names}; set one of: {choices}")
@@ -71,8 +75,10 @@ class ExtensionStep(BaseModel):
     @property
     def kind(self) -> ExtensionKind:
         """Kind of the extension: "agents", "items", "repeats" or "calls"."""
-        names = (name for name in POOLS if getattr(self, name) is not None)
-        return cast("ExtensionKind", next(names, "calls"))
+        for name in POOLS:
+            if getattr(self, name) is not None:
+                return cast("ExtensionKind", name)
+        return "calls"
 
     @property
     def added_pool(self) -> str | None:
@@ -136,18 +142,32 @@ class UnfinishedExtension(ExtensionRequest):
     step: ExtensionStep
 
     def format_command(self, run: Path) -> str:
-        """Return the command line, quoted for the shell, that finishes the extension of the run in a folder."""
-        name = "best" if self.is_search else "half-width" if self.half_width and self.added_pool is None else self.kind
-        arguments = [] if name == "best" else [_to_argument(getattr(self, name))]
-        options = [
-            (option, getattr(self, option))
-            for option in ("calls", "half_width", "top", "max_regret", "max_cost")
-            if option != name
-        ]
-        options += [("focus", agent) for agent in self.focus]
-        for option, value in options:
-            if value is not None:
+        """Return the command line, quoted for the shell, that finishes the extension.
+
+        Parameters
+        ----------
+        run : Path
+            Folder of the run.
+
+        Returns
+        -------
+        str
+            Such as `youden extend agents runs/demo new-agents --calls 4000`.
+        """
+        name: str = self.kind
+        if self.is_search:
+            name = "best"
+        elif self.half_width and self.added_pool is None:
+            name = "half-width"
+
+        field = name.replace("-", "_")
+        arguments = [] if name == "best" else [_to_argument(getattr(self, field))]
+        for option in ("calls", "half_width", "top", "max_regret", "max_cost"):
+            value = getattr(self, option)
+            if value is not None and option != field:
                 arguments += [f"--{option.replace('_', '-')}", _to_argument(value)]
+        for agent in self.focus:
+            arguments += ["--focus", _to_argument(agent)]
         return format_command(["youden", "extend", name, str(run), *arguments])
 
     def is_same_request(self, request: ExtensionRequest) -> bool:
@@ -161,9 +181,12 @@ class UnfinishedExtension(ExtensionRequest):
 def _comparable_options(request: ExtensionRequest) -> dict[str, object]:
     """Return the options of a request without the order of agents, and without the paths of pools."""
     options: dict[str, object] = {name: getattr(request, name) for name in ExtensionRequest.model_fields}
-    pools = {name: options[name] is None for name in POOLS}
-    return {**options, **pools, "focus": set(request.focus)}
+    for name in POOLS:
+        options[name] = options[name] is None
+    options["focus"] = set(request.focus)
+    return options
 
 
 def _to_argument(value: object) -> str:
+    """Format a value as an argument of a command line."""
     return repr(value) if isinstance(value, float) else str(value)

@@ -19,9 +19,9 @@ LOCK = ".lock"
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run's folder inside the block.
+    """Prevent other processes from judging a run while the block runs.
 
-    On a file system without locks the block runs unlocked; the lock of the store still applies.
+    On a file system without locks, nothing is locked here; the lock of the answer store still applies.
 
     Parameters
     ----------

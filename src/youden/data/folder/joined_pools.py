@@ -52,10 +52,10 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 
 
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
-    """Drop the agents, items and responses that were added to the pool's file after the run began.
+    """Return the pool of a run before its extensions, from a pool whose file may have grown since the run began.
 
-    The result has the digest that the config records, and its agents and items are the first ones in pool.json. Return
-    `pool` itself if no part of it has this digest.
+    The initial pool has the digest that the config records, and consists of the first agents and items in pool.json. If
+    no part of the pool has this digest, the pool is returned unchanged.
     """
     path = config.folder / "pool.json"
     if config.resolved is None or pool.digest == config.resolved.pool or not path.is_file():
@@ -95,12 +95,14 @@ def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest
     Pool or None
         These agents and items, with all their repeats or only the first few; None if no such part has the digest.
     """
-    row_of_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
-    column_of_item = {item.id: j for j, item in enumerate(pool.items)}
-    if not (set(agents) <= row_of_agent.keys() and set(items) <= column_of_item.keys()):
+    rows_by_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
+    columns_by_item = {item.id: j for j, item in enumerate(pool.items)}
+    has_all_agents = set(agents) <= rows_by_agent.keys()
+    has_all_items = set(items) <= columns_by_item.keys()
+    if not has_all_agents or not has_all_items:
         return None
-    rows = [row_of_agent[agent_id] for agent_id in agents]
-    columns = [column_of_item[item_id] for item_id in items]
+    rows = [rows_by_agent[agent_id] for agent_id in agents]
+    columns = [columns_by_item[item_id] for item_id in items]
 
     texts_by_repeat = [texts[np.ix_(rows, columns)] for texts in pool.texts_by_repeat]
     while len(texts_by_repeat) > 1 and all(text is None for text in texts_by_repeat[-1].flat):
@@ -136,16 +138,16 @@ def read_run_pool(config: RunConfig) -> Pool:
 
 
 def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return `pool` with the agents, or the items, that only `new_pool` has.
+    """Return a pool with the agents, or the items, that only another pool has.
 
-    Raise PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response in both pools differs;
-    [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks a response
-    to a new item although no response was missing before.
+    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
+        differs; [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks
+        a response to a new item although no response was missing before.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
     if not new_members:
-        raise _nothing_new_error(kind, new_pool)
+        raise _make_nothing_new_error(kind, new_pool)
     agents = new_members if kind == "agents" else pool.agents
     items = new_members if kind == "items" else pool.items
     texts_by_repeat = _select_texts(new_pool, [agent.id for agent in agents], [item.id for item in items])
@@ -153,12 +155,15 @@ def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Po
     _check_prompts(pool, new_pool)
     _check_responses(pool, new_pool)
     if kind == "agents":
-        is_required = [bool(column.all()) for column in pool.present.T]
+        is_required = [bool(has_response.all()) for has_response in pool.present.T]
     else:
-        is_required = [not pool.n_missing] * len(new_members)
-    for agent, row in zip(agents, texts_by_repeat[0], strict=True):
-        cells = zip(items, row, is_required, strict=True)
-        _check_gaps(agent.id, [item.id for item, text, required in cells if required and text is None])
+        is_required = [pool.n_missing == 0] * len(new_members)
+    for agent, texts in zip(agents, texts_by_repeat[0], strict=True):
+        missing_items = []
+        for item, text, required in zip(items, texts, is_required, strict=True):
+            if required and text is None:
+                missing_items.append(item.id)
+        _check_gaps(agent.id, missing_items)
 
     if kind == "agents":
         return pool.with_agents(new_members, texts_by_repeat)
@@ -166,27 +171,45 @@ def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Po
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
-    """Add responses that only `new_pool` has to the cells (agent and item) of `pool` that have a response.
+    """Add the new responses of another pool to a pool, as repeats.
 
-    New agents and items are ignored. If a cell of `pool` has a text n times, only further occurrences are added. Raise
-    PoolError [join-none] if no response is new; [join-conflict] if an item has different prompts.
+    Responses are added to the cells (one agent and one item) that have a response; new agents and items are ignored. If
+    a cell has a text n times, only further occurrences of the text are added.
+
+    Parameters
+    ----------
+    pool : Pool
+        Pool to extend.
+    new_pool : Pool
+        Pool with further responses of the same agents.
+
+    Returns
+    -------
+    Pool
+
+    Raises
+    ------
+    PoolError
+        [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
     _check_prompts(pool, new_pool)
     new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])
 
     responses: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
-        cell_responses = _cell_responses(pool.texts_by_repeat, cell)
-        unmatched = Counter(cell_responses)
-        for text in _cell_responses(new_texts, cell):
-            unmatched[text] -= 1
-            if unmatched[text] < 0:
-                cell_responses.append(text)
-        responses[cell] = cell_responses
+        old_responses = _get_responses(pool.texts_by_repeat, cell)
+        n_unmatched = Counter(old_responses)
+        additions = []
+        for text in _get_responses(new_texts, cell):
+            n_unmatched[text] -= 1
+            if n_unmatched[text] < 0:
+                additions.append(text)
+        responses[cell] = old_responses + additions
 
-    joined = Pool.from_repeats(pool.agents, pool.items, _stack_by_repeat(responses, pool.texts.shape), pool.name)
+    texts_by_repeat = _stack_by_repeat(responses, pool.texts.shape)
+    joined = Pool.from_repeats(pool.agents, pool.items, texts_by_repeat, pool.name)
     if joined.n_responses == pool.n_responses:
-        raise _nothing_new_error("responses", new_pool)
+        raise _make_nothing_new_error("responses", new_pool)
     return joined
 
 
@@ -225,8 +248,8 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_pool : Pool
         Pool with additions.
     keep : bool
-        Which pool decides about cells (existing agent and item) whose responses differ or were missing: `pool` if True,
-        `new_pool` if False. With False, prompts and metadata of items also come from `new_pool`.
+        Whether the responses of `pool` are kept if the pools have different responses of an agent to an item. If False,
+        those of `new_pool` replace them, and prompts and metadata of items also come from `new_pool`.
 
     Returns
     -------
@@ -250,34 +273,38 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     changed = []
     responses: dict[tuple[int, int], Sequence[str]] = {}
     for k, j in np.ndindex(len(agents), len(items)):
-        old_responses = _cell_responses(old_texts, (k, j))
-        new_responses = _cell_responses(new_texts, (k, j))
+        old_responses = _get_responses(old_texts, (k, j))
+        new_responses = _get_responses(new_texts, (k, j))
         additions = list((Counter(new_responses) - Counter(old_responses)).elements())
         has_all_old = not Counter(old_responses) - Counter(new_responses)
+        is_new_cell = k >= pool.n_agents or j >= pool.n_items
 
-        cell_responses = old_responses
-        if k >= pool.n_agents or j >= pool.n_items:
-            cell_responses = new_responses
+        if is_new_cell:
+            responses[k, j] = new_responses
         elif old_responses and has_all_old:
+            responses[k, j] = old_responses + additions
             n_added_responses += len(additions)
-            cell_responses = old_responses + additions
         elif additions:
+            responses[k, j] = old_responses if keep else new_responses
             changed.append(f"'{agent_ids[k]}' to '{item_ids[j]}'")
-            cell_responses = old_responses if keep else new_responses
-        responses[k, j] = cell_responses
+        else:
+            responses[k, j] = old_responses
 
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
+    removed_agents = sorted(old_agent_ids - new_agents.keys())
+    removed_items = sorted(old_item_ids - new_items.keys())
     return MergedPool(
         Pool.from_repeats(tuple(agents), tuple(items), texts_by_repeat, pool.name),
         agents=tuple(agent_ids[pool.n_agents :]),
         items=tuple(item_ids[pool.n_items :]),
         repeats=n_added_responses,
         changed=tuple(changed),
-        removed=(*sorted(old_agent_ids - new_agents.keys()), *sorted(old_item_ids - new_items.keys())),
+        removed=(*removed_agents, *removed_items),
     )
 
 
-def _cell_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
+def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
+    """Return all responses in a cell, given by its row and column, in the order of the repeats."""
     return [texts[cell] for texts in texts_by_repeat if texts[cell] is not None]
 
 
@@ -307,27 +334,30 @@ def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> li
 
     Returns one object array (len(agents), len(items)) per repeat, with None where the pool has no response.
     """
-    row_of_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
-    column_of_item = {item.id: j for j, item in enumerate(pool.items)}
+    rows_by_agent = {agent.id: k for k, agent in enumerate(pool.agents)}
+    columns_by_item = {item.id: j for j, item in enumerate(pool.items)}
     selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
 
-    target_rows = [i for i, agent_id in enumerate(agents) if agent_id in row_of_agent]
-    target_columns = [i for i, item_id in enumerate(items) if item_id in column_of_item]
-    if target_rows and target_columns:
-        target = np.ix_(target_rows, target_columns)
-        source = np.ix_(
-            [row_of_agent[agents[i]] for i in target_rows], [column_of_item[items[i]] for i in target_columns]
-        )
-        for selected_texts, texts in zip(selected, pool.texts_by_repeat, strict=True):
-            selected_texts[target] = texts[source]
+    target_rows = [row for row, agent_id in enumerate(agents) if agent_id in rows_by_agent]
+    target_columns = [column for column, item_id in enumerate(items) if item_id in columns_by_item]
+    if not target_rows or not target_columns:
+        return selected
+
+    source_rows = [rows_by_agent[agents[row]] for row in target_rows]
+    source_columns = [columns_by_item[items[column]] for column in target_columns]
+    target = np.ix_(target_rows, target_columns)
+    source = np.ix_(source_rows, source_columns)
+    for selected_texts, texts in zip(selected, pool.texts_by_repeat, strict=True):
+        selected_texts[target] = texts[source]
     return selected
 
 
 def _check_prompts(pool: Pool, new_pool: Pool) -> None:
     """Raise PoolError [join-conflict] if an item has different prompts in two pools."""
-    prompts = {item.id: item.prompt for item in new_pool.items}
+    new_prompts = {item.id: item.prompt for item in new_pool.items}
     for item in pool.items:
-        if item.prompt and prompts.get(item.id) and prompts[item.id] != item.prompt:
+        new_prompt = new_prompts.get(item.id)
+        if item.prompt and new_prompt and new_prompt != item.prompt:
             raise PoolError(
                 f"The item '{item.id}' has different prompts in '{new_pool.name}' and in this run's pool. Pass responses to the "
                 "run's items, or start a new run.",
@@ -336,10 +366,10 @@ def _check_prompts(pool: Pool, new_pool: Pool) -> None:
 
 
 def _check_responses(pool: Pool, new_pool: Pool) -> None:
-    """Raise PoolError [join-conflict] if an agent's first response to an item differs in both pools."""
-    new_texts = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])[0]
-    for agent, row, new_row in zip(pool.agents, pool.texts, new_texts, strict=True):
-        for item, text, new_text in zip(pool.items, row, new_row, strict=True):
+    """Raise PoolError [join-conflict] if the new pool has another first response of an agent to an item of the pool."""
+    new_texts_by_repeat = _select_texts(new_pool, [agent.id for agent in pool.agents], [item.id for item in pool.items])
+    for agent, texts, new_texts in zip(pool.agents, pool.texts, new_texts_by_repeat[0], strict=True):
+        for item, text, new_text in zip(pool.items, texts, new_texts, strict=True):
             if new_text is not None and text != new_text:
                 raise PoolError(
                     f"The agent '{agent.id}' has different responses to '{item.id}' in '{new_pool.name}' and in this run's pool. "
@@ -348,7 +378,8 @@ def _check_responses(pool: Pool, new_pool: Pool) -> None:
                 )
 
 
-def _nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
+def _make_nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
+    """Make the error for a pool without new agents, items or responses, as named by `kind`."""
     return PoolError(
         f"All {kind} of '{new_pool.name}' are already in the run. Pass a pool with new {kind}; to add only calls, set `calls` "
         "instead.",
@@ -357,11 +388,13 @@ def _nothing_new_error(kind: str, new_pool: Pool) -> PoolError:
 
 
 def _check_gaps(agent: str, items: Sequence[str]) -> None:
-    """Raise PoolError [join-gaps] unless `items`, which the agent lacks responses to, is empty."""
+    """Raise PoolError [join-gaps] if there are items that an agent must respond to and has not responded to."""
     if items:
-        listing = ", ".join(items[:_MAX_DISPLAYED]) + (" …" if len(items) > _MAX_DISPLAYED else "")
+        listed = ", ".join(items[:_MAX_DISPLAYED])
+        if len(items) > _MAX_DISPLAYED:
+            listed += " …"
         raise PoolError(
-            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {listing}. Add these "
+            f"The agent '{agent}' has no response to {len(items)} items on which it must be compared: {listed}. Add these "
             "responses (an empty text is a response), or remove the agent.",
             slug="join-gaps",
         )

@@ -49,20 +49,36 @@ class TableMetadata(StrictFile):
 def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
     """Convert arrays to a table.
 
-    `values` has an array (n_rows,) for each column, or None for a column of nulls. A text is given by its position in
-    the column's `words` or in `names`. Null is −1 in texts and whole numbers, NaN in other numbers.
+    Parameters
+    ----------
+    columns : sequence of TableColumn
+        Columns of the table.
+    values : mapping of str to array (n_rows,) or None
+        Values by name of a column; None for a column of nulls. A text is given by its position in the column's `words`
+        or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers.
+    names : mapping of str to sequence of str
+        Ids by kind: "agents", "items" or "models".
+
+    Returns
+    -------
+    pyarrow.Table
     """
     n_rows = next(len(array) for array in values.values() if array is not None)
-    return pa.table({column.name: _encode_column(column, values[column.name], names, n_rows) for column in columns})
+    arrays = {}
+    for column in columns:
+        arrays[column.name] = _encode_column(column, values[column.name], names, n_rows)
+    return pa.table(arrays)
 
 
 def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Names, n_rows: int) -> pa.Array:
+    """Convert an array (n_rows,), or None for nulls, to an Arrow array of the type that the column has in the file."""
     if values is None:
         return pa.nulls(n_rows, _TYPES[column.kind])
     match column.kind:
         case "text":
-            codes = _encode_numbers(values.astype(np.int32), valid=values >= 0)
-            return pa.DictionaryArray.from_arrays(codes, _encode_texts(column.words or names[column.entity]))
+            positions = _encode_numbers(values.astype(np.int32), valid=values >= 0)
+            texts = _encode_texts(column.words or names[column.entity])
+            return pa.DictionaryArray.from_arrays(positions, texts)
         case "hash":
             return pa.array(values.astype("S64")).cast(pa.string())
         case "whole":
@@ -74,22 +90,33 @@ def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Name
 def _encode_numbers(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
     """Convert numbers (n_rows,) to an Arrow array that is null where `valid` (n_rows,) is False."""
     # made from buffers, because pyarrow would import pandas to convert a NumPy array
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
+    validity = None
+    if valid is not None:
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, data])
 
 
-def _encode_texts(names: Sequence[str]) -> pa.Array:
+def _encode_texts(texts: Sequence[str]) -> pa.Array:
+    """Convert texts to an Arrow array of strings."""
     # made from buffers, so that pyarrow does not import pandas
-    encoded = [name.encode() for name in names]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded)))
 
 
 def write_table(path: Path, table: pa.Table, metadata: BaseModel, *, group_size: int | None = None) -> None:
-    """Write a table as a Parquet file, compressed with zstd, that atomically replaces an existing one.
+    """Write a table as a Parquet file, compressed with zstd, and replace an existing file atomically.
 
-    `metadata` is stored as JSON in the schema. `group_size` is the maximum number of rows in a row group.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    table : pyarrow.Table
+    metadata : BaseModel
+        Metadata, which are stored as JSON in the schema.
+    group_size : int, optional
+        Maximum number of rows in a row group (Parquet's unit of consecutive rows). Default: that of pyarrow.
     """
     table = table.replace_schema_metadata(with_table_metadata(table.schema, metadata).metadata)
     with atomic_write(path) as tmp_path:
@@ -169,6 +196,7 @@ class ParquetTable(Generic[M]):
         return {column.name: self._read_values(column, names) for column in columns}
 
     def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
+        """Read a column as an array (n_rows,) of the type that `read` describes."""
         match column.kind:
             case "text" if column.words:
                 return self._read_positions(column, column.words).astype(np.int8)
@@ -188,20 +216,23 @@ class ParquetTable(Generic[M]):
         if not pa.types.is_dictionary(texts.type):
             texts = texts.cast(pa.string()).dictionary_encode()
         encoded_names = _encode_texts(names)
-        positions = [self._chunk_positions(column.name, chunk, encoded_names) for chunk in texts.chunks]
+        positions = [self._find_positions(column.name, chunk, encoded_names) for chunk in texts.chunks]
         return np.concatenate(positions or [np.empty(0, dtype=np.int32)])
 
-    def _chunk_positions(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
-        """Return the position in `names` of each text in a chunk of the column `name`."""
+    def _find_positions(self, column_name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
+        """Return the position in `names` of each text in a chunk of a column; −1 for null.
+
+        Raises: RunFolderError [run-file-damaged] if a text is not in `names`.
+        """
         import pyarrow.compute as pc
 
-        positions = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
-        used = chunk.indices.drop_null()
-        unknown = used.filter(pc.is_null(positions.take(used)))
-        if len(unknown):
-            value = chunk.dictionary[unknown[0].as_py()].as_py()
-            raise damaged_file_error(self.path, f"the column {name} contains {value!r}, which is not in the run")
-        return np.array(positions.take(chunk.indices).fill_null(-1), dtype=np.int32)
+        position_by_code = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
+        codes = chunk.indices.drop_null()
+        unknown_codes = codes.filter(pc.is_null(position_by_code.take(codes)))
+        if len(unknown_codes) > 0:
+            value = chunk.dictionary[unknown_codes[0].as_py()].as_py()
+            raise damaged_file_error(self.path, f"the column {column_name} contains {value!r}, which is not in the run")
+        return np.array(position_by_code.take(chunk.indices).fill_null(-1), dtype=np.int32)
 
     def read_ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
         """Read a column of hexadecimal digests as an S64 array.
@@ -212,10 +243,16 @@ class ParquetTable(Generic[M]):
         return np.array(column if rows is None else column.take(_encode_numbers(rows)), dtype="S64")
 
     def _read_column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
-        """Read a column, cast to a type; `nulls` is whether it may contain nulls."""
+        """Read a column and cast it to a type; None for the type that it has in the file.
+
+        nulls : whether the column may contain nulls
+
+        Raises: RunFolderError [run-file-damaged] if the column is missing, of another type, or contains nulls.
+        """
         try:
             column = self._read_raw_column(name)
-            column = column if kind is None else column.cast(kind)
+            if kind is not None:
+                column = column.cast(kind)
         except pa.ArrowException as error:
             raise damaged_file_error(self.path, f"the column {name} is not {kind} ({error})") from error
         if column.null_count and not nulls:
@@ -223,6 +260,7 @@ class ParquetTable(Generic[M]):
         return column
 
     def _read_raw_column(self, name: str) -> pa.ChunkedArray:
+        """Read a column of all row groups, or of `group`. Raises: RunFolderError [run-file-damaged]."""
         try:
             with pq.ParquetFile(self.path) as file:
                 names = file.schema_arrow.names
@@ -261,7 +299,25 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
 
 
 def read_table_metadata(path: Path, kind: type[M]) -> M:
-    """Read the metadata of a table as an instance of `kind`, without rows; raises the errors of `read_table`."""
+    """Read the metadata of a table, without its rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : type
+        Class of the metadata.
+
+    Returns
+    -------
+    BaseModel
+        Instance of `kind`.
+
+    Raises
+    ------
+    RunFolderError
+        The errors of `read_table`.
+    """
     if not path.is_file():
         raise missing_file_error(path)
     try:
@@ -274,4 +330,5 @@ def read_table_metadata(path: Path, kind: type[M]) -> M:
 
 
 def _not_parquet_error(path: Path, error: Exception) -> RunFolderError:
+    """Make the error for a file that is not Parquet, or that is cut off."""
     return damaged_file_error(path, f"it is not a complete Parquet file ({error})")

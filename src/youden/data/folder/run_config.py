@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def _read_keys(path: Path) -> dict[str, object]:
-    """Read the keys of a YAML file; raise ConfigError [run-config-file] or [run-config-yaml]."""
+    """Read the keys of a YAML file.
+
+    Raises: ConfigError [run-config-file] if the file cannot be read; [run-config-yaml] if it is not YAML with keys.
+    """
     try:
         data = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -47,7 +50,7 @@ def _read_keys(path: Path) -> dict[str, object]:
 
 
 def _file_remedy(path: Path) -> str:
-    """Suggest what to do about a file that is not a config."""
+    """Return the remedy for a path that is not the file of a config."""
     if not path.exists():
         return "Check the path, or run `youden init POOL` to write a config."
     if path.suffix.lower() in ("", ".yaml", ".yml") and not path.is_dir():
@@ -142,8 +145,11 @@ class RunConfig(RunKeys, BaseModel):
     @field_validator("calls", mode="before")
     @classmethod
     def _parse_calls(cls, value: object) -> int | str | None:
+        """Parse a budget of calls. Raises: ValueError if it is not valid."""
+        if value is None:
+            return None
         try:
-            return None if value is None else CallBudget.parse(value).plain
+            return CallBudget.parse(value).plain
         except PlanError as error:
             raise ValueError("it is not a budget") from error
 
@@ -167,32 +173,46 @@ class RunConfig(RunKeys, BaseModel):
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
+        """Raise ValueError if keys contradict each other."""
+        self._check_rounds()
+        if self.robust and self.trusted:
+            raise ValueError("robust and trusted would both determine the ranking; set only one of them")
+        if self.trials_from is not None:
+            self._check_trials_from()
+        return self
+
+    def _check_rounds(self) -> None:
+        """Raise ValueError if keys that sample trials in rounds do not fit the design, its options or each other."""
         search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
-        has_rounds = self.half_width is not None or bool(search_keys)
         if self.half_width is not None and (search_keys or self.design == "adaptive"):
             search = search_keys[0] if search_keys else "design: adaptive"
             raise ValueError(
                 f"half_width samples all agents equally, and {search} searches for the best; set only one of them"
             )
-        if has_rounds and self.design not in _DESIGNS_WITH_ROUNDS:
+        if self.half_width is None and not search_keys:
+            return
+
+        if self.design not in _DESIGNS_WITH_ROUNDS:
             raise ValueError(
                 f"half_width, top and max_regret sample a cyclic design in rounds, and design {self.design} has none; remove "
                 "design"
             )
-        if has_rounds and (duplicates := self.options.keys() & {"half_width", "top", "max_regret"}):
-            raise ValueError(f"{', '.join(sorted(duplicates))} is set in options and outside them; set it only once")
-        if self.robust and self.trusted:
-            raise ValueError("robust and trusted would both determine the ranking; set only one of them")
-        if self.trials_from is not None:
-            fields = type(self).model_fields
-            if conflicts := [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]:
-                raise ValueError(
-                    f"trials_from uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of "
-                    "them"
-                )
-            if isinstance(self.calls, str):
-                raise ValueError(f"trials_from requires a number of calls: got {self.calls}")
-        return self
+        duplicates = sorted(self.options.keys() & {"half_width", "top", "max_regret"})
+        if duplicates:
+            raise ValueError(f"{', '.join(duplicates)} is set in options and outside them; set it only once")
+
+    def _check_trials_from(self) -> None:
+        """Raise ValueError if keys that plan trials are set in addition to `trials_from`."""
+        fields = type(self).model_fields
+        conflicts = [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]
+        if conflicts:
+            raise ValueError(
+                f"trials_from uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of "
+                "them"
+            )
+        has_number_of_calls = not isinstance(self.calls, str)
+        if not has_number_of_calls:
+            raise ValueError(f"trials_from requires a number of calls: got {self.calls}")
 
     @property
     def effective_design(self) -> tuple[str, dict[str, JsonValue]]:
@@ -202,17 +222,25 @@ class RunConfig(RunKeys, BaseModel):
         "fixed-width" if `half_width` is set, "adaptive" if `top` or `max_regret` is.
         """
         goals: dict[str, JsonValue] = {"half_width": self.half_width, "top": self.top, "max_regret": self.max_regret}
-        options = {**self.options, **{name: value for name, value in goals.items() if value is not None}}
-        if self.half_width is None and self.top is None and self.max_regret is None:
-            return self.design, options
-        return "adaptive" if self.half_width is None else "fixed-width", options
+        set_goals = {name: value for name, value in goals.items() if value is not None}
+        if self.half_width is not None:
+            design = "fixed-width"
+        elif set_goals:
+            design = "adaptive"
+        else:
+            design = self.design
+        return design, {**self.options, **set_goals}
 
     @property
     def terms(self) -> FitTerms:
         """Settings of the fit."""
         from youden.types.facts import PartnerRules, RankedBy
 
-        ranked_by: RankedBy = "trusted" if self.trusted else "robust" if self.robust else "plain"
+        ranked_by: RankedBy = "plain"
+        if self.trusted:
+            ranked_by = "trusted"
+        elif self.robust:
+            ranked_by = "robust"
         clones = tuple(tuple(cluster) for cluster in self.clones)
         return FitTerms(self.target, PartnerRules(ranked_by, tuple(self.trusted), self.families, clones))
 
@@ -254,10 +282,12 @@ class RunConfig(RunKeys, BaseModel):
     @property
     def store_location(self) -> str:
         """Path or URL of the store."""
-        if self.store is not None:
-            return str(find_moved_store(to_path(self.store), self.folder)) if "://" not in self.store else self.store
-        own_store = self.folder / OWN_STORE
-        return str(own_store if own_store.is_file() else project_store())
+        if self.store is None:
+            own_store = self.folder / OWN_STORE
+            return str(own_store if own_store.is_file() else project_store())
+        if "://" in self.store:
+            return self.store
+        return str(find_moved_store(to_path(self.store), self.folder))
 
     @property
     def store_file(self) -> Path | None:
@@ -322,12 +352,19 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
         [run-version]: if an earlier version of youden wrote the file.
     """
     folder = path.parent
-    data = {"name": path.stem, **_read_keys(path)}
-    _report_dataset(data.get("pool"), folder)
-    keys = {key: _resolve(key, value, folder) for key, value in data.items()} | dict(changes)
+    file_keys = {"name": path.stem, **_read_keys(path)}
+    _report_dataset(file_keys.get("pool"), folder)
+    keys = {key: _resolve(key, value, folder) for key, value in file_keys.items()}
+    keys |= changes
+
     judge_name = None
-    if isinstance(judge := keys.get("judge"), str) and (judge_path := find_nearby_judge(judge, folder)):
-        keys["judge"], judge_name = str(judge_path), judge
+    judge = keys.get("judge")
+    if isinstance(judge, str):
+        judge_path = find_nearby_judge(judge, folder)
+        if judge_path is not None:
+            judge_name = judge
+            keys["judge"] = str(judge_path)
+
     config = run_config_from_keys(keys, origin=str(path))
     # set as cached properties, because they are not part of the run's definition
     config.__dict__ |= {"directory": folder, "file": path, "judge_name": judge_name}
@@ -335,19 +372,20 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
 
 
 def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
-    """Refuse keys that this version has replaced.
+    """Check that a config has no keys that this version has replaced.
 
-    Raise RunFolderError [run-version] if youden wrote them, ConfigError [run-config] if the user did.
+    Raises: RunFolderError [run-version] if youden wrote the config; ConfigError [run-config] if the user did.
     """
+    was_written_by_youden = not keys.keys().isdisjoint({"drawn", "resolved"})
     for key in REPLACED_KEYS.keys() & keys.keys():
-        if keys.keys() & {"drawn", "resolved"}:
+        if was_written_by_youden:
             raise RunFolderError(
                 f"{origin} was written by youden 0.2.0 or earlier: it has the key '{key}'. Use the version that wrote it, or "
                 "run your own config in another folder (--out): no stored answer is paid for again.",
                 slug="run-version",
             )
-        new = REPLACED_KEYS[key]
-        remedy = "Remove it." if new is None else f"Set `{new.format(keys[key])}` instead."
+        replacement = REPLACED_KEYS[key]
+        remedy = "Remove it." if replacement is None else f"Set `{replacement.format(keys[key])}` instead."
         raise ConfigError(f"{origin}: unknown key '{key}'. {remedy}", slug="run-config")
 
 
@@ -383,25 +421,36 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
 
 
 def _report_dataset(pool: object, folder: Path) -> None:
-    """Report a local dataset with the name of a shipped one; may raise ConfigError [shadowed]."""
-    if isinstance(pool, str) and pool.startswith("datasets/"):
-        name = pool.removeprefix("datasets/")
-        local = next((path for path in (folder / pool, Path(pool)) if path.exists()), None)
-        if local is not None:
-            report_shadow("dataset", name, local, original=find_shipped("datasets", name))
+    """Report a local dataset that hides a shipped one of the same name.
+
+    pool : value of the key `pool`
+    folder : folder of the config
+
+    Raises: ConfigError [shadowed] if the environment variable CI is set.
+    """
+    if not isinstance(pool, str) or not pool.startswith("datasets/"):
+        return
+    name = pool.removeprefix("datasets/")
+    for path in (folder / pool, Path(pool)):
+        if path.exists():
+            report_shadow("dataset", name, path, original=find_shipped("datasets", name))
+            return
 
 
 def _suggest_value(error: ValidationError) -> str:
-    """Suggest values for the key that does not fit."""
+    """Return the remedy for the first key that is not valid: the values that it may have."""
     location = error.errors(include_url=False, include_context=False)[0]["loc"]
     declared = declared_keys().get(str(location[0])) if location else None
-    return f"Set {declared.key.values}." if declared is not None and declared.key.values else "Set another value."
+    if declared is None or not declared.key.values:
+        return "Set another value."
+    return f"Set {declared.key.values}."
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Return a config whose store is chosen if it names none.
+    """Return a config that names a store, unless the run uses its own store or that of the project.
 
-    The choice is the store recorded in the run's folder, else a verdicts.db in that folder, else `default_store`.
+    The store is the first of these that exists: the store in the config, the store that is recorded in the run's
+    folder, a file verdicts.db in that folder (then the config is returned unchanged), and `default_store`.
 
     Parameters
     ----------
@@ -416,18 +465,34 @@ def with_default_store(config: RunConfig, default_store: str | None) -> RunConfi
     """
     if config.store is not None:
         return config
-    recorded_path, store = config.folder / "config.yaml", None
+
+    store = None
+    recorded_path = config.folder / "config.yaml"
     if recorded_path.is_file():
         with suppress(ConfigError):
-            recorded = read_run_config(recorded_path, {})
-            store = None if recorded.store is None else recorded.store_location
+            recorded_config = read_run_config(recorded_path, {})
+            if recorded_config.store is not None:
+                store = recorded_config.store_location
     if store is None and not (config.folder / OWN_STORE).is_file():
         store = default_store
-    return config if store is None else config.model_copy(update={"store": store})
+    if store is None:
+        return config
+    return config.model_copy(update={"store": store})
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
-    """Format a config as YAML, with paths relative to `folder`, with all defaults and without credentials."""
+    """Format a config as YAML, with all defaults and without credentials.
+
+    Parameters
+    ----------
+    config : RunConfig
+    folder : Path
+        Folder of the file; paths in the result are relative to it.
+
+    Returns
+    -------
+    str
+    """
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
     unfinished = data.get("unfinished", {})
     for step in (*data["extensions"], unfinished, unfinished.get("step", {})):
@@ -448,38 +513,48 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
 
 
 def _make_relative(key: str, value: object, folder: Path) -> object:
-    """Return the value of a key with a path relative to `folder`."""
-    return Path(os.path.relpath(str(value), folder)).as_posix() if _is_local_path(key, value, Path()) else value
+    """Return the value of a key; a path of the user becomes relative to `folder`."""
+    if not _is_local_path(key, value, Path()):
+        return value
+    return Path(os.path.relpath(str(value), folder)).as_posix()
 
 
 def _resolve(key: str, value: object, folder: Path) -> object:
-    """Return the value of a key in a file in `folder`, with paths relative to the current directory."""
+    """Return the value of a key of a config; a path in it, which starts at `folder`, becomes one of the current directory.
+
+    `folder` is the folder of the config's file.
+    """
     if key == "extensions" and isinstance(value, list):
         return [_resolve("step", step, folder) for step in value]
     if key in ("step", "unfinished") and isinstance(value, dict):
-        kinds = dict.fromkeys(POOLS, "pool") | {"step": "step"}
-        return {name: _resolve(kinds.get(name, ""), member, folder) for name, member in value.items()}
+        key_by_name = dict.fromkeys(POOLS, "pool") | {"step": "step"}
+        return {name: _resolve(key_by_name.get(name, ""), member, folder) for name, member in value.items()}
     if key == "judge" and isinstance(value, dict):
         prompt = value.get("prompt")
         if isinstance(prompt, str) and prompt.endswith(".md"):
             return value | {"prompt": os.path.normpath(folder / prompt)}
-    return os.path.normpath(folder / str(value)) if _is_local_path(key, value, folder) else value
+    if not _is_local_path(key, value, folder):
+        return value
+    return os.path.normpath(folder / str(value))
 
 
 def _is_local_path(key: str, value: object, folder: Path) -> bool:
-    """Return whether the value of a key is a path of the user, not the path of a shipped pool or judge."""
+    """Return whether the value of a key is a path of the user, and not the path of a shipped pool or judge."""
     if not isinstance(value, str) or not value:
         return False
-    kind = {"pool": "datasets", "judge": "configs"}.get(key)
-    if Path(value).parts[:1] == (kind,) and not (folder / value).exists():
+
+    folder_of_shipped = {"pool": "datasets", "judge": "configs"}.get(key)
+    if Path(value).parts[:1] == (folder_of_shipped,) and not (folder / value).exists():
         return False
     if key == "judge":
         return value.endswith((".yaml", ".yml"))
-    return key in ("pool", "out", "trials_from") or (key == "store" and "://" not in value)
+    if key == "store":
+        return "://" not in value
+    return key in ("pool", "out", "trials_from")
 
 
 def find_nearby_judge(name: str, folder: Path) -> Path | None:
-    """Find the file of a judge near a config.
+    """Find the file of a judge in the folders next to a config.
 
     Parameters
     ----------
@@ -491,14 +566,14 @@ def find_nearby_judge(name: str, folder: Path) -> Path | None:
     Returns
     -------
     Path or None
-        None if there is no such file. Also None if the file is a shipped one, which needs no path.
+        None if there is no such file, or if it is shipped with youden; a shipped judge is found by its name.
     """
     if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
         return None
+
+    shipped_folders = [path.resolve() for path in find_resource_folders("configs", local=False)]
     for judges_folder in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
         file = judges_folder / f"{name}.yaml"
-        if file.is_file() and file.resolve().parent.parent not in map(
-            Path.resolve, find_resource_folders("configs", local=False)
-        ):
+        if file.is_file() and file.resolve().parent.parent not in shipped_folders:
             return Path(os.path.normpath(file))
     return None

@@ -66,9 +66,17 @@ class StrictFile(BaseModel):
 
 
 def missing_file_error(path: Path) -> RunFolderError:
-    """Return the error for a file that does not exist.
+    """Return the error that a file of a run does not exist.
 
-    [run-missing] if its folder does not exist either, else [run-file-missing].
+    Parameters
+    ----------
+    path : Path
+        The missing file.
+
+    Returns
+    -------
+    RunFolderError
+        [run-missing] if its folder does not exist either; else [run-file-missing].
     """
     if not path.parent.is_dir():
         return RunFolderError(
@@ -82,7 +90,7 @@ def missing_file_error(path: Path) -> RunFolderError:
 
 
 def damaged_file_error(path: Path, problem: str) -> RunFolderError:
-    """Return the error for a file that does not have the expected content.
+    """Return the error that a file of a run does not have the expected content.
 
     Parameters
     ----------
@@ -103,8 +111,10 @@ def damaged_file_error(path: Path, problem: str) -> RunFolderError:
 
 
 def _command_for(path: Path) -> str:
+    """Return the command that writes a file of a run, for error messages."""
     # files of request hashes are named after their judge; they are written together with the verdicts
-    return COMMAND_BY_FILE.get(path.name, COMMAND_BY_FILE["verdicts.parquet"])
+    default = COMMAND_BY_FILE["verdicts.parquet"]
+    return COMMAND_BY_FILE.get(path.name, default)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -277,14 +287,20 @@ class PoolFile(StrictFile):
     @classmethod
     def from_summary(cls, pool: PoolSummary) -> Self:
         """Convert a summary to the content of the file."""
-        lengths = [None] * len(pool.agents) if pool.mean_length is None else map(or_none, pool.mean_length.tolist())
+        lengths: list[float | None] = [None] * len(pool.agents)
+        if pool.mean_length is not None:
+            lengths = [or_none(length) for length in pool.mean_length.tolist()]
+        agents = [
+            _AgentEntry(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
+            for agent, length in zip(pool.agents, lengths, strict=True)
+        ]
         return cls(
             version=VERSION,
-            **{name: getattr(pool, name) for name in ("name", "digest", "source", "n_missing")},
-            agents=[
-                _AgentEntry(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
-                for agent, length in zip(pool.agents, lengths, strict=True)
-            ],
+            name=pool.name,
+            digest=pool.digest,
+            source=pool.source,
+            n_missing=pool.n_missing,
+            agents=agents,
             items=list(pool.item_ids),
             notes=list(pool.notes),
         )
@@ -309,7 +325,7 @@ GATES_FILE = "gates.json"
 
 
 class _Analyses(StrictFile):
-    """Interim analyses of one agent against one baseline; `answers` has the digest of each one's answers, in order."""
+    """Interim analyses of one agent against one baseline; `answers` has the digest of the answers to each, in order."""
 
     agent: str
     baseline: str
@@ -327,10 +343,14 @@ class GateLedger(StrictFile):
     analyses: list[_Analyses]
 
     def _find(self, agent: str, baseline: str) -> _Analyses | None:
-        return next((pair for pair in self.analyses if (pair.agent, pair.baseline) == (agent, baseline)), None)
+        """Return the analyses of an agent against a baseline; None if there are none."""
+        for pair in self.analyses:
+            if pair.agent == agent and pair.baseline == baseline:
+                return pair
+        return None
 
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
-        """Return the number of an interim analysis: its recorded one, or else the next.
+        """Return the number of an interim analysis of an agent against a baseline.
 
         Parameters
         ----------
@@ -344,7 +364,7 @@ class GateLedger(StrictFile):
         Returns
         -------
         int
-            From 1.
+            Number from 1: that of the earlier analysis of the same answers; else the next number.
 
         Raises
         ------
@@ -361,7 +381,9 @@ class GateLedger(StrictFile):
                 "another --ledger.",
                 slug="gate-target",
             )
-        return pair.answers.index(answers) + 1 if answers in pair.answers else len(pair.answers) + 1
+        if answers in pair.answers:
+            return pair.answers.index(answers) + 1
+        return len(pair.answers) + 1
 
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
@@ -388,7 +410,8 @@ class GateLedger(StrictFile):
         elif answers in pair.answers:
             return self
         extended = pair.model_copy(update={"answers": [*pair.answers, answers]})
-        return GateLedger(analyses=[*(entry for entry in self.analyses if entry is not pair), extended])
+        others = [other for other in self.analyses if other is not pair]
+        return GateLedger(analyses=[*others, extended])
 
 
 def read_ledger(path: Path) -> GateLedger:
@@ -415,7 +438,8 @@ def read_ledger(path: Path) -> GateLedger:
         ledger = GateLedger.model_validate_json(read_regular(path))
     except ValidationError as error:
         raise _damaged_ledger_error(path, format_validation_error(error)) from error
-    if len({(pair.agent, pair.baseline) for pair in ledger.analyses}) < len(ledger.analyses):
+    distinct_pairs = {(pair.agent, pair.baseline) for pair in ledger.analyses}
+    if len(distinct_pairs) < len(ledger.analyses):
         raise _damaged_ledger_error(path, "a pair of agents occurs twice")
     return ledger
 
@@ -437,6 +461,7 @@ def write_ledger(path: Path, ledger: GateLedger) -> None:
 
 
 def _damaged_ledger_error(path: Path, problem: str) -> RunFolderError:
+    """Return the error that a file is not a ledger; `problem` is a clause without a full stop."""
     return RunFolderError(
         f"{path} is not a record of interim analyses ({problem}). Restore the file: it records how often the answers were "
         "analyzed, and each analysis spends a part of alpha. Remove it only to start with new answers.",

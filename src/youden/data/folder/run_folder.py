@@ -44,7 +44,8 @@ _SCORE_FILES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def _get_adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return the converter between JSON and objects of a class."""
     return TypeAdapter(kind)
 
 
@@ -137,25 +138,32 @@ class RunFolder:
     def write_plan(self, plan: Plan) -> None:
         """Write plan.parquet."""
         trial_tables.write_plan(self.file("plan.parquet"), plan)
-        self._cache["plan.parquet"] = _file_state(self.file("plan.parquet")), plan
+        self._cache["plan.parquet"] = (_get_file_state(self.file("plan.parquet")), plan)
 
     def read_plan(self) -> Plan:
         """Read plan.parquet; the pool of the plan is read only when it is first used."""
-        return self._read_cached(
-            "plan.parquet", lambda path: replace(trial_tables.read_plan(path), source=self.read_judged_pool)
-        )
+
+        def read(path: Path) -> Plan:
+            return replace(trial_tables.read_plan(path), source=self.read_judged_pool)
+
+        return self._read_cached("plan.parquet", read)
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
         """Write verdicts.parquet."""
         trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
-        self._cache["verdicts.parquet"] = _file_state(self.file("verdicts.parquet")), verdicts
+        self._cache["verdicts.parquet"] = (_get_file_state(self.file("verdicts.parquet")), verdicts)
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """Read the verdicts on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
-        cached = self._cache.get("verdicts.parquet")
-        if cached is not None and cached[1].plan is not plan:
-            del self._cache["verdicts.parquet"]
-        return self._read_cached("verdicts.parquet", lambda path: trial_tables.read_verdicts(path, plan))
+        if "verdicts.parquet" in self._cache:
+            _, verdicts = self._cache["verdicts.parquet"]
+            if verdicts.plan is not plan:
+                del self._cache["verdicts.parquet"]
+
+        def read(path: Path) -> Verdicts:
+            return trial_tables.read_verdicts(path, plan)
+
+        return self._read_cached("verdicts.parquet", read)
 
     def check_judged(self) -> None:
         """Raise RunFolderError [run-unjudged] if the run has no answers yet."""
@@ -175,7 +183,8 @@ class RunFolder:
         Raise RunFolderError [run-other-plan] if the verdicts belong to another plan.
         """
         plan, digest = trial_tables.read_plan_without_trials(self.file("plan.parquet"))
-        return JudgedFiles(plan, trial_tables.read_verdict_table(self.file("verdicts.parquet"), plan_digest=digest))
+        verdicts = trial_tables.read_verdict_table(self.file("verdicts.parquet"), plan_digest=digest)
+        return JudgedFiles(plan, verdicts)
 
     def read_judged_plan_digest(self) -> str:
         """Read the digest of the plan to which verdicts.parquet belongs."""
@@ -187,7 +196,7 @@ class RunFolder:
 
     def cache_pool(self, pool: Pool, config: RunConfig) -> None:
         """Keep the pool of the run in memory until a pool file that `config` names changes."""
-        self._cache["pool"] = _pool_file_states(config), pool
+        self._cache["pool"] = (_get_pool_file_states(config), pool)
 
     def read_judged_pool(self) -> Pool:
         """Read the judged pool, including its extensions.
@@ -195,18 +204,20 @@ class RunFolder:
         Raise PoolError if a pool cannot be read, ConfigError or RunFolderError if config.yaml cannot be read.
         """
         config = self.read_config()
-        if self._cache.get("pool", (None, None))[0] != _pool_file_states(config):
+        cached_states, _ = self._cache.get("pool", (None, None))
+        if cached_states != _get_pool_file_states(config):
             self.cache_pool(read_run_pool(config), config)
-        pool: Pool = self._cache["pool"][1]
-        return pool
+        _, pool = self._cache["pool"]
+        return cast(Pool, pool)
 
     def _read_cached(self, name: str, read: Callable[[Path], T]) -> T:
         """Return the content of a file from the cache; read the file if it has changed or is not cached."""
-        state = _file_state(self.file(name))
-        if state is None or self._cache.get(name, (None, None))[0] != state:
-            self._cache[name] = state, read(self.file(name))
-        content: T = self._cache[name][1]
-        return content
+        state = _get_file_state(self.file(name))
+        cached_state, _ = self._cache.get(name, (None, None))
+        if state is None or cached_state != state:
+            self._cache[name] = (state, read(self.file(name)))
+        _, content = self._cache[name]
+        return cast(T, content)
 
     @contextmanager
     def replace_fit_files(self) -> Iterator[RunFolder]:
@@ -280,7 +291,9 @@ class RunFolder:
         return trial_tables.read_pairs(self.file("pairs.parquet"), ranking=self.file("ranking.csv"))
 
     def _digest(self, *names: str) -> str:
-        return hashlib.sha256(b"".join(read_bytes(self.file(name)) for name in names)).hexdigest()
+        """Return the SHA-256 (hexadecimal) of the contents of files of the run, one after the other."""
+        content = b"".join(read_bytes(self.file(name)) for name in names)
+        return hashlib.sha256(content).hexdigest()
 
     def write_ranking_json(self, run: str) -> None:
         """Write ranking.json from the other files of the fit; `run` is the name of the run."""
@@ -299,7 +312,9 @@ class RunFolder:
 
     def count_compared_items(self, pool: PoolSummary) -> int:
         """Count the items with an answered trial; all items of the pool if there is no items.csv."""
-        return sum(item.n_trials > 0 for item in self.read_items()) if self.has("items.csv") else len(pool.item_ids)
+        if not self.has("items.csv"):
+            return len(pool.item_ids)
+        return sum(item.n_trials > 0 for item in self.read_items())
 
     @property
     def terms(self) -> FitTerms:
@@ -359,7 +374,7 @@ class RunFolder:
         self._write_json("labels.json", validation)
 
     def read_labels(self) -> Validation:
-        """Read labels.json; its `tables` is the tables digest of the ranking that it is about."""
+        """Read labels.json; its `tables_digest` shows to which ranking it belongs."""
         return self._read_json("labels.json", Validation)
 
     def write_variance_components(self, variance_components: VarianceFacts) -> None:
@@ -376,29 +391,32 @@ class RunFolder:
         self._write_json("quality.json", facts)
 
     def read_quality(self) -> QualityFacts:
-        """Read quality.json; its `tables` is the tables digest of the ranking that it is about."""
+        """Read quality.json; its `tables_digest` shows to which ranking it belongs."""
         return self._read_json("quality.json", QualityFacts)
 
     def _write_json(self, name: str, value: Any) -> None:
-        self.write_text(name, _adapter(value.__class__).dump_json(value, indent=1).decode() + "\n")
+        """Write an object of a declared class to a JSON file of the run."""
+        encoded = _get_adapter(value.__class__).dump_json(value, indent=1)
+        self.write_text(name, encoded.decode() + "\n")
 
     def _read_json(self, name: str, kind: type[T]) -> T:
+        """Read a JSON file of the run as an object of a declared class."""
         file = self.file(name)
-        content: T = parse(file, read_bytes(file), _adapter(cast(Any, kind)))
+        content: T = parse(file, read_bytes(file), _get_adapter(cast(Any, kind)))
         return content
 
 
-def _pool_file_states(config: RunConfig) -> tuple[object, ...]:
+def _get_pool_file_states(config: RunConfig) -> tuple[object, ...]:
     """Return a value that changes if a file of the run's pools is replaced."""
     added_pools = (step.added_pool for step in config.extensions)
     paths = [Path(path).resolve() for path in (config.pool, *added_pools) if path is not None]
     files: list[Path] = []
     for path in paths:
         files += sorted(path.iterdir()) if path.is_dir() else [path]
-    return tuple((file, _file_state(file)) for file in files)
+    return tuple((file, _get_file_state(file)) for file in files)
 
 
-def _file_state(file: Path) -> object:
+def _get_file_state(file: Path) -> object:
     """Return a value that changes if the file is replaced; None if it does not exist."""
     try:
         status = file.stat()

@@ -55,20 +55,28 @@ TARGET = TableColumn(
 )
 
 
-def ranking_columns(standings: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS) -> tuple[TableColumn, ...]:
-    """List the columns of a `ranking.csv` with these alternative rankings.
+def ranking_columns(alternatives: Collection[AlternativeRanking] = ALTERNATIVE_RANKINGS) -> tuple[TableColumn, ...]:
+    """List the columns of a `ranking.csv`.
 
-    They are the columns of the plain ranking, the target, and the columns of the alternative rankings, whose names
-    begin with the name of the ranking.
+    Parameters
+    ----------
+    alternatives : collection of str, optional
+        Names of the alternative rankings in the file. Default: all.
+
+    Returns
+    -------
+    tuple of TableColumn
+        Columns of the plain ranking, the target, and the columns of the alternative rankings, whose names begin with
+        the name of the ranking, such as `robust_ability`.
     """
     plain_columns = columns_of(RankingRow)
-    alternative_columns = (
-        replace(column, name=f"{name}_{column.name}", null=True)
-        for name in ALTERNATIVE_RANKINGS
-        if name in standings
-        for column in plain_columns
-        if column.alternative
-    )
+    shared_columns = [column for column in plain_columns if column.alternative]
+    alternative_columns: list[TableColumn] = []
+    for name in ALTERNATIVE_RANKINGS:
+        if name in alternatives:
+            alternative_columns += [
+                replace(column, name=f"{name}_{column.name}", null=True) for column in shared_columns
+            ]
     return (*plain_columns, TARGET, *alternative_columns)
 
 

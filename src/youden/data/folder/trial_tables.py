@@ -66,7 +66,13 @@ class _Split(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Unpack the split of `shape` (n_agents, n_items); raise RunFolderError for `path` if its size differs."""
+        """Decode the split.
+
+        path : file of the split, for errors
+        shape : (n_agents, n_items)
+
+        Raises: RunFolderError [run-file-damaged] if the split has another size.
+        """
         train = _unpack(path, self.train, shape)
         holdout = _unpack(path, self.holdout, shape)
         return Split(train, holdout, rule=self.rule, fraction=self.fraction, seed=self.seed)
@@ -162,6 +168,7 @@ def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
 
 
 def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
+    """Make a plan from its metadata and its trials; `path` is the file, for errors."""
     n_agents, n_items = len(metadata.agents), len(metadata.items)
     rounds = None
     if metadata.rounds is not None:
@@ -184,37 +191,59 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
     # a verdict's reason 0 means "not missing"; in the table that is −1 (null), and reasons count from 0
     answers["missing_reason"] = verdicts.missing_reason - 1
+    measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None]
     metadata = VerdictsMetadata(
         plan_digest=plan.digest,
         judge=dict(verdicts.judge),
         models=verdicts.models,
         warnings=verdicts.warnings,
-        measured=tuple(column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None),
+        measured=tuple(measured),
         usd_calibration=None if isnan(verdicts.usd_calibration) else verdicts.usd_calibration,
     )
 
     trials = plan.trials.columns()
-    votes = {} if verdicts.votes is None else dict(zip(map(vote_column, count(1)), verdicts.votes, strict=False))
-    values = trials | answers | {column.name: vote for column, vote in votes.items()}
+    values = trials | answers
+    vote_columns = []
+    for number, votes in enumerate(() if verdicts.votes is None else verdicts.votes, 1):
+        column = vote_column(number)
+        vote_columns.append(column)
+        values[column.name] = votes
     names = _id_names(plan) | {"models": verdicts.models}
-    table = encode_table((*_trial_columns(trials), *ANSWERS, *votes), values, names)
+    table = encode_table((*_trial_columns(trials), *ANSWERS, *vote_columns), values, names)
     write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     """Read the verdicts on a plan.
 
-    Raise RunFolderError [run-other-plan] if the file contains verdicts on another plan. Also if it is missing, damaged
-    or of another version.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    plan : Plan
+        Plan that was judged.
+
+    Returns
+    -------
+    Verdicts
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan] if the file contains verdicts on another plan; the errors of `read_table` if it cannot be read.
     """
     table = read_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
-    columns = [
-        column for column in ANSWERS if column not in _OPTIONAL_ANSWER_COLUMNS or column.name in metadata.measured
-    ]
+    optional_names = {column.name for column in _OPTIONAL_ANSWER_COLUMNS}
+    missing_names = optional_names - set(metadata.measured)
+    columns = [column for column in ANSWERS if column.name not in missing_names]
     answers = table.read(columns, {"models": metadata.models})
     answers["missing_reason"] = answers["missing_reason"] + 1
-    vote_columns = [*takewhile(lambda column: column.name in table.names, map(vote_column, count(1)))]
+
+    vote_columns = list(takewhile(lambda column: column.name in table.names, map(vote_column, count(1))))
+    votes = None
+    if vote_columns:
+        votes = np.stack(list(table.read(vote_columns, {}).values()))
     return Verdicts(
         plan=plan,
         **answers,
@@ -222,21 +251,34 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         models=metadata.models,
         warnings=metadata.warnings,
         usd_calibration=nan if metadata.usd_calibration is None else metadata.usd_calibration,
-        votes=np.stack([*table.read(vote_columns, {}).values()]) if vote_columns else None,
+        votes=votes,
     )
 
 
 def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
-    """Open the table of the verdicts on the plan with this digest; no rows are read yet.
+    """Open the table of the verdicts on a plan, without reading rows.
 
-    Raise RunFolderError [run-other-plan] if the file contains verdicts on another plan. Also if it is missing, damaged
-    or of another version.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    plan_digest : str
+        Digest of the plan that was judged.
+
+    Returns
+    -------
+    ParquetTable
+
+    Raises
+    ------
+    RunFolderError
+        [run-other-plan] if the file contains verdicts on another plan; the errors of `read_table` if it cannot be read.
     """
     table = read_table(path, VerdictsMetadata)
-    found_digest = table.metadata.plan_digest
-    if found_digest != plan_digest:
+    judged_digest = table.metadata.plan_digest
+    if judged_digest != plan_digest:
         raise RunFolderError(
-            f"{path} contains answers to another plan than plan.parquet: got {found_digest[:12]}, expected {plan_digest[:12]}. "
+            f"{path} contains answers to another plan than plan.parquet: got {judged_digest[:12]}, expected {plan_digest[:12]}. "
             "Run `youden judge CONFIG` to judge this plan; answers in the store are not paid for again.",
             slug="run-other-plan",
         )
@@ -258,24 +300,34 @@ def _pack(cells: Bools) -> str:
 
 
 def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
+    """Decode a boolean array that `_pack` encoded.
+
+    path : file of the array, for errors
+    shape : shape of the array
+
+    Raises: RunFolderError [run-file-damaged] if the array has another size.
+    """
+    n_rows, n_columns = shape
     try:
-        bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
-        return np.unpackbits(bits, count=shape[0] * shape[1]).astype(np.bool_).reshape(shape)
+        packed_bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
+        bits = np.unpackbits(packed_bits, count=n_rows * n_columns)
+        return bits.astype(np.bool_).reshape(shape)
     except ValueError as error:
         raise damaged_file_error(path, f"the split does not have one bit per cell ({error})") from error
 
 
 class VerdictChunk(dict[str, NDArray[Any]]):
-    """Consecutive rows of verdicts.parquet: name of a column → array (n_rows,), read on first access.
+    """A chunk of verdicts.parquet, which is a dictionary of its columns that are read on first access.
 
-    Names and values are those of `Trials` and `Verdicts`. Access raises RunFolderError if a column does not fit.
+    A chunk consists of consecutive rows. A column is an array (n_rows,). Names and values are those of `Trials` and
+    `Verdicts`. Access raises RunFolderError [run-file-damaged] if a column is not valid.
 
     Parameters
     ----------
     table : ParquetTable
         The rows.
     plan : Plan
-        Plan of the run, for its ids; its trials are not used.
+        Plan of the run, from which only the ids of agents and items are used.
     start : int
         Position of the chunk's first row in the plan.
     """
@@ -290,7 +342,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         return super().__contains__(name) or name in self._table.names
 
     def unread_copy(self) -> VerdictChunk:
-        """Return a chunk of the same rows that holds no columns yet, so that the memory of this one can be released."""
+        """Return a chunk of the same rows that has read no columns yet, so that the memory of this one can be released."""
         return VerdictChunk(self._table, self._plan, self.start)
 
     def read_request_hashes(self, rows: Positions) -> list[bytes]:
@@ -312,14 +364,14 @@ class VerdictChunk(dict[str, NDArray[Any]]):
 
 
 def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[VerdictChunk]:
-    """Split a table of verdicts into chunks of consecutive rows; no rows are read yet.
+    """Split a table of verdicts into chunks of consecutive rows, without reading rows.
 
     Parameters
     ----------
     table : ParquetTable
         Verdicts of a run.
     plan : Plan
-        Plan of the run, for its ids; its trials are not used.
+        Plan of the run, from which only the ids of agents and items are used.
 
     Returns
     -------
@@ -334,8 +386,9 @@ def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Se
     chunks: list[VerdictChunk] = []
     start = 0
     for row_group in table.row_groups():
-        chunks.append(VerdictChunk(row_group, plan, start))
-        start += chunks[-1].n_rows
+        chunk = VerdictChunk(row_group, plan, start)
+        chunks.append(chunk)
+        start += chunk.n_rows
     return chunks
 
 
@@ -352,17 +405,24 @@ class RatesMetadata(TableMetadata):
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
     """Write rates without their `detail`, one row per ordered pair of agents and item.
 
-    Each chunk is the position of its first item, and its rates, whose items are numbered from 0. `template` is an
-    object with the agents, the items and the split of the whole.
+    Parameters
+    ----------
+    path : Path
+        File to write; an existing one is replaced.
+    chunks : iterable of (int, Rates)
+        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0.
+    template : Plan or Rates
+        Object with the agents, the items and the split of all chunks.
     """
     names = {"agents": template.agent_ids, "items": template.item_ids}
     writer = None
     with atomic_write(path) as tmp_path:
         try:
-            for start, rates in chunks:
-                order = _row_order(rates)
+            for first_item, rates in chunks:
+                order = _find_row_order(rates)
                 values = {column.name: getattr(rates, column.name)[order] for column in RATES}
-                table = encode_table(RATES, values | {"item": values["item"] + start}, names)
+                values["item"] = values["item"] + first_item
+                table = encode_table(RATES, values, names)
                 if writer is None:
                     split = _Split.from_split(template.split)
                     metadata = RatesMetadata(
@@ -378,13 +438,15 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
                 writer.close()
 
 
-def _row_order(rates: Rates) -> Positions | slice:
-    """Return the positions that sort the rows by item, first and second agent."""
+def _find_row_order(rates: Rates) -> Positions | slice:
+    """Return the positions that sort the rows by item, first and second agent; a slice if they are sorted."""
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
-    index = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
+    sort_key = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
     # rows are usually sorted already, and checking takes a tenth of the time of sorting
-    is_sorted = (index[1:] >= index[:-1]).all()
-    return slice(None) if is_sorted else np.argsort(index, kind="stable")
+    is_sorted = (sort_key[1:] >= sort_key[:-1]).all()
+    if is_sorted:
+        return slice(None)
+    return np.argsort(sort_key, kind="stable")
 
 
 def read_rates(path: Path) -> Rates:
@@ -424,8 +486,16 @@ class PairsMetadata(TableMetadata):
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
     """Write pairs of agents, one row per ordered pair; NaN becomes null.
 
-    `agents` are ids, by position in the pairs. `ranking_digest` is the SHA-256 (hex) of the ranking.csv
-    of the same fit.
+    Parameters
+    ----------
+    path : Path
+        File to write; an existing one is replaced.
+    pairs : Pairs
+        Measures of all pairs.
+    agents : tuple of str
+        Ids of the agents, by position in the pairs.
+    ranking_digest : str
+        SHA-256 (hex) of the file ranking.csv of the same fit.
     """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
     metadata = PairsMetadata(
@@ -441,13 +511,27 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 
 
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
-    """Read the pairs of agents that belong to the file `ranking`.
+    """Read the pairs of agents that a fit wrote together with its ranking.
 
-    Raise RunFolderError [pairs-stale] if the ranking was written by another fit than the pairs. Also if a file is
-    missing, damaged or of another version.
+    Parameters
+    ----------
+    path : Path
+        File of the pairs.
+    ranking : Path
+        File ranking.csv of the run.
+
+    Returns
+    -------
+    Pairs
+
+    Raises
+    ------
+    RunFolderError
+        [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
     """
     table = read_table(path, PairsMetadata)
-    metadata, n_agents = table.metadata, len(table.metadata.agents)
+    metadata = table.metadata
+    n_agents = len(metadata.agents)
     if metadata.ranking_digest != hashlib.sha256(read_bytes(ranking)).hexdigest():
         raise RunFolderError(
             f"{path} belongs to another ranking than ranking.csv. Run `youden fit {path.parent}` to fit the run again.",
@@ -459,12 +543,16 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
         )
 
     columns = table.read(PAIRS, {"agents": metadata.agents})
-    first, second = columns.pop("first"), columns.pop("second")
-    matrices = {name: np.full((n_agents, n_agents), np.nan) for name in columns}
+    first = columns.pop("first")
+    second = columns.pop("second")
+    matrices = {}
     for name, column in columns.items():
-        matrices[name][first, second] = column
+        matrix = np.full((n_agents, n_agents), np.nan)
+        matrix[first, second] = column
+        matrices[name] = matrix
+    matrices["n"] = np.nan_to_num(matrices["n"])
     return Pairs(
-        **matrices | {"n": np.nan_to_num(matrices["n"])},
+        **matrices,
         ability=np.array([np.nan if value is None else value for value in metadata.ability]),
         partners_seen=metadata.partners_seen,
         own_rates=metadata.own_rates,

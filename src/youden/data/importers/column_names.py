@@ -12,8 +12,9 @@ ROLES = ("agent", "item", "text", "prompt", "group", "empty", "repeat")
 """Roles that `--column` accepts. A column `empty` marks responses that are empty on purpose."""
 
 
-def _vocabulary(*words: str) -> frozenset[str]:
-    return frozenset(" ".join(words).split())
+def _split_into_set(*lines: str) -> frozenset[str]:
+    """Return the words in lines of words that are separated by spaces."""
+    return frozenset(" ".join(lines).split())
 
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -48,9 +49,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """Usual names of columns by role, the most reliable first."""
 _ENDINGS = {"prompt": ("frage", "質問", "問い合わせ", "问题"), "text": ("antwort", "回答", "回复", "返信")}
 """Last parts of compound words by role, in languages that write compounds without a space."""
-_GENERIC = _vocabulary("text content body id name string value full messages contents parts")
+_GENERIC = _split_into_set("text content body id name string value full messages contents parts")
 """Last parts of a path that propose a role only together with the part before."""
-ABOUT = _vocabulary(
+ABOUT = _split_into_set(
     "expected reference gold golden ground truth correct label score scores rating grade rank pass metric judge eval",
     "role cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
     "comment comments note notes feedback reviewer category tag tags split system_prompt system_message event_id",
@@ -59,14 +60,18 @@ ABOUT = _vocabulary(
     "kommentar bemerkung notiz bewertung datum comentario commentaire remarque nota 备注 コメント 評価 评分",
 )
 """Words for information about an item or a response, such as its score, cost or date."""
-SUBJECTS = _vocabulary(
+SUBJECTS = _split_into_set(
     "subject topic category subcategory domain discipline field theme chapter course exam split subset dataset corpus",
     "benchmark suite scenario collection language lang locale",
 )
 """Words for groups of items. A column with such a name never holds agents."""
-ASKERS = _vocabulary("user session thread customer account project client ticket kunde kunden cliente usuario email")
+ASKERS = _split_into_set(
+    "user session thread customer account project client ticket kunde kunden cliente usuario email"
+)
 """Words for the author of a question."""
-_MESSAGE_WORDS = _vocabulary("text message body mail content says said wrote writes asks asked schreibt fragt schrieb")
+_MESSAGE_WORDS = _split_into_set(
+    "text message body mail content says said wrote writes asks asked schreibt fragt schrieb"
+)
 """Words that name a question if the name also has a word for its author."""
 _ALL_NAMES = frozenset(name for names in NAMES.values() for name in names)
 LAST_ANSWER = "[-1].content"
@@ -116,7 +121,7 @@ def infer_role(column: str) -> str | None:
     ('prompt', 'prompt', 'prompt')
     """
     parts = split_path(column)
-    if any(_is_about(part) for part in parts):
+    if any(_describes_response(part) for part in parts):
         return "about"
     if "[]" in column and parts[-1] == "index":
         return "repeat"
@@ -132,8 +137,12 @@ def infer_role(column: str) -> str | None:
     return _role_of_reference(role_before, parts[-1]) or _infer_role_of_part(parts[-1])
 
 
-def _is_about(part: str) -> bool:
-    return part in ABOUT or (bool(ABOUT & set(part.split("_"))) and not part.endswith("_id"))
+def _describes_response(name: str) -> bool:
+    """Return whether a normalized name refers to information about a response or an item, such as its score."""
+    if name in ABOUT:
+        return True
+    words = set(name.split("_"))
+    return bool(ABOUT & words) and not name.endswith("_id")
 
 
 def _infer_role_of_part(name: str) -> str | None:
@@ -143,21 +152,27 @@ def _infer_role_of_part(name: str) -> str | None:
     if last in ("id", "name") and name not in _ALL_NAMES:
         return _role_of_reference(_infer_role_of_part(first), last)
 
-    words = {*name.split("_")}
-    if remainder and ASKERS & words and _MESSAGE_WORDS & words:
+    words = set(name.split("_"))
+    is_message_of_asker = bool(ASKERS & words) and bool(_MESSAGE_WORDS & words)
+    if remainder and is_message_of_asker:
         return "prompt"
 
-    for candidate in (name, first, last) if last in _GENERIC else (name, last):
+    candidates = (name, first, last) if last in _GENERIC else (name, last)
+    for candidate in candidates:
         for role, names in NAMES.items():
             if candidate in names:
                 return role
-    return next((role for role, endings in _ENDINGS.items() if name.endswith(endings)), None)
+    for role, endings in _ENDINGS.items():
+        if name.endswith(endings):
+            return role
+    return None
 
 
 def _role_of_reference(role: str | None, last: str) -> str | None:
-    """Return the role of a name that ends in `last`, if the word before it has the role `role` (None: no role).
+    """Return the role of a name such as `prompt_id`, from the role of its first word and from its last word.
 
-    For example, the id of a prompt names an item, and the id of a response is only information ("about").
+    For example, the id of a prompt names an item, and the id of a response is only information ("about"). `role` is
+    None if the first word has no role.
     """
     if last not in ("id", "name"):
         return role
@@ -171,26 +186,31 @@ def _role_of_reference(role: str | None, last: str) -> str | None:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return how reliably a name proposes a role, as a rank: the most reliable name has 0."""
-    name, names = split_path(column)[-1], NAMES[role]
+    """Return how reliably the name of a column proposes a role, as a number from 0 on: the smaller, the more reliable."""
+    name = split_path(column)[-1]
     words = name.split("_")
-    if role == "prompt" and ASKERS & {*words}:
+    names = NAMES[role]
+    if role == "prompt" and ASKERS & set(words):
         return names.index("question")
 
-    priority = next((names.index(part) for part in (name, words[-1], words[0]) if part in names), len(names))
+    known_parts = [part for part in (name, words[-1], words[0]) if part in names]
+    priority = names.index(known_parts[0]) if known_parts else len(names)
     if role == "agent" and words[-1] == "id":  # a name identifies an agent better than an id
         return priority + 2 * len(names)
-    return priority if name in names else priority + len(names)
+    if name not in names:
+        return priority + len(names)
+    return priority
 
 
 def is_about_responses(column: str) -> bool:
-    """Return whether all words of a name are generic or describe responses, and at least one describes them.
+    """Return whether a name denotes information about responses, such as "Expected answer", and nothing else.
 
     >>> is_about_responses("Expected answer"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
     (True, False, False)
     """
     words = set(normalize_name(column).split("_"))
-    return bool(words & ABOUT) and words <= ABOUT | _GENERIC | {*NAMES["text"]} | {*NAMES["prompt"]} | {"id"}
+    neutral_words = _GENERIC | set(NAMES["text"]) | set(NAMES["prompt"]) | {"id"}
+    return bool(words & ABOUT) and words <= ABOUT | neutral_words
 
 
 def is_agent_name(column: str) -> bool:

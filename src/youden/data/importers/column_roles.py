@@ -40,12 +40,18 @@ _MIN_WORDS = 4
 class UnclearColumnsError(Exception):
     """The roles of the columns of a table are ambiguous.
 
-    `problem` describes the ambiguity. `options` holds a column by role that would resolve it; empty if none is known.
+    Attributes
+    ----------
+    problem : str
+        Description of the ambiguity.
+    options : dict of str to str
+        Column by role that would resolve it; empty if none is known.
     """
 
     def __init__(self, problem: str, **options: str) -> None:
         super().__init__(problem)
-        self.problem, self.options = problem, options
+        self.problem = problem
+        self.options = options
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,18 @@ def find_roles(
 ) -> Roles:
     """Find the role of each column of a table; raise UnclearColumnsError if a role has no column or may have several.
 
-    rows : flat rows of one table, or of several tables of the same layout
-    location_columns : columns that hold the folder and the file of a row, if there are several files
-    given : columns by role that the user named; for text also several columns, separated by commas, one per agent
+    Parameters
+    ----------
+    rows : sequence of dict
+        Rows of one table, or of several tables with the same columns; no value is nested.
+    location_columns : sequence of str
+        Columns that hold the folder and the file of a row, if there are several files.
+    given : mapping of str to str, optional
+        Columns by role that the user named. For the role text also several columns, separated by commas, one per agent.
+
+    Returns
+    -------
+    Roles
     """
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
@@ -89,58 +104,68 @@ class _RoleSearch:
     """One search for the roles of the columns of a table; lists of candidates begin with the most reliable one."""
 
     def __init__(self, rows: Sequence[Row], location_columns: Sequence[str], given: Mapping[str, str]) -> None:
-        self.location_columns, self.given = location_columns, given
-        self.given_texts = given["text"].split(",") if "text" in given else []
+        self.location_columns = location_columns
+        self.given = given
+        self.given_text_columns = given["text"].split(",") if "text" in given else []
         self.table = TableColumns(rows)
 
-        by_role: dict[str | None, list[str]] = {}
+        columns_by_role: dict[str | None, list[str]] = {}
+        excluded = {*self.given_text_columns, *given.values(), *location_columns}
         for name in self.table.names:
-            if name not in {*self.given_texts, *given.values(), *location_columns}:
-                by_role.setdefault(infer_role(name), []).append(name)
+            if name not in excluded:
+                columns_by_role.setdefault(infer_role(name), []).append(name)
         for role in NAMES:
-            by_role.get(role, []).sort(key=partial(get_name_priority, role=role))
-        self.by_role = by_role | {role: [column] for role, column in given.items()}
+            columns_by_role.get(role, []).sort(key=partial(get_name_priority, role=role))
+        for role, column in given.items():
+            columns_by_role[role] = [column]
+        self.columns_by_role = columns_by_role
 
-        self.text_columns = [
-            name for name in self.get_candidates("text") if "text" in given or self.table[name].is_text
-        ]
-        if self.text_columns and (answered := [row for row in rows if row.get(self.text_columns[0]) is not None]):
-            self.table = TableColumns(answered)
+        text_columns = self.get_candidates("text")
+        if "text" not in given:
+            text_columns = [name for name in text_columns if self.table[name].is_text]
+        self.text_columns = text_columns
+
+        # Rows without a response may lack other values, too.
+        if text_columns:
+            answered_rows = [row for row in rows if row.get(text_columns[0]) is not None]
+            if answered_rows:
+                self.table = TableColumns(answered_rows)
 
         self.unnamed_columns = self.get_candidates(None)
-        self.prompt_columns = [*self.get_candidates("prompt"), *self.text_columns[1:]]
-        contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
-        candidates = (*self.get_candidates("item"), *self.prompt_columns, *contacts_last)
-        ids = [name for name in candidates if self.table[name].can_be_id]
-        self.item_columns = self.get_candidates("item") if "item" in given else ids
+        self.prompt_columns = [*self.get_candidates("prompt"), *text_columns[1:]]
+        self.item_columns = self.get_candidates("item")
+        if "item" not in given:
+            contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
+            candidates = (*self.item_columns, *self.prompt_columns, *contacts_last)
+            self.item_columns = [name for name in candidates if self.table[name].can_be_id]
 
     def get_candidates(self, role: str | None) -> list[str]:
-        """Return the column that the user named for a role, or else the columns whose names propose it."""
-        return self.by_role.get(role, [])
+        """Return the column that the user named for a role, or else the columns whose names suggest it."""
+        return self.columns_by_role.get(role, [])
 
     def find_roles(self) -> Roles:
-        table, given = self.table, self.given
-        self.check_no_pairs()
-        if len(self.given_texts) > 1:
-            return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_texts))
+        """Find the columns of agents and responses, and then those of the other roles.
 
-        candidates = [
-            name
-            for name in self.get_candidates("agent")
-            if "agent" in given or split_path(name)[-1] in _AGENT_NAMES or self.can_name_agents(name)
-        ]
+        Raises: UnclearColumnsError if a role has no column or may have several.
+        """
+        table = self.table
+        self.check_no_pairs()
+        if len(self.given_text_columns) > 1:
+            return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
+
+        candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
         found_agents, is_ambiguous = self.find_agents(candidates)
-        has_agent_name = any(is_agent_name(name) and len(set(table[name].keys)) > 1 for name in candidates)
-        may_be_wide = found_agents is None and not has_agent_name and "text" not in given and not self.location_columns
-        if may_be_wide and (agent_columns := self.find_agent_columns()):
-            return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
+        if found_agents is None and self.may_be_wide(candidates):
+            agent_columns = self.find_agent_columns()
+            if agent_columns:
+                return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
         agents = found_agents or tuple([*candidates, *self.location_columns][:1])
-        prose = sorted(
-            (name for name in self.unnamed_columns if table[name].is_prose), key=lambda name: table[name].mean_length
-        )
-        # Columns of responses: no two agents have the same text.
-        unshared = [name for name in prose if not table.count_shared_cells(agents, name)]
+        prose = [name for name in self.unnamed_columns if table[name].is_prose]
+        prose.sort(key=lambda name: table[name].mean_length)
+        # Agents share questions, but no two agents give the same response.
+        unshared = [name for name in prose if table.count_shared_cells(agents, name) == 0]
+
         text = None
         if self.text_columns:
             text = self.text_columns[0]
@@ -149,112 +174,142 @@ class _RoleSearch:
 
         has_only_locations = {*agents} <= {*self.location_columns}
         if text is None or (not self.text_columns and len(unshared) > 1 and has_only_locations):
-            several = f", or several do ({', '.join(unshared)})" if len(unshared) > 1 else ""
-            raise UnclearColumnsError("no column holds responses as text" + several)
+            problem = "no column holds responses as text"
+            if len(unshared) > 1:
+                problem += f", or several do ({', '.join(unshared)})"
+            raise UnclearColumnsError(problem)
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
-        if found_agents is None and "item" not in given and len(set(table.get_keys(agents))) > 1:
+        if found_agents is None and "item" not in self.given and len(set(table.get_keys(agents))) > 1:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
+
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         self.check_single_text(roles, unshared)
         return roles
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row holds responses of two models, which other columns name."""
+        """Raise UnclearColumnsError if each row holds two responses, and columns such as `model_a` name the models."""
         paired = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
+        if len(paired) < 2 or self.given:
+            return
+
+        others = [name for name in self.table.names if name not in paired and infer_role(name) != "about"]
         suffixes = tuple(name[-1] for name in paired)
-        others = (name for name in self.table.names if name not in paired and infer_role(name) != "about")
-        has_texts = any(name.endswith(suffixes) for name in others)
-        columns = [self.table[name] for name in paired]
-        are_texts = any(column.is_prose or not (has_texts or column.is_repetitive) for column in columns)
-        if len(paired) > 1 and not self.given and not are_texts:
-            raise UnclearColumnsError("each row holds responses of two models, which other columns name")
+        has_response_columns = any(name.endswith(suffixes) for name in others)
+        for name in paired:
+            column = self.table[name]
+            holds_responses = column.is_prose or not (has_response_columns or column.is_repetitive)
+            if holds_responses:
+                return
+        raise UnclearColumnsError("each row holds responses of two models, which other columns name")
+
+    def is_agent_candidate(self, name: str) -> bool:
+        """Return whether a column whose name suggests agents may hold their ids."""
+        return "agent" in self.given or split_path(name)[-1] in _AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
         """Return whether a column has few, short values that recur, and holds neither contacts nor subjects."""
         column = self.table[name]
         if SUBJECTS & split_into_words(name) or column.is_contact:
             return False
+
         n_values = sum(bool(key) for key in column.keys)
         max_agents = min(_MAX_AGENTS, max(1, n_values // 2))
         return 0 < len(column.distinct) <= max_agents and max(map(len, column.distinct)) <= MAX_ID_LENGTH
 
-    def find_agents(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Return the columns that name agents, or None, and whether folders and files may both do so.
+    def may_be_wide(self, agent_candidates: Sequence[str]) -> bool:
+        """Return whether each agent may have a column of its own: nothing else names agents or texts."""
+        if "text" in self.given or self.location_columns:
+            return False
+        return not any(is_agent_name(name) and len(set(self.table[name].keys)) > 1 for name in agent_candidates)
 
-        candidates : columns whose names and values propose agents
+    def find_agents(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
+        """Return the columns that name agents, and whether it is unclear if folders or files are the agents.
+
+        The columns are None if no column names agents whose responses share items.
+
+        candidates : columns whose names and values suggest agents
         """
-        items, locations = self.item_columns, self.location_columns
         if "agent" in self.given:
             return (self.given["agent"],), False
 
-        shared = list(items)
+        items, locations = self.item_columns, self.location_columns
+        items_by_location = list(items)
         if locations and "item" not in self.given:  # ids may restart in each folder or file
-            shared += [join_names((column, name)) for name in self.get_candidates("item") for column in locations]
-        others = [
-            name
-            for name in self.unnamed_columns
-            if self.can_name_agents(name) and self.table[name].is_text and self.table[name].question_fraction < 0.5
-        ]
+            for name in self.get_candidates("item"):
+                items_by_location += [join_names((column, name)) for column in locations]
+
+        others = [name for name in self.unnamed_columns if self.can_name_agents(name)]
+        others = [name for name in others if self.table[name].is_text and self.table[name].question_fraction < 0.5]
         others.sort(key=lambda name: self.table[name].mean_words >= _MIN_WORDS)
 
-        attempts = [([*candidates, *locations], shared), ([*self.get_candidates("group"), *others], items)]
+        named = [*candidates, *locations]
+        attempts = [(named, items_by_location), ([*self.get_candidates("group"), *others], items)]
         if len(locations) > 1:  # prompts show whether folders or files are the agents; ids may restart in each
-            attempts.insert(0, (attempts[0][0], [name for name in self.prompt_columns if name in items]))
+            prompts = [name for name in self.prompt_columns if name in items]
+            attempts.insert(0, (named, prompts))
 
         is_ambiguous = False
         for agents, ids in attempts:
-            is_ambiguous |= ids is shared and self.has_ambiguous_locations(candidates, ids)
-            if (best := self.find_best_agents(agents, ids)) is not None:
+            if ids is items_by_location and self.has_ambiguous_locations(candidates, ids):
+                is_ambiguous = True
+            best = self.find_best_agents(agents, ids)
+            if best is not None:
                 return best, is_ambiguous
         return None, is_ambiguous
 
     def find_best_agents(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the column, or the pair among the first four, whose agents share most cells; None if none is shared.
+        """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        A cell is one agent's response to one item. It is shared if another agent responded to this item, too.
+        Pairs are formed from the first four columns of `agents`. Columns of `items` hold ids or prompts.
         """
-        items = items[:_MAX_CANDIDATES]
         choices = [(name,) for name in agents[:_MAX_CANDIDATES]] + list(combinations(agents[:4], 2))
-        scores = {
-            names: max((self.table.count_shared_cells(names, item) for item in items if item not in names), default=0)
-            for names in choices
-        }
-        best = max(scores, key=lambda names: (scores[names], -len(names)), default=None)
-        return best if best is not None and scores[best] > 0 else None
+        best, best_score = None, 0
+        for names in choices:
+            score = self.max_shared_cells(names, [item for item in items[:_MAX_CANDIDATES] if item not in names])
+            if score > best_score:
+                best, best_score = names, score
+        return best
+
+    def max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
+        """Return the largest number of shared cells that a column of `items` has; 0 if there is no column.
+
+        A cell is one agent's response to one item. It is shared if another agent responded to the item, too.
+        """
+        return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agents: Sequence[str], items: Sequence[str]) -> bool:
-        """Return whether folders and files fit equally well as agents, and no column (`agents`) names agents."""
-        scores = {
-            max((self.table.count_shared_cells([column], item) for item in items if column not in item), default=0)
-            for column in self.location_columns
-        }
-        return len(self.location_columns) > 1 and not agents and len(scores) == 1 and 0 not in scores
+        """Return whether no column names agents, and folders and files fit equally well as agents."""
+        if agents or len(self.location_columns) < 2:
+            return False
+        scores = set()
+        for column in self.location_columns:
+            scores.add(self.max_shared_cells([column], [item for item in items if column not in item]))
+        return len(scores) == 1 and 0 not in scores
 
     def find_agent_columns(self) -> tuple[str, ...]:
         """Return the columns that each hold the responses of one agent; empty if there are fewer than two.
 
         Changes `prompt_columns` and `item_columns` to the candidates among the other columns.
 
-        Raises: UnclearColumnsError if a column may be an agent or describe items.
+        Raises: UnclearColumnsError if a column may hold responses of an agent or describe items.
         """
         table = self.table
-        texts = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
-        others = [name for name in (*self.unnamed_columns, *self.get_candidates("agent")) if table[name].is_prose]
-        if len(texts) == 1 and len(others) <= 2:
+        text_columns = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
+        other_columns = [*self.unnamed_columns, *self.get_candidates("agent")]
+        if len(text_columns) == 1 and sum(table[name].is_prose for name in other_columns) <= 2:
             return ()
 
-        candidates = [name for name in table.names if name not in self.given.values() and not is_about_responses(name)]
-        candidates = [name for name in candidates if table[name].is_text and not table[name].is_contact]
-        candidates = [name for name in candidates if not self.is_remark(name)]
+        candidates = [name for name in table.names if self.may_hold_responses(name)]
         prose, unclear = [], []
         for name in candidates:
             column = table[name]
+            has_digits = any(re.search(r"\d", text) for text in column.texts)
             if column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive):
                 prose.append(name)
-            elif not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts):
+            elif not column.is_repetitive and not has_digits:
                 unclear.append(name)
 
         question = self.given.get("prompt") or self.find_question(prose)
@@ -266,22 +321,24 @@ class _RoleSearch:
         if len(agents) < 2:
             return ()
         if unclear:
-            raise UnclearColumnsError(
-                f"{', '.join(map(repr, unclear))} may be an agent or be about the items",
-                text=",".join(agents),
-                **({"prompt": question} if question else {}),
-            )
+            problem = f"{', '.join(map(repr, unclear))} may be an agent or be about the items"
+            options = {"text": ",".join(agents)}
+            if question:
+                options["prompt"] = question
+            raise UnclearColumnsError(problem, **options)
 
         if question is not None:
             self.prompt_columns = [question]
-        self.item_columns = [
-            name for name in self.get_candidates("item") if table[name].can_be_id and name not in prose
-        ]
-        if question:
-            self.item_columns.append(question)
-        else:
-            self.item_columns += [name for name in self.unnamed_columns if table[name].is_contact]
+        ids = [name for name in self.get_candidates("item") if table[name].can_be_id and name not in prose]
+        contacts = [name for name in self.unnamed_columns if table[name].is_contact]
+        self.item_columns = [*ids, question] if question else [*ids, *contacts]
         return tuple(agents)
+
+    def may_hold_responses(self, name: str) -> bool:
+        """Return whether a column that the user did not name holds texts that are no contacts and no remarks."""
+        if name in self.given.values() or is_about_responses(name) or self.is_remark(name):
+            return False
+        return self.table[name].is_text and not self.table[name].is_contact
 
     def is_remark(self, name: str) -> bool:
         """Return whether a column annotates another one, for example "gpt rationale" a column "gpt response"."""
@@ -290,7 +347,7 @@ class _RoleSearch:
         return bool(agent) and last in ABOUT and any(words[: len(agent)] == agent for words in others)
 
     def is_group(self, name: str) -> bool:
-        """Return whether the name of a column proposes items, prompts, groups of items, or information about them."""
+        """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
         words = split_into_words(name)
         names_subject = bool(SUBJECTS & words and not _AGENT_NAMES & words)
         return names_subject or infer_role(name) in ("item", "prompt", "about")
@@ -300,36 +357,38 @@ class _RoleSearch:
 
         Raises: UnclearColumnsError if a column may hold questions or responses.
         """
-        by_name = [
-            name for name in prose if infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
-        ]
+        candidates = [name for name in prose if self.is_question_name(name)]
         if len(prose) < 3:
-            return by_name[0] if by_name else None
+            return candidates[0] if candidates else None
 
-        by_fraction = sorted(prose, key=lambda name: -self.table[name].question_fraction)
-        first, second = (self.table[name].question_fraction for name in by_fraction[:2])
-        if not by_name and first >= 0.5 + second:
-            by_name = by_fraction[:1]
-        if len(by_name) == 1:
-            self.check_question_position(by_name[0], prose)
-            return by_name[0]
+        fractions = {name: self.table[name].question_fraction for name in prose}
+        highest, second = sorted(prose, key=lambda name: -fractions[name])[:2]
+        if not candidates and fractions[highest] >= 0.5 + fractions[second]:
+            candidates = [highest]
+        if len(candidates) == 1:
+            self.check_question_position(candidates[0], prose)
+            return candidates[0]
 
-        if by_name:
-            problem = f"{' and '.join(map(repr, by_name))} could both be the question"
-            best = min(
-                by_name, key=lambda name: (-self.table[name].question_fraction, get_name_priority(name, "prompt"))
-            )
-        else:
-            ends = (prose[0], prose[-1])
-            best = next((name for name in ends if self.is_different(name, [x for x in prose if x != name])), "")
-            if not best:
-                return None
+        if candidates:
+            problem = f"{' and '.join(map(repr, candidates))} could both be the question"
+            best = min(candidates, key=lambda name: (-fractions[name], get_name_priority(name, "prompt")))
+            responses = [name for name in prose if name not in candidates]
+        elif self.differs_from_others(prose[0], prose):
+            best, *responses = prose
             problem = f"{best!r} could be the question or an agent"
-        responses = [name for name in prose if name not in (by_name or [best])]
+        elif self.differs_from_others(prose[-1], prose):
+            *responses, best = prose
+            problem = f"{best!r} could be the question or an agent"
+        else:
+            return None
         raise UnclearColumnsError(problem, prompt=best, text=",".join(responses))
 
+    def is_question_name(self, name: str) -> bool:
+        """Return whether the name of a column suggests prompts or items."""
+        return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
+
     def check_question_position(self, question: str, prose: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if there are columns of texts on both sides of the question."""
+        """Raise UnclearColumnsError if there are columns of texts both before and after the question."""
         position = prose.index(question)
         before, after = prose[:position], prose[position + 1 :]
         if before and after:
@@ -337,35 +396,51 @@ class _RoleSearch:
             problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
             raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
-    def is_different(self, name: str, others: Sequence[str]) -> bool:
-        """Return whether a column of texts is unlike the others, as a question is among responses.
+    def differs_from_others(self, name: str, prose: Sequence[str]) -> bool:
+        """Return whether a column of texts differs from all others, as a column of questions would.
 
-        Names decide if those of the others share a word or their first three letters: a different name shares neither.
-        Otherwise texts decide: a different column has at most 0.75 or at least 1.33 times the mean length of the
-        others, or overlaps with their words less than 0.9 times as much as they overlap with each other.
+        If the names of all other columns share a word or their first three letters, the column differs if its name has
+        neither. Otherwise it differs if its texts have at most 0.75 or at least 1.33 times the mean length of the
+        others, or if its words overlap with theirs less than 0.9 times as much as theirs overlap with each other.
+
+        name : column to be tested
+        prose : all columns of texts, including `name`
         """
-        other_words = [split_into_words(peer) | {normalize_name(peer)[:3]} for peer in others]
-        if common := set.intersection(*other_words):
-            return not common & (split_into_words(name) | {normalize_name(name)[:3]})
+        others = [other for other in prose if other != name]
+        common_words = set.intersection(*(_get_name_parts(other) for other in others))
+        if common_words:
+            return common_words.isdisjoint(_get_name_parts(name))
 
         column = self.table[name]
-        other_columns = [self.table[peer] for peer in others[:8]]
-        mean_length = sum(peer.mean_length for peer in other_columns) / len(other_columns)
-        overlap = [mean_overlap(column, peer) for peer in other_columns]
-        mutual_overlap = [mean_overlap(a, b) for a, b in combinations(other_columns, 2)]
-        has_similar_length = 0.75 < column.mean_length / mean_length < 1.33
-        return not has_similar_length or (sum(overlap) / len(overlap) < 0.9 * sum(mutual_overlap) / len(mutual_overlap))
+        other_columns = [self.table[other] for other in others[:8]]
+        mean_other_length = sum(other.mean_length for other in other_columns) / len(other_columns)
+        if not 0.75 < column.mean_length / mean_other_length < 1.33:
+            return True
+
+        overlaps = [mean_overlap(column, other) for other in other_columns]
+        mutual_overlaps = [mean_overlap(a, b) for a, b in combinations(other_columns, 2)]
+        return sum(overlaps) / len(overlaps) < 0.9 * sum(mutual_overlaps) / len(mutual_overlaps)
 
     def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if an unused column of `unshared` texts may hold the responses, too."""
+        """Raise UnclearColumnsError if another column may hold the responses, too.
+
+        unshared : columns in which no two agents have the same text
+        """
+        if "text" in self.given or self.location_columns:
+            return
         text = roles.columns["text"]
-        unused = [name for name in unshared if name in roles.unused and "." not in name and "[" not in name]
-        unused = [name for name in unused if not self.table[name].is_repetitive]
-        if unused and "text" not in self.given and not self.location_columns:
-            raise UnclearColumnsError(f"{text!r} and {unused[0]!r} could both hold the responses", text=text)
+        for name in unshared:
+            is_nested = "." in name or "[" in name
+            if name in roles.unused and not is_nested and not self.table[name].is_repetitive:
+                raise UnclearColumnsError(f"{text!r} and {name!r} could both hold the responses", text=text)
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
-        """Find the columns of the other roles, once agents and responses are known."""
+        """Find the columns of the other roles.
+
+        agents : columns that together name an agent; empty if the table has a column per agent
+        text : column of responses; None if the table has a column per agent
+        agent_columns : columns that each hold the responses of one agent
+        """
         table, given = self.table, self.given
         item = self.find_item(
             agents, [name for name in self.item_columns if name not in (text, *agents, *agent_columns)]
@@ -375,47 +450,56 @@ class _RoleSearch:
         columns = {} if text is None else {"text": text}
         if agents:
             columns["agent"] = join_names(agents)
-        if item is not None:
-            columns["item" if has_ids else "prompt"] = item
-        if item is not None and has_ids:
+        if item is not None and not has_ids:
+            columns["prompt"] = item
+        elif item is not None:
+            columns["item"] = item
             prompt = given.get("prompt") or self.find_prompt(item, {text, item, *agents, *agent_columns})
             if prompt:
                 columns["prompt"] = prompt
 
+        used = (*agents, item, *given.values())
         for role in ("group", "empty", "repeat"):
-            used = (*agents, item, *given.values())
-            column = next((name for name in table.names if infer_role(name) == role and name not in used), None)
             if role in given:
                 columns[role] = given[role]
-            elif column is not None and (role != "group" or self.is_constant_per_agent(agents, column)):
-                columns[role] = column
+                continue
+            candidates = [name for name in table.names if infer_role(name) == role and name not in used]
+            if candidates and (role != "group" or self.is_constant_per_agent(agents, candidates[0])):
+                columns[role] = candidates[0]
 
         all_used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in table.names if name not in all_used)
-        return Roles(columns, agents, agent_columns, not has_ids, unused)
+        return Roles(columns, agents, agent_columns, has_generated_ids=not has_ids, unused=unused)
 
     def has_item_name(self, column: str) -> bool:
-        """Return whether the user named a column as the item, or its name proposes items."""
+        """Return whether the user named a column as the item, or its name suggests items."""
         return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
     def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        It is the column with the most shared cells (see `find_best_agents`); of several, the first, or a column of
-        prompts if the ids of the first restart. Without shared cells, it is the first column with at least 90 % of the
-        maximum of distinct values.
+        This is the column with the largest number of shared cells (see `max_shared_cells`). Of several, it is a column
+        of prompts if the ids of the first restart for each agent, and the first otherwise. If no cell is shared, it is
+        the first column with at least 90 % as many distinct values as the column with the most.
         """
         table = self.table
         candidates = [name for name in candidates if name not in agents]
-        if agents:
-            scores = [table.count_shared_cells(agents, name) for name in candidates]
-            if (max_score := max(scores, default=0)) > 0:
-                item, *others = (name for name, score in zip(candidates, scores, strict=True) if score == max_score)
-                prompts = [name for name in others if infer_role(name) == "prompt" and table[name].is_text]
-                return next((name for name in prompts if self.has_restarting_ids(item, name)), item)
+        if not candidates:
+            return None
+
+        scores = [table.count_shared_cells(agents, name) if agents else 0 for name in candidates]
+        max_score = max(scores)
+        if max_score > 0:
+            item, *others = (name for name, score in zip(candidates, scores, strict=True) if score == max_score)
+            for name in others:
+                is_prompt = infer_role(name) == "prompt" and table[name].is_text
+                if is_prompt and self.has_restarting_ids(item, name):
+                    return name
+            return item
 
         n_distinct = {name: len(table[name].distinct) for name in candidates}
-        return next((name for name, n in n_distinct.items() if n >= 0.9 * max(n_distinct.values())), None)
+        min_distinct = 0.9 * max(n_distinct.values())
+        return next(name for name in candidates if n_distinct[name] >= min_distinct)
 
     def has_restarting_ids(self, item: str, prompt: str) -> bool:
         """Return whether ids may restart for each agent: some id has several prompts, and some prompt several ids."""
@@ -424,23 +508,41 @@ class _RoleSearch:
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
     def find_prompt(self, item: str, used: set[str | None]) -> str | None:
-        """Return a column of prompts, preferably the first with one prompt per item; None if there is none."""
+        """Return a column of prompts that is not in `used`, preferably one with one prompt per item; None without one.
+
+        Columns whose names suggest prompts come before other columns of texts.
+        """
         table = self.table
         ids = table[item].keys
+        n_items = len(set(ids))
 
-        def is_one_per_item(name: str) -> bool:
-            return len(set(zip(ids, table[name].keys, strict=True))) == len(set(ids))
+        def has_one_prompt_per_item(name: str) -> bool:
+            return len(set(zip(ids, table[name].keys, strict=True))) == n_items
 
-        by_name = [name for name in self.prompt_columns if name not in used and table[name].is_text]
-        varied = [name for name in by_name if len(set(table[name].keys)) > 1]
-        unnamed = [name for name in self.unnamed_columns if name not in used and table[name].is_prose]
-        unnamed = [name for name in unnamed if len(table[name].distinct) > len(set(ids)) / 2 and is_one_per_item(name)]
-        return next(filter(is_one_per_item, varied), next(iter(varied or unnamed), None))
+        named = [name for name in self.prompt_columns if name not in used and table[name].is_text]
+        varied = [name for name in named if len(set(table[name].keys)) > 1]
+        for name in varied:
+            if has_one_prompt_per_item(name):
+                return name
+        if varied:
+            return varied[0]
+
+        for name in self.unnamed_columns:
+            is_varied_prose = table[name].is_prose and len(table[name].distinct) > n_items / 2
+            if name not in used and is_varied_prose and has_one_prompt_per_item(name):
+                return name
+        return None
 
     def is_constant_per_agent(self, agents: tuple[str, ...], column: str) -> bool:
-        """Return whether each agent has one value in a column."""
+        """Return whether a column has a single value in all rows of each agent; missing values are ignored."""
         if not agents:
             return False
         pairs = set(zip(self.table.get_keys(agents), self.table[column].keys, strict=True))
-        complete = {pair for pair in pairs if None not in pair}
-        return len(complete) == len({agent for agent, _ in complete})
+        complete_pairs = {pair for pair in pairs if None not in pair}
+        n_agents = len({agent for agent, _ in complete_pairs})
+        return len(complete_pairs) == n_agents
+
+
+def _get_name_parts(name: str) -> set[str]:
+    """Return the words of a column's name, and its first three letters."""
+    return split_into_words(name) | {normalize_name(name)[:3]}

@@ -42,13 +42,17 @@ class ColumnValues:
 
     def __init__(self, values: list[Json]) -> None:
         self.values = values
-        self.keys = [None if value is None else " ".join(str(value).split()) for value in values]
+        self.keys = [_make_key(value) for value in values]
 
     @cached_property
     def texts(self) -> list[str]:
         """Keys of the values that are texts, or lists of texts, and that are not empty."""
-        pairs = zip(self.values, self.keys, strict=True)
-        return [key for value, key in pairs if key and (isinstance(value, str) or _are_texts(value))]
+        texts = []
+        for value, key in zip(self.values, self.keys, strict=True):
+            has_text = isinstance(value, str) or _are_texts(value)
+            if key and has_text:
+                texts.append(key)
+        return texts
 
     @cached_property
     def distinct(self) -> set[str]:
@@ -70,8 +74,10 @@ class ColumnValues:
     @cached_property
     def mean_words(self) -> float:
         """Mean number of words; two characters of Chinese or Japanese count as one word."""
-        n_words = (len(text.split()) + len(_CJK.findall(text)) / 2 for text in self.texts)
-        return sum(n_words) / len(self.texts) if self.is_text else 0.0
+        if not self.is_text:
+            return 0.0
+        n_words = sum(len(text.split()) + len(_CJK.findall(text)) / 2 for text in self.texts)
+        return n_words / len(self.texts)
 
     @cached_property
     def is_prose(self) -> bool:
@@ -87,25 +93,31 @@ class ColumnValues:
     @cached_property
     def is_contact(self) -> bool:
         """Whether most texts are e-mail addresses, URLs or UUIDs."""
-        return sum(bool(_CONTACT.fullmatch(text)) for text in self.texts) > len(self.texts) / 2
+        n_contacts = sum(bool(_CONTACT.fullmatch(text)) for text in self.texts)
+        return n_contacts > len(self.texts) / 2
 
     @cached_property
     def question_fraction(self) -> float:
         """Fraction of texts that are questions, in [0, 1]."""
-        return sum(bool(_QUESTION.search(text)) for text in self.texts) / max(1, len(self.texts))
+        n_questions = sum(bool(_QUESTION.search(text)) for text in self.texts)
+        return n_questions / max(1, len(self.texts))
 
     @property
     def can_be_id(self) -> bool:
         """Whether the values may identify items: texts, whole numbers, or lists of texts."""
-        values = [value for value in self.values if value is not None]
-        is_fraction = (isinstance(value, float) and not value.is_integer() for value in values)
-        return not any(isinstance(value, bool | dict) for value in values) and not any(is_fraction)
+        for value in self.values:
+            if isinstance(value, bool | dict):
+                return False
+            if isinstance(value, float) and not value.is_integer():
+                return False
+        return True
 
     @property
     def is_long(self) -> bool:
         """Whether a value has several lines or is longer than an id."""
         texts = [value for value in self.values if isinstance(value, str)]
-        return any(len(text) > MAX_ID_LENGTH or len(text.strip().splitlines()) > 1 for text in texts)
+        is_too_long = any(len(text) > MAX_ID_LENGTH for text in texts)
+        return is_too_long or any(len(text.strip().splitlines()) > 1 for text in texts)
 
 
 class TableColumns(dict[str, ColumnValues]):
@@ -123,29 +135,38 @@ class TableColumns(dict[str, ColumnValues]):
         super().__init__()
         self._rows = rows
         self.n_rows = len(rows)
-        self.names = [
-            name
-            for name in dict.fromkeys(chain.from_iterable(rows))
-            if any(value is not None for value in self[name].values)
-        ]
+        all_names = dict.fromkeys(chain.from_iterable(rows))
+        self.names = [name for name in all_names if any(value is not None for value in self[name].values)]
 
     def __missing__(self, name: str) -> ColumnValues:
         column = self[name] = ColumnValues([get_value(row, name) for row in self._rows])
         return column
 
     def get_keys(self, names: Sequence[str]) -> list[str | None]:
-        """Return one key per row that combines several columns; None if a value is missing."""
+        """Return one text per row that joins the values of several columns; None if one of the values is missing."""
         if len(names) == 1:
             return self[names[0]].keys
+        if not names:
+            return [""] * self.n_rows
         columns = [self[name].keys for name in names]
-        rows = zip(*columns, strict=True) if columns else [()] * self.n_rows
+        rows = zip(*columns, strict=True)
         return [None if None in row else " / ".join(map(str, row)) for row in rows]
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
-        """Count the (agent, item) pairs of items to which at least two agents responded.
+        """Count the responses that can be compared, if a column names the items.
 
-        The count is 0 if the column `item` holds a category rather than items. `agents` are the columns that together
-        name an agent.
+        Parameters
+        ----------
+        agents : sequence of str
+            Columns that together name an agent.
+        item : str
+            Column that may name the items.
+
+        Returns
+        -------
+        int
+            Number of distinct (agent, item) pairs on items to which at least two agents responded; 0 if the column
+            `item` seems to hold categories rather than items.
         """
         agents_by_item: dict[str, set[str]] = {}
         for agent_key, item_key in zip(self.get_keys(agents), self[item].keys, strict=True):
@@ -153,18 +174,26 @@ class TableColumns(dict[str, ColumnValues]):
                 agents_by_item.setdefault(item_key, set()).add(agent_key)
         n_cells = sum(len(names) for names in agents_by_item.values() if len(names) > 1)
 
-        may_be_group = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
+        # a category has few values, so that the same pair occurs in several rows
         has_one_value = len(agents_by_item) == 1
-        is_category = n_cells < self.n_rows and (has_one_value or (may_be_group and n_cells < self.n_rows / 2))
+        may_be_group = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
+        has_few_values = has_one_value or (may_be_group and n_cells < self.n_rows / 2)
+        is_category = has_few_values and n_cells < self.n_rows
         return 0 if is_category else n_cells
 
 
+def _make_key(value: Json) -> str | None:
+    """Convert a value to a text, with each run of white space replaced by one space; None for None."""
+    return None if value is None else " ".join(str(value).split())
+
+
 def _are_texts(value: Json) -> bool:
+    """Return whether a value is a list of texts, or of such lists."""
     return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
 
 
 def join_names(columns: Sequence[str]) -> str:
-    """Return the name of a combined column for `get_value`."""
+    """Return the name of a combined column, such as "a + b", which `get_value` can read."""
     return _SEPARATOR.join(columns)
 
 
@@ -180,7 +209,8 @@ def mean_overlap(a: ColumnValues, b: ColumnValues) -> float:
     """Return the mean Jaccard similarity of the words of two columns, row by row, over the first 200 rows."""
     similarities = []
     for text_a, text_b in zip(a.keys[:200], b.keys[:200], strict=True):
-        words_a, words_b = _split_words(text_a or ""), _split_words(text_b or "")
+        words_a = _split_words(text_a or "")
+        words_b = _split_words(text_b or "")
         if words_a and words_b:
             similarities.append(len(words_a & words_b) / len(words_a | words_b))
     return sum(similarities) / max(1, len(similarities))
@@ -188,4 +218,5 @@ def mean_overlap(a: ColumnValues, b: ColumnValues) -> float:
 
 def _split_words(text: str) -> set[str]:
     """Return the Chinese or Japanese characters of a text; if there are none, its words."""
-    return {*(_CJK.findall(text) or text.casefold().split())}
+    characters = _CJK.findall(text)
+    return set(characters or text.casefold().split())

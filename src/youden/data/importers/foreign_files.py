@@ -32,7 +32,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def import_error(location: Path | str, problem: str, *, slug: str) -> ImportFormatError:
-    """Make an error whose message starts with the location of the problem.
+    """Return an error whose message starts with the location of the problem.
 
     Parameters
     ----------
@@ -51,13 +51,27 @@ def import_error(location: Path | str, problem: str, *, slug: str) -> ImportForm
 
 
 def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
-    """List files, and the files in folders (at any depth) whose names match one of the glob patterns in any case.
+    """List files, and the files in folders whose names match a pattern.
 
-    Each file is listed once, in the order of `paths`; files of one folder are sorted by path. `what` is the expected
-    kind of file, for messages.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files, which may have any name, and folders, which are searched at any depth.
+    patterns : sequence of str
+        Glob patterns for the names of files in folders; upper and lower case are equal.
+    what : str
+        Expected kind of file, for messages, such as "an Inspect log".
 
-    Raises: ImportFormatError [import-not-found] if a path does not exist or is a special file; [import-empty] if a
-        folder has no matching file.
+    Returns
+    -------
+    list of Path
+        Each file once, in the order of `paths`; files of one folder are sorted by path.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found]: if a path does not exist or is a special file; [import-empty]: if a folder has no matching
+        file.
     """
     files: dict[Path, None] = {}
     matches_any = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns)).fullmatch
@@ -74,20 +88,30 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
         elif path.is_file():
             files[path] = None
         else:
-            problem = (
-                f"it is {kind}, not a file" if (kind := find_special_kind(path)) else "there is no such file or folder"
-            )
+            kind = find_special_kind(path)
+            problem = f"it is {kind}, not a file" if kind else "there is no such file or folder"
             raise import_error(path, f"{problem}. Pass {what}.", slug="import-not-found")
     return list(files)
 
 
 def read_text(path: Path, replaced: Replacements | None = None) -> str:
-    """Read the text of a file in the encoding of its byte order mark, or in UTF-8 if it has none.
+    """Read a text file in UTF-8, or in the encoding of its byte order mark.
 
-    Unpaired surrogates that were encoded as bytes become U+FFFD, and are counted in `replaced`.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    replaced : Replacements, optional
+        Counts the unpaired surrogates (half characters that are not valid text), which become U+FFFD.
 
-    Raises: ImportFormatError [import-encoding], with line and byte, if the file cannot be decoded; [import-not-found]
-        if it cannot be read.
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ImportFormatError
+        [import-encoding]: if the file cannot be decoded, with line and byte; [import-not-found]: if it cannot be read.
     """
     try:
         raw = read_regular(path)
@@ -99,7 +123,8 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
     encoding = "utf-8"
     for mark, encoding_of_mark in _MARKS:
         if raw.startswith(mark):
-            raw, encoding = raw.removeprefix(mark), encoding_of_mark
+            raw = raw.removeprefix(mark)
+            encoding = encoding_of_mark
             break
 
     try:
@@ -121,10 +146,22 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
 def read_json(path: Path, replaced: Replacements | None = None) -> Json:
     """Read a file that holds one JSON value.
 
-    NaN and infinities become None, and unpaired surrogates U+FFFD; both are counted in `replaced`.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    replaced : Replacements, optional
+        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
 
-    Raises: ImportFormatError [import-json] if the file is not JSON or nested too deeply; [import-encoding] or
-        [import-not-found] if it cannot be read.
+    Returns
+    -------
+    JSON value
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json]: if the file is not JSON or nested too deeply; [import-encoding] or [import-not-found]: if it
+        cannot be read.
     """
     return parse_json(read_text(path, replaced), path, replaced)
 
@@ -136,13 +173,27 @@ def parse_json(
     *,
     remedy: str = "Pass the file as the tool wrote it",
 ) -> Json:
-    """Parse one JSON value; bytes are decoded as UTF-8.
+    """Parse one JSON value.
 
-    NaN and infinities become None, and unpaired surrogates U+FFFD; both are counted in `replaced`. Messages begin with
-    `location` and end with `remedy`, a sentence without a full stop.
+    Parameters
+    ----------
+    text : str or bytes
+        The JSON; bytes are decoded as UTF-8.
+    location : Path or str
+        File, or file and line, with which error messages start.
+    replaced : Replacements, optional
+        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD.
+    remedy : str, optional
+        Sentence, without a full stop, with which error messages end.
 
-    Raises: ImportFormatError [import-json], with line and column, if the text is not JSON or nested too deeply;
-        [import-encoding] if the bytes are not UTF-8.
+    Returns
+    -------
+    JSON value
+
+    Raises
+    ------
+    ImportFormatError
+        [import-json]: if the text is not JSON or nested too deeply; [import-encoding]: if the bytes are not UTF-8.
     """
     try:
         decoded = text if isinstance(text, str) else text.decode()
@@ -200,7 +251,7 @@ def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tup
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the location and the object of each line of `text` that is not blank; `path` is the file."""
+    """Parse the objects in the JSON Lines `text` of the file `path`; results and errors are those of `read_lines`."""
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.isspace():
             location = f"{path}, line {number}"
@@ -213,19 +264,18 @@ MAX_ERROR_LENGTH = 160
 
 
 def format_tool_error(error: Json) -> str:
-    """Format the first line of another tool's error message, to be appended to a location; empty without a message.
+    """Format the first line of an error message of another tool as ": MESSAGE"; return "" if there is no message.
 
     >>> format_tool_error({"message": "429: slow down\\n…"}), format_tool_error(None)
     (': 429: slow down', '')
     """
     message = get_nested(error, "message") or get_nested(error, "error") or error
-    lines = message.splitlines() if isinstance(message, str) else []
-    first = next((line.strip() for line in lines if line.strip()), "")
-    if not first:
+    if not isinstance(message, str) or not message.strip():
         return ""
 
-    ellipsis = "…" if len(first) > MAX_ERROR_LENGTH else ""
-    return f": {first[:MAX_ERROR_LENGTH]}{ellipsis}"
+    first_line = message.strip().splitlines()[0].strip()
+    ellipsis = "…" if len(first_line) > MAX_ERROR_LENGTH else ""
+    return f": {first_line[:MAX_ERROR_LENGTH]}{ellipsis}"
 
 
 def require_object(value: Json, location: Path | str) -> dict[str, Json]:
@@ -263,7 +313,7 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest end of each path that no other path has.
+    """Find short unique names for paths: for each one, the fewest last parts that no other path ends with.
 
     Last parts that are the same in all paths are removed before.
 
@@ -272,23 +322,24 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     >>> find_unique_suffixes([Path("runs/one"), Path("runs/two"), Path("runs/two")])
     ['one', 'two', 'two']
     """
-    parts = [path.resolve().parts for path in paths]
+    full_parts = [path.resolve().parts for path in paths]
     n_shared = 0
-    if len(set(parts)) > 1:
-        max_shared = min(map(len, parts)) - 2
-        while n_shared < max_shared and len({part[-n_shared - 1] for part in parts}) == 1:
+    if len(set(full_parts)) > 1:
+        max_shared = min(map(len, full_parts)) - 2
+        while n_shared < max_shared and len({parts[-n_shared - 1] for parts in full_parts}) == 1:
             n_shared += 1
-    trimmed = [part[: len(part) - n_shared] for part in parts]
+    trimmed_parts = [parts[: len(parts) - n_shared] for parts in full_parts]
 
     paths_by_suffix: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-    for part in trimmed:
-        for length in range(1, len(part) + 1):
-            paths_by_suffix.setdefault(part[-length:], set()).add(part)
+    for parts in trimmed_parts:
+        for length in range(1, len(parts) + 1):
+            paths_by_suffix.setdefault(parts[-length:], set()).add(parts)
 
     suffixes = []
-    for part in trimmed:
-        length = next(n for n in range(1, len(part) + 1) if len(paths_by_suffix[part[-n:]]) == 1)
-        suffixes.append("/".join(part[-length:]))
+    for parts in trimmed_parts:
+        lengths = range(1, len(parts) + 1)
+        length = next(length for length in lengths if len(paths_by_suffix[parts[-length:]]) == 1)
+        suffixes.append("/".join(parts[-length:]))
     return suffixes
 
 

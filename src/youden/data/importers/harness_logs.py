@@ -92,9 +92,11 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     """
     files = find_files(paths, ("*.eval", "*.json"), what="an Inspect log")
     builder = PoolBuilder(paths[0].stem)
-    logs = [_read_log(path, builder.replaced) for path in files if path in paths or path.name not in _SUMMARY_FILES]
+    log_files = [path for path in files if path in paths or path.name not in _SUMMARY_FILES]
+    logs = [_read_log(path, builder.replaced) for path in log_files]
     has_several_tasks = len({log.task for log in logs}) > 1
-    names = disambiguate_names([f"{log.model}\0{log.task}" for log in logs], [log.path.with_suffix("") for log in logs])
+    models_and_tasks = [f"{log.model}\0{log.task}" for log in logs]
+    names = disambiguate_names(models_and_tasks, [log.path.with_suffix("") for log in logs])
     for log, name in zip(logs, names, strict=True):
         agent = name.replace(f"\0{log.task}", "")
         status = log.header.get("status", "unfinished")
@@ -103,7 +105,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
         for number, sample in enumerate(log.read_samples(), 1):
             location = f"{log.path}, sample {number}"
             error = sample.get("error") or get_nested(sample, "output", "error")
-            response = _get_response(sample) if text == "answer" else "\n".join(_format_steps(sample)) or None
+            response = _get_response(sample) if text == "answer" else _format_transcript(sample)
             if response is None or (error and not response):
                 reason = "the sample failed" if error else "the sample has no output"
                 builder.leave_out(reason, f"{location}{format_tool_error(error)}")
@@ -118,6 +120,10 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
+    """Read the header of a log, in a .json file or in an .eval archive.
+
+    Raises ImportFormatError [import-format] if the file is not a log.
+    """
     if path.suffix == ".json":
         log = require_object(read_json(path, replaced), path)
         if not isinstance(log.get("eval"), dict):
@@ -140,11 +146,8 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
             slug="import-format",
         )
     sample_names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    return _Log(
-        path,
-        next(_read_members(path, [header], replaced)),
-        partial(_read_members, path, sample_names, replaced),
-    )
+    content = next(_read_members(path, [header], replaced))
+    return _Log(path, content, partial(_read_members, path, sample_names, replaced))
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
@@ -161,6 +164,7 @@ def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> I
 
 
 def _archive_error(path: Path, error: Exception) -> ImportFormatError:
+    """Return the error that an .eval archive is damaged."""
     return import_error(
         path,
         f"it is not a complete .eval archive ({error}). Copy it again, or pass the .json log.",
@@ -195,7 +199,13 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
 
 
 def _require_objects(value: Json, path: Path) -> list[dict[str, Json]]:
-    return [require_object(sample, path) for sample in value] if isinstance(value, list) else []
+    """Return the objects in a list, or no objects if the value is not a list.
+
+    Raises ImportFormatError [import-format] if an element is not an object.
+    """
+    if not isinstance(value, list):
+        return []
+    return [require_object(sample, path) for sample in value]
 
 
 def _get_response(sample: Mapping[str, Json]) -> str | None:
@@ -206,11 +216,17 @@ def _get_response(sample: Mapping[str, Json]) -> str | None:
     return _get_text(get_nested(sample.get("output"), "choices", 0, "message", "content"))
 
 
+def _format_transcript(sample: Mapping[str, Json]) -> str | None:
+    """Format all messages and tool calls after the input of a sample, one per line; None if there are none."""
+    return "\n".join(_format_steps(sample)) or None
+
+
 def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
     """Yield a line for each message and tool call after the input of a sample."""
-    input_, attachments = sample.get("input"), sample.get("attachments")
+    input_ = sample.get("input")
     input_messages: list[Json] = input_ if isinstance(input_, list) else [{"role": "user", "content": input_}]
     input_identities = {_get_identity(message) for message in input_messages}
+    attachments = sample.get("attachments")
     messages = sample.get("messages")
     for message in messages if isinstance(messages, list) else []:
         role = get_nested(message, "role")
@@ -220,7 +236,8 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
 
         text = _get_text(get_nested(message, "content")) or ""
         if text.startswith(_ATTACHMENT):
-            text = to_text(get_nested(attachments, text.removeprefix(_ATTACHMENT)) or text)
+            attachment = get_nested(attachments, text.removeprefix(_ATTACHMENT))
+            text = to_text(attachment or text)
         if role == "tool":
             error = get_nested(message, "error", "message")
             yield f"result: {text or to_text(error or '')}"
@@ -258,12 +275,28 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 
 
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import samples of lm-evaluation-harness: files samples_*.jsonl, and folders of such files.
+    """Import samples of lm-evaluation-harness.
 
     Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent;
     if a folder has several files of one task, each time of a file is an agent. If there are several tasks, item ids
     begin with the task. The raw responses of generation tasks are imported; several responses to an item are repeats.
     Tasks that compare log-likelihoods have no responses and are left out.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files samples_*.jsonl, and folders of such files.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-empty] if a folder has no such file, or no sample has a text; others if a file cannot be read.
     """
     files = find_files(paths, ("samples_*.jsonl",), what="a samples_*.jsonl of lm-evaluation-harness")
     has_several_tasks = len({_parse_task(file) for file in files}) > 1
@@ -277,13 +310,13 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             if first_filters.setdefault(str(item), row.get("filter")) != row.get("filter"):
                 continue
 
-            responses = get_nested(row, "resps", 0)
-            first = get_nested(responses, 0) if isinstance(responses, list) else responses
-            if isinstance(first, list | int | float | bool):
+            raw = get_nested(row, "resps", 0)
+            responses = raw if isinstance(raw, list) else [raw]
+            if responses and isinstance(responses[0], list | int | float | bool):
                 builder.leave_out("no text: the task is by log-likelihood", location)
                 continue
             prompt = _get_lm_eval_prompt(row.get("arguments"))
-            for repeat, response in enumerate(responses if isinstance(responses, list) else [responses], 1):
+            for repeat, response in enumerate(responses, 1):
                 builder.add(agent, item, response, prompt=prompt, location=location, repeat=repeat)
     return builder.build()
 
@@ -294,8 +327,9 @@ def _name_agents(files: Sequence[Path]) -> list[str]:
     models = [_find_model(file) for file in files]
     n_files = Counter((file.parent, _parse_task(file)) for file in files)
     rerun_folders = {folder for (folder, _), n in n_files.items() if n > 1}
+    suffixes = find_disambiguating_suffixes(models, folders)
     agents = []
-    for model, file, suffix in zip(models, files, find_disambiguating_suffixes(models, folders), strict=True):
+    for model, file, suffix in zip(models, files, suffixes, strict=True):
         time = _parse_time(file) if file.parent in rerun_folders else ""
         details = ", ".join(filter(None, (suffix, time)))
         agents.append(f"{model} ({details})" if details else model)
@@ -303,22 +337,22 @@ def _name_agents(files: Sequence[Path]) -> list[str]:
 
 
 def _parse_task(file: Path) -> str:
+    """Return the task in the name of a file samples_TASK_TIME.jsonl."""
     match = _SAMPLES_FILE.fullmatch(file.stem)
     return match["task"] if match else file.stem.removeprefix("samples_")
 
 
 def _parse_time(file: Path) -> str:
+    """Return the time in the name of a file samples_TASK_TIME.jsonl, or the name without its ending if it has no time."""
     match = _SAMPLES_FILE.fullmatch(file.stem)
     return match["time"] if match else file.stem
 
 
 def _find_model(samples: Path) -> str:
     """Return the model in the results of the same time, or in the latest results, or else the name of the folder."""
-    candidates = [
-        samples.with_name(f"results_{_parse_time(samples)}.json"),
-        *sorted(samples.parent.glob("results_*.json"), reverse=True),
-    ]
-    for file in filter(Path.is_file, candidates):
+    of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
+    latest_first = sorted(samples.parent.glob("results_*.json"), reverse=True)
+    for file in filter(Path.is_file, [of_same_time, *latest_first]):
         results = require_object(read_json(file), file)
         for name in (results.get("model_name"), get_nested(results, "config", "model")):
             if isinstance(name, str) and name.strip():
@@ -327,10 +361,14 @@ def _find_model(samples: Path) -> str:
 
 
 def _make_item_id(number: Json, task: str | None) -> Json:
-    return number if task is None or number is None else f"{task}/{number}"
+    """Return the number of a document as an item id, with the task before it unless `task` is None."""
+    if task is None or number is None:
+        return number
+    return f"{task}/{number}"
 
 
 def _get_lm_eval_prompt(arguments: Json) -> Json:
+    """Return the prompt in the arguments of a request, in the layout of recent or of older versions; None without one."""
     prompt = get_nested(arguments, "gen_args_0", "arg_0")
     return prompt if prompt is not None else get_nested(arguments, 0, 0)
 
@@ -340,11 +378,28 @@ _MODEL = re.compile(r"(?<=[:,])(model|model_deployment)=[^,]*,?")
 
 
 def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import scenario states of HELM: files scenario_state.json, and folders of such files.
+    """Import scenario states of HELM.
 
     Each model is an agent, and each instance an item; a perturbed instance is a separate item. If a model ran a
     scenario several times, each folder is an agent. If there are several scenarios, item ids begin with the scenario.
     Several completions or trials are repeats. Requests that only score a given answer are left out.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files scenario_state.json, and folders of such files.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format] if a file has another layout; [import-empty] if a folder has no such file, or no request has a
+        text.
     """
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)
@@ -382,6 +437,7 @@ def _parse_scenario(file: Path) -> str:
 
 
 def _make_helm_item_id(request: Json, scenario: str | None) -> str | None:
+    """Return the item id of a request: the id of its instance, with scenario and perturbation if there are any."""
     instance_id = get_nested(request, "instance", "id")
     if instance_id is None:
         return None

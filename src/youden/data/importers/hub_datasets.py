@@ -27,17 +27,33 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 def read_hf_dataset(
     paths: Sequence[Path], /, *, columns: Mapping[str, str], hub: Mapping[str, str] | None = None
 ) -> ImportedPool:
-    """Import the rows of all splits as tables.
+    """Import data sets of Hugging Face: the rows of all splits are read as tables.
 
-    Paths are folders that `save_to_disk` wrote, or one name OWNER/NAME on the Hub, for which `hub` may set `split`,
-    `revision` and `subset`. Without a column for the agent, each split is an agent.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Folders that `save_to_disk` wrote, or one name OWNER/NAME on the Hub.
+    columns : mapping of str to str
+        Column by role, as for `read_table`. Without a column for the agent, each split is an agent.
+    hub : mapping of str to str, optional
+        Options for a data set on the Hub: `split`, `revision` and `subset`. Default: all splits of the newest revision.
 
-    Raises: ImportFormatError [import-format] if `save_to_disk` did not write a folder; [import-hub] if the data set
-        cannot be loaded from the Hub; [import-columns] if the role of a column is not clear. ConfigError [hub-missing]
-        if the package `datasets` is not installed.
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format]: if `save_to_disk` did not write a folder; [import-hub]: if the data set cannot be loaded from
+        the Hub; [import-columns]: if the role of a column is not clear.
+    ConfigError
+        [hub-missing]: if the package `datasets` is not installed.
     """
-    if len(paths) == 1 and not paths[0].exists() and _HUB_NAME.fullmatch(paths[0].as_posix()):
-        return _read_from_hub(paths[0].as_posix(), columns, hub or {})
+    name = paths[0].as_posix()
+    is_on_hub = len(paths) == 1 and not paths[0].exists() and _HUB_NAME.fullmatch(name)
+    if is_on_hub:
+        return _read_from_hub(name, columns, hub or {})
     for path in paths:
         if not find_saved_splits(path):
             raise import_error(
@@ -50,7 +66,7 @@ def read_hf_dataset(
 
 
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
-    """Import the data set OWNER/NAME; name and commit become the `source` in the meta of every agent."""
+    """Import the data set OWNER/NAME from the Hub; `source` in the meta of each agent states its name and commit."""
     datasets, hub = _import_hub_libraries()
     with scratch_directory(Path(gettempdir()), name="youden-hub") as directory:
         saved = Path(directory, *name.split("/"))
@@ -65,8 +81,9 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
             )
             dataset.save_to_disk(saved)
         except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError, ValueError) as error:
+            message = " ".join(str(error).split())[:300]
             raise ImportFormatError(
-                f"{name}: the dataset cannot be loaded from the Hub: {' '.join(str(error).split())[:300]}. Check the "
+                f"{name}: the dataset cannot be loaded from the Hub: {message}. Check the "
                 "name, --split, --revision and --subset, and HF_TOKEN if the dataset is private.",
                 slug="import-hub",
             ) from error
@@ -74,13 +91,16 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
             imported = read_table([saved], columns=columns)
         except ImportFormatError as error:
             raise ImportFormatError(str(error).replace(str(saved), name), slug=error.slug) from error
+
     source = f"{name}@{commit}"
     agents = tuple(Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in imported.pool.agents)
-    notes = (f"{name} was read at commit {commit}", *(note.replace(str(saved), name) for note in imported.notes))
-    return replace(imported, pool=replace(imported.pool, agents=agents), notes=notes)
+    notes = [f"{name} was read at commit {commit}"]
+    notes += [note.replace(str(saved), name) for note in imported.notes]
+    return replace(imported, pool=replace(imported.pool, agents=agents), notes=tuple(notes))
 
 
 def _import_hub_libraries() -> tuple[Any, Any]:
+    """Import the packages `datasets` and `huggingface_hub`; raise ConfigError [hub-missing] if they are not installed."""
     try:
         import_module("huggingface_hub.errors")
         datasets = import_module("datasets")

@@ -36,21 +36,41 @@ RESULTS = "results"
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import outputs of AlpacaEval: lists of {instruction, output, generator}, or folders of model_outputs*.json.
+    """Import outputs of AlpacaEval.
 
     Each generator is an agent, and each instruction an item; items are numbered. If an agent has an instruction twice,
-    these are two items. If no two files are in one folder, some agents have the name of the folder, as in the
-    leaderboard, and the generator is an alias: those of files in `results/`, and those of files with one generator if
-    there are several files.
+    these are two items.
+
+    If each file is in a folder of its own, as in the leaderboard, some agents are called like the folder, and the
+    generator becomes their alias. This applies to files in a folder `results`, and to files with one generator if there
+    are several files.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files with a list of {instruction, output, generator}, and folders of files model_outputs*.json.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format] if a file has another layout; [import-empty] if a folder has no such file, or no row has a text.
     """
     files = find_files(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
-    builder, items = PoolBuilder(paths[0].stem), PromptItemIds()
+    builder = PoolBuilder(paths[0].stem)
+    items = PromptItemIds()
     rows_by_file = {file: list(_read_rows(file, builder.replaced)) for file in files}
     generators = {file: {_get_generator(row) for _, row in rows} for file, rows in rows_by_file.items()}
     agents = _name_agents(generators)
     for file, rows in rows_by_file.items():
         for location, row in rows:
-            instruction, generator = row.get("instruction"), _get_generator(row)
+            instruction = row.get("instruction")
+            generator = _get_generator(row)
             if not isinstance(instruction, str) or not instruction.strip():
                 builder.leave_out("no instruction", location)
                 continue
@@ -63,32 +83,46 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
 
 
 def _read_rows(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    """Yield the objects in a JSON file with a list of objects, each with its location for error messages."""
     for number, value in enumerate(require_list(read_json(file, replaced), file), 1):
         location = f"{file}, row {number}"
         yield location, require_object(value, location)
 
 
 def _get_generator(row: Mapping[str, Json]) -> str | None:
+    """Return the name of the model that generated the output of a row; None if the row does not name it."""
     return str(row["generator"]) if row.get("generator") else None
 
 
 def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Return the agent of each file that holds one agent.
+    """Name the agent of each file that has only one agent.
 
-    A file of several generators outside of `results/` is left out: its rows name their agents.
+    Parameters
+    ----------
+    generators : mapping of Path to set of (str or None)
+        Generators in the rows of each file; None for rows that name no generator.
+
+    Returns
+    -------
+    dict of Path to str
+        Name of the agent of each file. A file is left out if its rows name several agents.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
     single = [file for file in files if len(generators[file]) == 1]
-    if len(set(folders)) < len(folders):  # several files in one folder
+    has_several_files_per_folder = len(set(folders)) < len(folders)
+    if has_several_files_per_folder:
         names = [next(iter(generators[file])) or file.resolve().parent.name for file in single]
-        return dict(zip(single, disambiguate_names(names, [file.with_suffix("") for file in single]), strict=True))
+        unique_names = disambiguate_names(names, [file.with_suffix("") for file in single])
+        return dict(zip(single, unique_names, strict=True))
 
-    return {
-        file: name
-        for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True)
-        if folder.parent.name == RESULTS or (file in single and len(files) > 1)
-    }
+    agents = {}
+    for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
+        is_in_leaderboard = folder.parent.name == RESULTS
+        is_one_of_several = file in single and len(files) > 1
+        if is_in_leaderboard or is_one_of_several:
+            agents[file] = name
+    return agents
 
 
 QUESTIONS = "question.jsonl"
@@ -101,15 +135,33 @@ OTHER_FOLDERS = ("reference_answer", "model_judgment")
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import answers of FastChat or Arena-Hard.
 
-    Files have one answer per line, {question_id, model_id, choices: [{turns}]} or {uid, model, messages}; of folders,
-    the subfolders `reference_answer` and `model_judgment` are ignored. Each model is an agent, or the name of the file
-    if an answer names none. Each turn of a question is an item: the first has the id of the question, later ones have
-    `<question>#2`, … Several choices are repeats. Prompts are read from the files `question.jsonl` among the paths, and
-    from the nearest one above each file of answers.
+    Each model is an agent; if an answer names no model, the agent is called like the file. Each turn of a question is
+    an item: the first one has the id of the question, and later ones have the ids `<question>#2`, … Several choices are
+    repeats. Prompts are read from the files `question.jsonl` among the paths, and from the nearest one above each file
+    of answers.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files with one answer per line, {question_id, model_id, choices: [{turns}]} or {uid, model, messages}, and
+        folders of such files. The subfolders `reference_answer` and `model_judgment` are ignored.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-empty] if there are no files of answers, or no answers in them; others if a file cannot be read.
     """
     files = find_files(paths, ("*.jsonl",), what="a model_answer JSONL")
-    folders = [path for path in paths if path.is_dir()]
-    ignored = {file for folder in folders for name in OTHER_FOLDERS for file in folder.rglob(f"{name}/**/*.jsonl")}
+    ignored: set[Path] = set()
+    for folder in filter(Path.is_dir, paths):
+        for name in OTHER_FOLDERS:
+            ignored.update(folder.rglob(f"{name}/**/*.jsonl"))
     answer_files = [file for file in files if file.name != QUESTIONS and file not in ignored]
     if not answer_files:
         raise import_error(
@@ -118,7 +170,10 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
 
     builder = PoolBuilder(paths[0].stem)
     question_files = {file for file in files if file.name == QUESTIONS}
-    question_files.update(filter(None, map(_find_nearest_questions, answer_files)))
+    for file in answer_files:
+        nearest = _find_nearest_questions(file)
+        if nearest is not None:
+            question_files.add(nearest)
     prompts = _read_prompts(sorted(question_files), builder.replaced)
     if ignored:
         builder.add_note(
@@ -130,11 +185,12 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
             agent = row.get("model_id") or row.get("model") or name
             question = row.get("question_id", row.get("uid"))
             choices = row.get("choices")
-            n_choices = len(choices) if isinstance(choices, list) else 1
-            if not any(_get_turns(row, choice) for choice in range(n_choices)):
+            n_choices = max(1, len(choices)) if isinstance(choices, list) else 1
+            turns_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
+            if not any(turns_by_choice):
                 builder.leave_out("an answer without turns", location)
-            for choice in range(max(1, n_choices)):
-                for number, text in enumerate(_get_turns(row, choice), 1):
+            for choice, turns in enumerate(turns_by_choice):
+                for number, text in enumerate(turns, 1):
                     item = question if number == 1 else f"{question}#{number}"
                     prompt = prompts.get((str(question), number))
                     builder.add(agent, item, text, prompt=prompt, location=location, repeat=choice + 1)
@@ -142,35 +198,45 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
 
 
 def _find_nearest_questions(answers: Path) -> Path | None:
+    """Return the file of questions in the folder of a file of answers, or in the nearest folder above; None without one."""
     folders = list(answers.resolve().parents)[:MAX_LEVELS_UP]
-    return next((folder / QUESTIONS for folder in folders if (folder / QUESTIONS).is_file()), None)
+    candidates = (folder / QUESTIONS for folder in folders)
+    return next(filter(Path.is_file, candidates), None)
 
 
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
-    """Return the responses of the turns of a choice, or of all messages of the assistant."""
+    """Return the responses in an answer, one per turn.
+
+    `choice` is the position of the choice; it is ignored if the answer has messages instead of choices.
+    """
     messages = row.get("messages")
-    if isinstance(messages, list):
-        contents = [
-            get_nested(message, "content") for message in messages if get_nested(message, "role") == "assistant"
-        ]
-        answers = [get_nested(content, "answer") if isinstance(content, dict) else content for content in contents]
-        return [response for answer in answers for response in extract_responses(answer)]
-    turns = get_nested(row, "choices", choice, "turns")
-    return [_get_content(turn) for turn in turns] if isinstance(turns, list) else []
+    if not isinstance(messages, list):
+        turns = get_nested(row, "choices", choice, "turns")
+        return [_get_content(turn) for turn in turns] if isinstance(turns, list) else []
+
+    responses = []
+    for message in messages:
+        if get_nested(message, "role") == "assistant":
+            content = get_nested(message, "content")
+            answer = get_nested(content, "answer") if isinstance(content, dict) else content
+            responses += extract_responses(answer)
+    return responses
 
 
 def _get_content(turn: Json) -> Json:
+    """Return the text of a turn, which is a string or an object with the key `content`."""
     return get_nested(turn, "content") if isinstance(turn, dict) else turn
 
 
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
-    """Read the prompts by question and number of the turn, from 1."""
+    """Read files of questions; return the prompt of each turn by the id of its question and its number, from 1."""
     prompts: dict[tuple[str, int], Json] = {}
     for file in files:
         for _, row in read_lines(file, replaced):
             question = str(row.get("question_id", row.get("uid")))
-            turns = row.get("turns", row.get("prompt"))
-            for number, turn in enumerate(turns if isinstance(turns, list) else [turns], 1):
+            prompt = row.get("turns", row.get("prompt"))
+            turns = prompt if isinstance(prompt, list) else [prompt]
+            for number, turn in enumerate(turns, 1):
                 prompts[question, number] = _get_content(turn)
     return prompts
 
@@ -195,15 +261,29 @@ class _Result:
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import results of promptfoo: files .json, .jsonl or .csv, and folders of such files.
+    """Import results of promptfoo.
 
     Each provider is an agent with its label or id as name; if a file has several prompts, the label of the prompt is
-    added. Each test is an item `test-<testIdx>`. promptfoo numbers its repeats as separate tests; so tests of one file
-    with the same variables are one item, and the outputs of an agent to them are repeats. A test without a number is
-    identified by its variables, and in a CSV by its row. An output that is not a string is converted to JSON. A CSV
-    holds no prompts.
+    added. Each test is an item `test-<testIdx>`. promptfoo numbers its repeats as separate tests. Therefore, tests of
+    one file with the same variables become one item, and the outputs of an agent to them become repeats. A test without
+    a number is identified by its variables, and in a CSV by its row. An output that is not a string is converted to
+    JSON. A CSV holds no prompts.
 
-    Raises: ImportFormatError [import-empty] if a file has no results; other errors are those of any importer.
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files .json, .jsonl or .csv, and folders of such files.
+    columns : mapping
+        Ignored.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-empty] if a file has no results; [import-format] or [import-csv] if a file has another layout.
     """
     builder = PoolBuilder(paths[0].stem)
     tests_by_variables: dict[bytes, int] = {}
@@ -228,22 +308,23 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
                 reason = "the call failed" if result.failed else "no text (null)"
                 builder.leave_out(reason, f"{result.location}{result.error}")
                 continue
-            builder.add(
-                f"{result.provider} · {result.label}" if has_several_prompts else result.provider,
-                f"test-{test:03d}",
-                result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode(),
-                prompt=None if has_several_prompts else result.prompt,
-                location=result.location,
-                repeat=result.test,
-            )
+            agent = f"{result.provider} · {result.label}" if has_several_prompts else result.provider
+            text = result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode()
+            prompt = None if has_several_prompts else result.prompt
+            builder.add(agent, f"test-{test:03d}", text, prompt=prompt, location=result.location, repeat=result.test)
     return builder.build()
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a JSON or JSON Lines file; tests without a number are numbered in `tests_by_variables`."""
+    """Yield the results of a JSON or JSON Lines file.
+
+    `tests_by_variables` maps the encoded variables of tests without a number to their numbers; new ones are added.
+    """
     is_lines = file.suffix.lower() == ".jsonl"
-    for location, row in read_lines(file, replaced) if is_lines else _read_result_list(file, replaced):
-        test, variables = row.get("testIdx"), row.get("vars")
+    rows = read_lines(file, replaced) if is_lines else _read_result_list(file, replaced)
+    for location, row in rows:
+        test = row.get("testIdx")
+        variables = row.get("vars")
         description = get_nested(row, "testCase", "description")
         key = orjson.dumps([variables, description], option=orjson.OPT_SORT_KEYS)
         if not isinstance(test, int):
@@ -262,6 +343,7 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    """Yield the results in a JSON file, each with its location for error messages."""
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
     if not isinstance(rows, list):
@@ -280,7 +362,8 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     _, header = next(rows, ("", []))
     outputs = []
     for column, name in enumerate(header[:-1]):
-        if header[column + 1] == _STATUS and (match := _OUTPUT.fullmatch(name)):
+        match = _OUTPUT.fullmatch(name)
+        if match is not None and header[column + 1] == _STATUS:
             outputs.append((column, match))
     if not outputs:
         raise import_error(
@@ -291,7 +374,8 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
         )
 
     first_output = outputs[0][0]
-    for test, (location, record) in enumerate(row for row in rows if row[1]):
+    filled_rows = ((location, record) for location, record in rows if record)
+    for test, (location, record) in enumerate(filled_rows):
         if len(record) != len(header):
             raise import_error(
                 location,
@@ -307,5 +391,8 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
 
 
 def _get_provider_name(provider: Json) -> str:
-    name = provider if isinstance(provider, str) else get_nested(provider, "label") or get_nested(provider, "id")
+    """Return the label or the id of a provider, which is a string or an object; empty if it has neither."""
+    if isinstance(provider, str):
+        return provider
+    name = get_nested(provider, "label") or get_nested(provider, "id")
     return str(name or "")

@@ -27,7 +27,7 @@ _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "part
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Map each path in a row to its value; conversations and parts of a message are replaced by their text.
+    """Turn a row with nested objects into a flat one, with a column for each path; conversations become their texts.
 
     `prefix` is put before each path, and objects nested deeper than `depth` stay values.
 
@@ -57,15 +57,17 @@ def _with_standard_keys(value: Json) -> Json:
     messages = value if isinstance(value, list) else []
     if not messages:
         return value
-    for role, content in (("from", "value"), ("type", "content")):
-        if all(_is_message(message, role, content) for message in messages):
+    for role_key, content_key in (("from", "value"), ("type", "content")):
+        if all(_is_message(message, role_key, content_key) for message in messages):
             return [
-                {"role": get_nested(message, role), "content": get_nested(message, content)} for message in messages
+                {"role": get_nested(message, role_key), "content": get_nested(message, content_key)}
+                for message in messages
             ]
     return value
 
 
 def _is_message(value: Json, role_key: str, content_key: str) -> bool:
+    """Return whether a value is a message with a known role in `role_key` and a text in `content_key`."""
     return isinstance(get_nested(value, content_key), str) and get_nested(value, role_key) in _ROLES
 
 
@@ -86,13 +88,16 @@ def resolve(value: Json) -> Json:
     >>> resolve('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}'), resolve(["a"]), resolve(3)
     ('So.', 'a', 3)
     """
-    if isinstance(value, str) and value[:1] in ("[", "{"):
-        decoded = _decode(value)
-        text = _extract_text(decoded) if _is_reply(decoded) or _is_conversation(decoded) else None
-        return value if text is None else text
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         return value[0]
-    text = _extract_text(value) if _is_conversation(value) else None
+
+    text = None
+    if isinstance(value, str) and value[:1] in ("[", "{"):
+        decoded = _decode(value)
+        if _is_reply(decoded) or _is_conversation(decoded):
+            text = _extract_text(decoded)
+    elif _is_conversation(value):
+        text = _extract_text(value)
     return value if text is None else text
 
 
@@ -112,7 +117,9 @@ def _is_reply(value: Json) -> bool:
     """Return whether a value is a reply of a chat API, or a message."""
     if not isinstance(value, dict):
         return False
-    return any(isinstance(value.get(key), list) for key in _REPLY_KEYS) or value.keys() >= {"role", "content"}
+    has_messages = any(isinstance(value.get(key), list) for key in _REPLY_KEYS)
+    is_message = value.keys() >= {"role", "content"}
+    return has_messages or is_message
 
 
 def _is_conversation(value: Json) -> bool:
@@ -136,21 +143,24 @@ def _extract_text(value: Json) -> str | None:
         return value
     if isinstance(value, dict):
         for key in (*_REPLY_KEYS, *_CONTENT_KEYS):
-            if (text := _extract_text(value.get(key))) is not None:
+            text = _extract_text(value.get(key))
+            if text is not None:
                 return text
         return None
     if not isinstance(value, list):
         return None
 
+    # a list is either a conversation, of which the last message counts, or the parts of one message
     parts = [part for part in value if isinstance(part, dict) and "role" not in part and "message.role" not in part]
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str) and not part.get("thought")]
-    if parts and len(parts) == len(value) and texts:
+    are_all_parts = len(parts) == len(value)
+    if are_all_parts and texts:
         return "\n".join(map(str, texts))
     return _extract_text(get_nested(value, -1))
 
 
 def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
-    """Return one flat row per element of the list of objects in a column; without such a list, the row itself.
+    """Split a row into one flat row per object in the list of a column; a row without such a list stays as it is.
 
     >>> explode({"q": "Why?", "answers": [{"model": "a", "text": "So."}, {"model": "b", "text": "No."}]}, "answers")[1]
     {'q': 'Why?', 'answers[].model': 'b', 'answers[].text': 'No.'}
@@ -193,52 +203,73 @@ def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
         objects = {key: element for key, element in value.items() if isinstance(element, dict) and element}
         return _extract_from_objects(objects)
 
-    records = {key: extract_rows(element) for key, element in lists.items() if is_list_of_objects(element)}
-    with_text = {key: rows for key, rows in records.items() if _has_text(rows[0])} or records
-    if not with_text:  # lists of values, which are columns
+    tables = {key: extract_rows(element) for key, element in lists.items() if is_list_of_objects(element)}
+    if not tables:  # lists of values, which are columns
         n_rows = max(map(len, lists.values()))
         return [{key: values[n] for key, values in lists.items() if n < len(values)} for n in range(n_rows)]
-    if len(with_text) > 1:
-        return [{"agent": key, **row} for key, rows in with_text.items() for row in rows]
 
+    tables_with_text = {key: rows for key, rows in tables.items() if _has_text(rows[0])}
+    tables = tables_with_text or tables
+    if len(tables) > 1:
+        return _join_tables(tables)
+
+    # a text next to the only list may name the agent
     fields = flatten({name: field for name, field in value.items() if isinstance(field, dict | str)})
     agents = {name: text for name, text in fields.items() if isinstance(text, str) and infer_role(name) == "agent"}
-    return [{**agents, **row} for rows in with_text.values() for row in rows]
+    (rows,) = tables.values()
+    return [{**agents, **row} for row in rows]
+
+
+def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, Json]]:
+    """Return the rows of several tables, with the name of the table in the column `agent` unless a row has this column."""
+    return [{"agent": name, **row} for name, rows in tables.items() for row in rows]
 
 
 def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract the rows from objects by name, which may be columns, records, texts by agent and item, or tables."""
-    roles = [role for key in objects if (role := infer_role(key)) in NAMES]
-    if "text" in roles or len(roles) > 1:  # columns, as pandas writes them
+    roles = [role for role in map(infer_role, objects) if role in NAMES]
+    are_columns = "text" in roles or len(roles) > 1  # as pandas writes them
+    if are_columns:
         row_keys = dict.fromkeys(key for column in objects.values() for key in column)
         return [{name: column.get(key) for name, column in objects.items()} for key in row_keys]
-    if all(map(_has_text, objects.values())):
+
+    are_records = all(map(_has_text, objects.values()))
+    if are_records:
         return [{"id": key, **record} for key, record in objects.items()]
-    if all(isinstance(text, str | None) for texts in objects.values() for text in texts.values()):
+
+    values = [value for inner in objects.values() for value in inner.values()]
+    if all(isinstance(value, str | None) for value in values):
         return _extract_from_texts(objects)
 
-    tables = {key: rows for key, table in objects.items() if (rows := extract_rows(table))}
+    tables = {}
+    for name, table in objects.items():
+        rows = extract_rows(table)
+        if rows:
+            tables[name] = rows
     if len(tables) > 1:
-        return [{"agent": key, **row} for key, rows in tables.items() for row in rows]
+        return _join_tables(tables)
     return [dict(row) for rows in tables.values() for row in rows]
 
 
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract the rows from texts by agent and item, or by item and agent."""
     inner_keys = {key for inner in texts.values() for key in inner}
-    is_by_item = len(texts) > len(inner_keys) and _are_numbered(texts.keys()) and not _are_numbered(inner_keys)
+    has_more_outer_keys = len(texts) > len(inner_keys)
+    is_by_item = has_more_outer_keys and _are_numbered(texts.keys()) and not _are_numbered(inner_keys)
     outer_role, inner_role = ("item", "agent") if is_by_item else ("agent", "item")
-    return [
-        {outer_role: outer_key, inner_role: inner_key, "text": text}
-        for outer_key, inner in texts.items()
-        for inner_key, text in inner.items()
-    ]
+
+    rows: list[dict[str, Json]] = []
+    for outer_key, inner in texts.items():
+        for inner_key, text in inner.items():
+            rows.append({outer_role: outer_key, inner_role: inner_key, "text": text})
+    return rows
 
 
 def _are_numbered(keys: Collection[str]) -> bool:
     """Return whether all keys are numbers, or one word with different numbers, as ids of items are."""
-    stems = {re.sub(r"\d+$", "", key) for key in keys}
-    return all(re.search(r"\d$", key) for key in keys) and len(stems) == 1
+    have_number = all(re.search(r"\d$", key) for key in keys)
+    words = {re.sub(r"\d+$", "", key) for key in keys}
+    return have_number and len(words) == 1
 
 
 def _has_text(row: Mapping[str, Json]) -> bool:
@@ -248,7 +279,11 @@ def _has_text(row: Mapping[str, Json]) -> bool:
 
 def _extract_table(value: Mapping[str, Json]) -> list[dict[str, Json]]:
     """Extract the rows of a W&B table, in which `columns` are names and `data` has one list per row; else none."""
-    names, data = value.get("columns"), value.get("data")
-    if not isinstance(names, list) or not isinstance(data, list) or not all(isinstance(row, list) for row in data):
+    names = value.get("columns")
+    data = value.get("data")
+    if not isinstance(names, list) or not isinstance(data, list):
         return []
-    return [dict(zip(map(str, names), row, strict=False)) for row in data if isinstance(row, list)]
+    rows = [row for row in data if isinstance(row, list)]
+    if len(rows) < len(data):
+        return []
+    return [dict(zip(map(str, names), row, strict=False)) for row in rows]

@@ -139,7 +139,11 @@ _M = TypeVar("_M", bound=BaseModel)
 def _find_example_files(folder: Path) -> list[Path]:
     """List the files `tvd_mi_example_<number>.json` of a folder, one per item, sorted by number.
 
-    Raises: ImportFormatError [import-not-found] or [import-empty]; [import-name] if the name of a file has no number.
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found]: if there is no such folder; [import-empty]: if it has no such file; [import-name]: if the
+        name of a file has no number.
     """
     if not folder.is_dir():
         raise import_error(
@@ -166,13 +170,25 @@ def _parse_example_number(file: Path) -> str:
 
 
 def load_agents(file: Path) -> PaperAgentsFile:
-    """Read an agents file.
+    """Read and check an agents file, which holds the responses of all agents to all items.
 
-    Raises: ImportFormatError [import-not-found] or [import-format] if the file cannot be read or has another layout;
-        [import-agents] if two agents have the same name; [import-shape] if a task does not have one response per agent.
+    Parameters
+    ----------
+    file : Path
+        The JSON file.
+
+    Returns
+    -------
+    PaperAgentsFile
+
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found]: if the file cannot be read; [import-format]: if it has another layout; [import-agents]: if
+        two agents have the same name; [import-shape]: if a task does not have one response per agent.
     """
-    data = _load(file, PaperAgentsFile)
-    _check_distinct(file, [perspective.condition for perspective in data.agent_perspectives])
+    data = _read_as_model(file, PaperAgentsFile)
+    _check_unique_names(file, [perspective.condition for perspective in data.agent_perspectives])
     for number, task in enumerate(data.tasks):
         if len(task.responses) != len(data.agent_perspectives):
             raise import_error(
@@ -186,27 +202,30 @@ def load_agents(file: Path) -> PaperAgentsFile:
 
 def _load_example(file: Path) -> Example:
     """Read the file of an item; raise ImportFormatError if its matrix, scores and counts do not fit together."""
-    example = _load(file, Example)
-    _check_distinct(file, example.condition_keys)
-    K = len(example.condition_keys)
-    lengths = {len(row) for row in example.tvd_mi_matrix}
-    if len(example.tvd_mi_matrix) != K or lengths != {K} or len(example.tvd_mi_scores) != K:
+    example = _read_as_model(file, Example)
+    _check_unique_names(file, example.condition_keys)
+    n_agents = len(example.condition_keys)
+    n_rows = len(example.tvd_mi_matrix)
+    row_lengths = {len(row) for row in example.tvd_mi_matrix}
+    n_scores = len(example.tvd_mi_scores)
+    if n_rows != n_agents or row_lengths != {n_agents} or n_scores != n_agents:
         raise import_error(
             file,
-            f"for {K} condition_keys tvd_mi_matrix has {len(example.tvd_mi_matrix)} rows of {sorted(lengths)} values and "
-            f"tvd_mi_scores {len(example.tvd_mi_scores)} values. Set {K} × {K} and {K} values.",
+            f"for {n_agents} condition_keys tvd_mi_matrix has {n_rows} rows of {sorted(row_lengths)} values and "
+            f"tvd_mi_scores {n_scores} values. Set {n_agents} × {n_agents} and {n_agents} values.",
             slug="import-shape",
         )
 
     matrix = np.array(example.tvd_mi_matrix)
-    if np.diag(matrix).any():
+    diagonal = np.diag(matrix)
+    if diagonal.any():
         raise import_error(
             file,
-            f"the diagonal of tvd_mi_matrix is not 0: got {np.diag(matrix).tolist()}. Export it again.",
+            f"the diagonal of tvd_mi_matrix is not 0: got {diagonal.tolist()}. Export it again.",
             slug="import-diagonal",
         )
 
-    counts = example.metadata.num_p_comparisons, example.metadata.num_q_comparisons
+    counts = (example.metadata.num_p_comparisons, example.metadata.num_q_comparisons)
     if max(counts) > example.n_pairs:
         raise import_error(
             file,
@@ -216,7 +235,7 @@ def _load_example(file: Path) -> Example:
         )
 
     # A score is the mean of its row without the diagonal.
-    means = matrix.sum(axis=1) / (K - 1)
+    means = matrix.sum(axis=1) / (n_agents - 1)
     deviations = np.abs(means - np.array(example.tvd_mi_scores))
     if deviations.max() > SCORE_TOLERANCE:
         worst = int(deviations.argmax())
@@ -229,7 +248,11 @@ def _load_example(file: Path) -> Example:
     return example
 
 
-def _load(file: Path, model: type[_M]) -> _M:
+def _read_as_model(file: Path, model: type[_M]) -> _M:
+    """Read a JSON file as an instance of a pydantic class.
+
+    Raises ImportFormatError [import-not-found] if the file cannot be read, or [import-format] if it does not fit.
+    """
     try:
         return model.model_validate_json(read_regular(file).removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
@@ -241,7 +264,8 @@ def _load(file: Path, model: type[_M]) -> _M:
         raise import_error(file, f"{problem}. Pass a file in the public layout.", slug="import-format") from error
 
 
-def _check_distinct(file: Path, conditions: list[str]) -> None:
+def _check_unique_names(file: Path, conditions: list[str]) -> None:
+    """Raise ImportFormatError [import-agents] if two agents have the same name."""
     name, count = Counter(conditions).most_common(1)[0]
     if count > 1:
         raise import_error(
@@ -314,12 +338,15 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     for perspective in data.agent_perspectives:
         meta = {} if perspective.strategy is None else {"strategy": perspective.strategy}
         agents.append(Agent(perspective.condition, group=groups.get(perspective.condition), meta=meta))
-    n_digits = max(3, len(str(len(data.tasks) - 1)))
-    texts = np.empty((len(agents), len(data.tasks)), dtype=np.object_)
+
+    n_tasks = len(data.tasks)
+    n_digits = max(3, len(str(n_tasks - 1)))
+    items = []
+    texts = np.empty((len(agents), n_tasks), dtype=np.object_)
     for number, task in enumerate(data.tasks):
+        items.append(Item(f"task-{number:0{n_digits}}", task.context))
         texts[:, number] = task.responses
-    items = tuple(Item(f"task-{number:0{n_digits}}", task.context) for number, task in enumerate(data.tasks))
-    return Pool(agents=tuple(agents), items=items, texts=texts, name=file.stem)
+    return Pool(agents=tuple(agents), items=tuple(items), texts=texts, name=file.stem)
 
 
 def import_results(path: str | PathLike[str]) -> ImportedResults:
@@ -350,9 +377,10 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     _check_names(files[0], conditions)
     for file, example in zip(files, examples, strict=True):
         if example.condition_keys != conditions:
+            difference = _describe_difference(conditions, example.condition_keys)
             raise import_error(
                 file,
-                f"it disagrees with {files[0].name} on agents: {_describe_difference(conditions, example.condition_keys)}. "
+                f"it disagrees with {files[0].name} on agents: {difference}. "
                 "Set the same condition_keys in the same order for all items.",
                 slug="import-agents",
             )
@@ -374,6 +402,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     )
     n_failed = [example.n_failed for example in examples]
     n_expected = 2 * examples[0].n_pairs
+    n_unjudged = len(files) - len(judged)
     groups = find_paper_groups(conditions)
     return ImportedResults(
         name=examples_folder.resolve().parent.name,
@@ -381,15 +410,25 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
         rates=rates,
         n_failed=np.array(n_failed, dtype=np.int32),
         n_expected=n_expected,
-        notes=_make_notes(item_ids, n_failed, n_expected=n_expected, n_unjudged=len(files) - len(judged)),
+        notes=_make_notes(item_ids, n_failed, n_expected=n_expected, n_unjudged=n_unjudged),
     )
 
 
 def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
-    """Make rates from the matrices of the judged items.
+    """Convert the differences D = TPR − FPR of each item to rates, one row per item and ordered pair of agents.
 
+    Parameters
+    ----------
     matrices : float array (n_judged, n_agents, n_agents)
-    items : int32 array (n_judged,), positions of the items in `item_ids`
+        D of each ordered pair on each judged item, in [−1, 1].
+    items : int32 array (n_judged,)
+        Positions of the judged items in `item_ids`.
+    agent_ids, item_ids : tuple of str
+        Ids of all agents and of all items.
+
+    Returns
+    -------
+    Rates
     """
     first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
     difference = matrices[:, first, second].ravel()
@@ -411,27 +450,37 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
 
 
 def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
+    """Describe the limitations of imported results: unknown rates, failed calls and items without rates.
+
+    `n_failed` is the number of failed calls of each item, `n_expected` the number of all calls of one item, and
+    `n_unjudged` the number of items without rates.
+    """
+    n_items = len(item_ids)
     notes = [DIFFERENCE_ONLY]
-    failed = Counter({name: n for name, n in zip(item_ids, n_failed, strict=True) if n})
-    if failed:
-        worst = ", ".join(f"{name} {n}" for name, n in failed.most_common(5))
+    failed_by_item = Counter({name: n for name, n in zip(item_ids, n_failed, strict=True) if n})
+    if failed_by_item:
+        worst = ", ".join(f"{name} {n}" for name, n in failed_by_item.most_common(5))
         notes.append(
-            f"{failed.total()} of {n_expected * len(item_ids)} calls failed, on {len(failed)} of {len(item_ids)} items "
+            f"{failed_by_item.total()} of {n_expected * n_items} calls failed, on {len(failed_by_item)} of {n_items} items "
             f"(most: {worst}). A failed call left 0 and cannot be located."
         )
     if n_unjudged:
-        notes.append(f"{n_unjudged} of {len(item_ids)} items have no answer of one trial type, and no rates.")
+        notes.append(f"{n_unjudged} of {n_items} items have no answer of one trial type, and no rates.")
     return tuple(notes)
 
 
 def _check_names(file: Path, names: Sequence[str]) -> None:
+    """Raise ImportFormatError [import-agents] if a name cannot be the id of an agent."""
     for name in names:
-        if problem := find_name_fault(name):
+        problem = find_name_fault(name)
+        if problem:
             raise import_error(file, f"the agent {name[:60]!r} {problem}", slug="import-agents")
 
 
 def _describe_difference(expected: list[str], actual: list[str]) -> str:
+    """Describe the first difference between two different lists of agents, for an error message."""
     if len(expected) != len(actual):
         return f"{len(actual)} instead of {len(expected)}"
-    pairs = enumerate(zip(expected, actual, strict=True), 1)
-    return next(f"number {n} is {b!r} instead of {a!r}" for n, (a, b) in pairs if a != b)
+    pairs = list(zip(expected, actual, strict=True))
+    position = next(position for position, (a, b) in enumerate(pairs) if a != b)
+    return f"number {position + 1} is {actual[position]!r} instead of {expected[position]!r}"

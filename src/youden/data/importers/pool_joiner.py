@@ -84,11 +84,19 @@ class ImportedPool:
 
 @dataclass
 class PoolBuilder:
-    """Collects responses and builds a pool; agents and items have the order of their first responses.
+    """Builds a pool from responses that are added one by one.
 
-    With `merges`, ids that differ only by spaces or case become one id, unless a partner has responses under two of
-    them (the partner of an agent is an item, and vice versa). `replaced` counts values that were replaced because no
-    pool can hold them.
+    Agents and items have the order of their first responses.
+
+    Attributes
+    ----------
+    name : str
+        Name of the pool.
+    merges : bool, default False
+        Whether ids of agents, or of items, that differ only by spaces or case become one id. Two ids of agents are kept
+        apart if both have a response to the same item; the same holds for ids of items and agents.
+    replaced : Replacements
+        Counter of the values that were replaced because a pool cannot hold them.
     """
 
     name: str
@@ -106,7 +114,7 @@ class PoolBuilder:
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, location: str) -> None:
-        """Count a row without a response, or a response that was already added."""
+        """Count a row that is not used because it has no response, or the same response as an earlier row."""
         self._left_out[reason] += 1
         self._first_locations.setdefault(reason, location)
 
@@ -138,19 +146,35 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A null is left out. A response is dropped if its text is not a string, if an id is empty or invalid, or if the
-        agent has another response to the item already. The number or label `repeat` distinguishes several responses,
-        which are then all kept. The first prompt of an item and the first group of an agent are kept.
+        Null is left out. A response is dropped, and counted as such, if its text is not a string, if the id of the agent
+        or the item is empty or invalid, or if the agent already has a response to the item with the same `repeat`.
+
+        Parameters
+        ----------
+        agent, item : str or int
+            Ids of the agent and the item.
+        text : str, list or None
+            The response, or several responses.
+        location : str
+            File and line, for messages.
+        prompt : str, optional
+            Prompt of the item; ignored if another response to the item has one.
+        group : str, optional
+            Group of the agent; ignored if another response of the agent has one.
+        repeat : str or int, optional
+            Number or label that distinguishes several responses of the agent to the item.
         """
         texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:
             self.leave_out(NO_TEXTS, location)
-        for response, label in zip(texts, make_repeat_labels(repeat, len(texts)), strict=True):
+        labels = make_repeat_labels(repeat, len(texts))
+        for response, label in zip(texts, labels, strict=True):
             self._add_response(agent, item, response, location=location, prompt=prompt, group=group, repeat=label)
 
     def _add_response(
         self, agent: object, item: object, text: object, *, location: str, prompt: object, group: object, repeat: object
     ) -> None:
+        """Add one response, or count the reason why it cannot be used."""
         if text is None:
             self.leave_out("no text (null)", location)
             return
@@ -160,10 +184,12 @@ class PoolBuilder:
             self.drop(agent, "no agent id" if agent_id is None else "no item id", location)
             return
         for kind, id_ in (("agent", agent_id), ("item", item_id)):
-            if problem := find_name_fault(id_):
+            problem = find_name_fault(id_)
+            if problem:
                 self._items_refused.setdefault(printable(item_id))
                 reason = f"the {kind} id {problem.rstrip('.')}"
-                self.drop(printable(agent_id), reason, f"{location}: {printable(id_)[:_MAX_ID_LENGTH]!r}")
+                excerpt = printable(id_)[:_MAX_ID_LENGTH]
+                self.drop(printable(agent_id), reason, f"{location}: {excerpt!r}")
                 return
         if not isinstance(text, str):
             self._items_refused.setdefault(item_id)
@@ -171,149 +197,190 @@ class PoolBuilder:
             return
 
         label = _to_label(repeat)
-        repeats = self._responses.setdefault((agent_id, item_id), {})
-        if repeats and (label is None or label in repeats):
-            if repeats.get(label, next(iter(repeats.values()))) == text:
+        texts_by_label = self._responses.setdefault((agent_id, item_id), {})
+        if texts_by_label and (label is None or label in texts_by_label):
+            first_text = next(iter(texts_by_label.values()))
+            if texts_by_label.get(label, first_text) == text:
                 self.leave_out("the same response once more", location)
             else:
                 self.drop(agent_id, SECOND_RESPONSE, location)
             return
 
-        repeats[label] = text
-        if len(repeats) == 1:
-            self._add_group_and_prompt(agent_id, item_id, group, prompt, location)
+        texts_by_label[label] = text
+        if len(texts_by_label) == 1:
+            self._set_group(agent_id, _text_or_none(group))
+            self._set_prompt(item_id, _text_or_none(prompt), location)
 
-    def _add_group_and_prompt(self, agent_id: str, item_id: str, group: object, prompt: object, location: str) -> None:
-        """Record group and prompt, unless the agent or the item has one already."""
-        group_name, prompt_text = _text_or_none(group), _text_or_none(prompt)
-        if group_name and (problem := find_name_fault(group_name)):
-            self.add_note(f"The group {group_name!r} of agent {agent_id!r} is left out: it {problem}")
-            group_name = None
-        self._groups[agent_id] = self._groups.get(agent_id) or group_name
+    def _set_group(self, agent_id: str, group: str | None) -> None:
+        """Set the group of an agent, unless it has one; an invalid name is left out with a note."""
+        problem = find_name_fault(group) if group else None
+        if problem:
+            self.add_note(f"The group {group!r} of agent {agent_id!r} is left out: it {problem}")
+            group = None
+        self._groups[agent_id] = self._groups.get(agent_id) or group
 
+    def _set_prompt(self, item_id: str, prompt: str | None, location: str) -> None:
+        """Set the prompt of an item, unless it has one; record the location of a different prompt."""
         first_prompt = self._item_prompts.get(item_id)
-        if first_prompt and prompt_text and first_prompt != prompt_text:
+        if first_prompt and prompt and first_prompt != prompt:
             self._prompt_conflicts[location] = item_id
-        self._item_prompts[item_id] = first_prompt or prompt_text
+        self._item_prompts[item_id] = first_prompt or prompt
 
     def build(self) -> ImportedPool:
         """Build the pool of all responses that were added.
 
-        Raises: ImportFormatError [import-empty] without responses; [import-alike] if ids that differ only by spaces or
-            case may name one agent or item.
+        Returns
+        -------
+        ImportedPool
+
+        Raises
+        ------
+        ImportFormatError
+            [import-empty] if no response was added; [import-alike] if it is unclear whether ids that differ only by
+            spaces or case are one agent or item.
         """
-        account = [
+        left_out = [
             f"{n:,} left out: {reason} (first: {self._first_locations[reason]})"
             for reason, n in self._left_out.most_common()
         ]
         if not self._responses:
             raise ImportFormatError(
-                f"'{self.name}' contains no response: {'; '.join(account) or 'it has no rows'}. "
+                f"'{self.name}' contains no response: {'; '.join(left_out) or 'it has no rows'}. "
                 "Pass files with at least one response as text.",
                 slug="import-empty",
             )
-        account += self._describe_lost_items()
-        if self._prompt_conflicts:
-            location, item = next(iter(self._prompt_conflicts.items()))
-            account.append(
-                f"imported {format_count(len(self._prompt_conflicts), 'response')} with a prompt other than the first one of "
-                "the item "
-                f"(first: '{item}', {location})"
-            )
+        lost_items = self._describe_lost_items()
+        conflicts = self._describe_prompt_conflicts()
         if self.merges:
             self._merge_spelling_variants()
-        account += self._describe_repeats()
+        account = (*left_out, *lost_items, *conflicts, *self._describe_repeats())
 
         pool = self._build_pool()
-        left_out_notes = tuple(account)
-        account += _describe_spelling_variants("agent", pool.present, [*self._groups])
-        account += _describe_spelling_variants("item", pool.present.T, [*self._item_prompts])
-        account += _describe_unaligned(pool)
+        about_pool = (
+            *_describe_spelling_variants("agent", pool.present, [*self._groups]),
+            *_describe_spelling_variants("item", pool.present.T, [*self._item_prompts]),
+            *_describe_unaligned(pool),
+        )
+        assumed = self._format_notes()
+        has_all_responses = pool.present.all(axis=0)
         return ImportedPool(
             pool,
             left_out=dict(self._left_out),
-            n_dropped=sum(agents.total() for agents in self._dropped.values()),
+            n_dropped=sum(n_by_agent.total() for n_by_agent in self._dropped.values()),
             dropped=tuple(self._describe_dropped()),
-            unaligned=tuple(pool.items[j].id for j in np.flatnonzero(~pool.present.all(axis=0))),
-            notes=(*self._format_notes(), *account),
-            account=left_out_notes,
-            assumed=self._format_notes(),
+            unaligned=tuple(pool.items[j].id for j in np.flatnonzero(~has_all_responses)),
+            notes=(*assumed, *account, *about_pool),
+            account=account,
+            assumed=assumed,
         )
 
     def _format_notes(self) -> tuple[str, ...]:
+        """Format the recorded notes, each with its first location, and the number of replaced values."""
         notes = []
         for text, locations in self._notes.items():
-            times = f"{len(locations):,} times, first: " if len(locations) > 1 else ""
-            notes.append(f"{text} ({times}{locations[0]})" if locations[0] else text)
-        return (*notes, *filter(None, [self.replaced.describe()]))
+            first_location = locations[0]
+            if not first_location:
+                notes.append(text)
+            elif len(locations) == 1:
+                notes.append(f"{text} ({first_location})")
+            else:
+                notes.append(f"{text} ({len(locations):,} times, first: {first_location})")
+        replaced = self.replaced.describe()
+        if replaced:
+            notes.append(replaced)
+        return tuple(notes)
 
-    def _describe_lost_items(self) -> Iterator[str]:
-        """Describe the items of which no response could be used."""
+    def _describe_lost_items(self) -> list[str]:
+        """Describe the items without a usable response in one sentence; empty if there are none."""
         lost = [item for item in self._items_refused if item not in self._item_prompts]
-        if lost:
-            suffix = f" and {len(lost) - MAX_LISTED:,} more" if len(lost) > MAX_LISTED else ""
-            yield (
-                f"{format_count(len(lost), 'item')} lost, because no response to {'it' if len(lost) == 1 else 'them'} could "
-                "be used: "
-                f"{', '.join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])}{suffix}"
-            )
+        if not lost:
+            return []
+        listed = ", ".join(item[:_MAX_ID_LENGTH] for item in lost[:MAX_LISTED])
+        if len(lost) > MAX_LISTED:
+            listed += f" and {len(lost) - MAX_LISTED:,} more"
+        pronoun = "it" if len(lost) == 1 else "them"
+        return [f"{format_count(len(lost), 'item')} lost, because no response to {pronoun} could be used: {listed}"]
 
-    def _describe_repeats(self) -> Iterator[str]:
+    def _describe_prompt_conflicts(self) -> list[str]:
+        """Describe the responses whose prompt differs from the first one of the item; empty if there are none."""
+        if not self._prompt_conflicts:
+            return []
+        location, item = next(iter(self._prompt_conflicts.items()))
+        responses = format_count(len(self._prompt_conflicts), "response")
+        return [
+            f"imported {responses} with a prompt other than the first one of the item (first: '{item}', {location})"
+        ]
+
+    def _describe_repeats(self) -> list[str]:
+        """Describe how many responses are repeats in one sentence; empty if there are none."""
         n_repeats = [len(texts) for texts in self._responses.values() if len(texts) > 1]
-        if n_repeats:
-            low, high = min(n_repeats), max(n_repeats)
-            per_cell = f"{low} to {high}" if low < high else str(low)
-            yield f"{sum(n_repeats):,} responses are repeats, all kept: {per_cell} of one agent to one item"
+        if not n_repeats:
+            return []
+        low, high = min(n_repeats), max(n_repeats)
+        per_cell = f"{low} to {high}" if low < high else str(low)
+        return [f"{sum(n_repeats):,} responses are repeats, all kept: {per_cell} of one agent to one item"]
 
     def _describe_dropped(self) -> Iterator[str]:
-        for reason, agents in sorted(self._dropped.items(), key=lambda entry: -entry[1].total()):
-            listed = ", ".join(f"{agent!r} {n:,}" for agent, n in agents.most_common(MAX_LISTED))
-            suffix = f" and {len(agents) - MAX_LISTED:,} more agents" if len(agents) > MAX_LISTED else ""
-            yield f"{agents.total():,} {reason} ({listed}{suffix}; first: {self._first_locations[reason]})"
+        """Describe the dropped responses: one sentence per reason, the most frequent first."""
+        reasons = sorted(self._dropped, key=lambda reason: -self._dropped[reason].total())
+        for reason in reasons:
+            n_by_agent = self._dropped[reason]
+            listed = ", ".join(f"{agent!r} {n:,}" for agent, n in n_by_agent.most_common(MAX_LISTED))
+            if len(n_by_agent) > MAX_LISTED:
+                listed += f" and {len(n_by_agent) - MAX_LISTED:,} more agents"
+            yield f"{n_by_agent.total():,} {reason} ({listed}; first: {self._first_locations[reason]})"
 
     def _merge_spelling_variants(self) -> None:
-        """Merge ids that differ only by spaces or case, unless a partner has responses under two of them."""
+        """Merge ids of agents, and of items, that differ only by spaces or case.
+
+        Ids of agents are not merged if two of them have a response to the same item; the same holds for ids of items.
+        """
         for kind, side, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
             for first, *variants in group_spelling_variants(ids):
                 partners = [cell[1 - side] for cell in self._responses if cell[side] in (first, *variants)]
                 if len(partners) > len(set(partners)):
                     continue
-                self.add_note(
-                    f"{', '.join(map(repr, (first, *variants)))} are treated as one {kind}: they differ only by spaces or case"
-                )
-                for cell in [cell for cell in self._responses if cell[side] in variants]:
-                    renamed = (first, cell[1]) if side == 0 else (cell[0], first)
-                    self._responses[renamed] = self._responses.pop(cell)
+
+                listed = ", ".join(map(repr, (first, *variants)))
+                self.add_note(f"{listed} are treated as one {kind}: they differ only by spaces or case")
+                for agent, item in list(self._responses):
+                    if (agent, item)[side] in variants:
+                        merged_cell = (first, item) if kind == "agent" else (agent, first)
+                        self._responses[merged_cell] = self._responses.pop((agent, item))
                 for name in variants:
                     del ids[name]
 
     def _build_pool(self) -> Pool:
-        """Build the pool; numbered repeats are ordered by number, others by their first appearance."""
+        """Make the pool; repeats are ordered by their numbers or, if a label is not a number, as they were added."""
         agent_positions = {name: k for k, name in enumerate(self._groups)}
         item_positions = {name: j for j, name in enumerate(self._item_prompts)}
         max_repeats = max(map(len, self._responses.values()))
         texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
-        for (agent, item), repeats in self._responses.items():
-            labels = list(repeats)
-            if len(labels) > 1 and all(label is not None and label.isdecimal() for label in labels):
+        for (agent, item), texts_by_label in self._responses.items():
+            labels = list(texts_by_label)
+            are_numbers = all(label is not None and label.isdecimal() for label in labels)
+            if are_numbers:
                 labels.sort(key=lambda label: int(label or 0))
             for nth, label in enumerate(labels):
-                texts[nth, agent_positions[agent], item_positions[item]] = repeats[label]
+                texts[nth, agent_positions[agent], item_positions[item]] = texts_by_label[label]
 
         agents = []
         for name, group in self._groups.items():
             meta = {"alias": self._aliases[name]} if name in self._aliases else {}
             agents.append(Agent(name, group, meta))
-        items = (Item(name, prompt) for name, prompt in self._item_prompts.items())
-        further = texts[1:].reshape(-1, len(item_positions)) if max_repeats > 1 else None
-        return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=further)
+        items = [Item(name, prompt) for name, prompt in self._item_prompts.items()]
+        repeat_texts = None
+        if max_repeats > 1:
+            repeat_texts = texts[1:].reshape(-1, len(items))
+        return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
 
 
 class PromptItemIds:
-    """Generates ids of items that have none, from their prompts.
+    """Generates the ids of items from their prompts, for tables without ids.
 
-    If an agent has several different responses to one prompt, each of them belongs to a separate item. `make_id` makes
-    the id from the number of the item, from 0, and its prompt.
+    If an agent has several different responses to one prompt, each of them belongs to a separate item.
+
+    make_id : function that returns the id of an item for its number, from 0, and its prompt
     """
 
     def __init__(self, make_id: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
@@ -324,43 +391,52 @@ class PromptItemIds:
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
         """Return the id of the item that a response belongs to.
 
-        Responses with different labels `repeat` are counted separately. A response without a text counts as different.
+        agent : id of the agent
+        prompt : prompt of the item
+        text : the response; a response without a text (None) is different from all others
+        repeat : number or label of the repeat; responses with different labels may belong to one item
         """
         occurrences = self._occurrences.setdefault((agent, prompt, str(repeat)), {})
         identity = object() if text is None else text
         occurrence = occurrences.setdefault(identity, len(occurrences))
         number = self._numbers.setdefault((prompt, occurrence), len(self._numbers))
-        return self._make_id(number, f"{prompt} ({occurrence + 1})" if occurrence else prompt)
+        unique_prompt = prompt if occurrence == 0 else f"{prompt} ({occurrence + 1})"
+        return self._make_id(number, unique_prompt)
 
 
 def _describe_unaligned(pool: Pool) -> Iterator[str]:
-    """Describe the items that at least one agent did not respond to."""
+    """Describe the items that at least one agent did not respond to in one sentence; yield nothing without such items."""
     missing = ~pool.present
     unaligned = np.flatnonzero(missing.any(axis=0))
-    if not len(unaligned):
+    if len(unaligned) == 0:
         return
 
-    lines = []
+    examples = []
     for j in unaligned[:MAX_LISTED]:
-        agents = ", ".join(f"'{pool.agents[k].id}'" for k in np.flatnonzero(missing[:, j])[:MAX_LISTED])
-        lines.append(f"'{pool.items[j].id}' lacks {agents}")
-    suffix = f"; and {len(unaligned) - MAX_LISTED:,} more" if len(unaligned) > MAX_LISTED else ""
-    yield f"{len(unaligned):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(lines)}{suffix}"
+        missing_agents = np.flatnonzero(missing[:, j])[:MAX_LISTED]
+        agent_ids = ", ".join(f"'{pool.agents[k].id}'" for k in missing_agents)
+        examples.append(f"'{pool.items[j].id}' lacks {agent_ids}")
+    if len(unaligned) > MAX_LISTED:
+        examples.append(f"and {len(unaligned) - MAX_LISTED:,} more")
+    yield f"{len(unaligned):,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(examples)}"
 
 
 def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> Iterator[str]:
-    """Yield a sentence for each group of ids of a `kind` (agent or item) that differ only by spaces or case.
+    """Yield a sentence for each group of ids that differ only by spaces or case.
 
-    present : bool array (n_ids, n_partners), whether there is a response; agents have items as partners, items agents
+    kind : "agent" or "item"
+    present : bool array (n_agents, n_items), or (n_items, n_agents) for items; whether there is a response
+    ids : ids of the rows of `present`
 
-    Raises: ImportFormatError [import-alike] if no partner has responses under two ids of a group: they may be the same.
+    Raises: ImportFormatError [import-alike] if no two ids of a group have a column in common: they may be one agent or item.
     """
     partner = "item" if kind == "agent" else "agent"
     positions = {name: position for position, name in enumerate(ids)}
     for variants in group_spelling_variants(ids):
-        n_variants_per_partner = present[[positions[name] for name in variants]].sum(axis=0)
+        rows = [positions[name] for name in variants]
+        n_variants_per_partner = present[rows].sum(axis=0)
         listed = ", ".join(map(repr, variants[:MAX_LISTED]))
-        if not (n_variants_per_partner > 1).any():
+        if n_variants_per_partner.max(initial=0) < 2:
             raise ImportFormatError(
                 f"The {kind}s {listed} differ only by spaces or case, and no {partner} has responses under two of them. If they "
                 f"are one {kind}, set one spelling in the files; if they are several, set another name for one of them.",
@@ -379,20 +455,29 @@ def _to_id(value: object) -> str | None:
 
 
 def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
-    """Label the `n` responses of one row; `repeat` is the label of the row, or None."""
+    """Return the labels of the `n` responses of one row, whose own label is `repeat`.
+
+    One response has the label `repeat`. Several are labelled "repeat.1", "repeat.2", …, or 1, 2, … if `repeat` is None.
+    """
     if n == 1:
         return [repeat]
-    return [nth if repeat is None else f"{repeat}.{nth}" for nth in range(1, n + 1)]
+    if repeat is None:
+        return list(range(1, n + 1))
+    return [f"{repeat}.{nth}" for nth in range(1, n + 1)]
 
 
 def _to_label(repeat: object) -> str | None:
-    """Convert the label of a repeat to text; None without a label."""
+    """Convert the label of a repeat to text; None if it is None, NaN or an empty text."""
     if isinstance(repeat, float) and not repeat.is_integer():
         return None if np.isnan(repeat) else str(repeat)
-    return _to_id(repeat) or (None if repeat in (None, "") else str(repeat))
+    label = _to_id(repeat)
+    if label is None and repeat not in (None, ""):
+        return str(repeat)
+    return label
 
 
 def _text_or_none(value: object) -> str | None:
+    """Return a value that is a text and not empty, and None for all others."""
     return value if isinstance(value, str) and value else None
 
 
@@ -405,24 +490,26 @@ def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str
     Parameters
     ----------
     out : Path
-        Folder, which may not exist yet.
+        Folder, which need not exist.
     run : sequence of str
-        Names of the files of a run; the folder may hold none of them.
+        Names of the files of a run. A folder that contains one of them is refused.
     again : str
-        File that an import writes last; a folder that has it may be overwritten.
+        Name of the file that an import writes last. A folder that contains it may be overwritten.
 
     Raises
     ------
     ImportFormatError
-        [out-not-empty] if `out` is a file, holds a run, or holds files that no import wrote.
+        [out-not-empty] if `out` is a file, contains a run, or contains files that no import wrote.
     """
     if any((out / file).exists() for file in run):
         raise ImportFormatError(
             f"{out} already holds a run. Set --out to another folder, or remove this one.", slug="out-not-empty"
         )
     remove_leftovers(out)
-    is_foreign_folder = out.is_dir() and not (out / again).exists() and {*os.listdir(out)} - {AGENTS, ITEMS}
-    if out.is_file() or is_foreign_folder:
+    has_foreign_files = False
+    if out.is_dir() and not (out / again).exists():
+        has_foreign_files = not {AGENTS, ITEMS}.issuperset(os.listdir(out))
+    if out.is_file() or has_foreign_files:
         raise ImportFormatError(
             f"{out} exists, and no import wrote it. Set --out to a new or empty folder.",
             slug="out-not-empty",
@@ -430,7 +517,7 @@ def check_output_folder(out: Path, *, run: Sequence[str] = RUN_FILES, again: str
 
 
 def write_imported_pool(pool: Pool, out: Path) -> None:
-    """Write a pool into a folder, which may be new or empty, or hold the same pool.
+    """Write a pool into a folder, which may be new or empty, or contain the same pool.
 
     Raises
     ------

@@ -50,13 +50,16 @@ def recognise_format(paths: Sequence[Path]) -> str | None:
         Format of the first file that is recognised; None if there is none.
     """
     for path in paths:
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() and (format_ := _recognise_file(file)) is not None:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in filter(Path.is_file, files):
+            format_ = _recognise_file(file)
+            if format_ is not None:
                 return format_
     return None
 
 
 def _recognise_file(file: Path) -> str | None:
+    """Return the import format of a file by its name or its first bytes; None if it is unknown."""
     for pattern, format_ in _NAMES.items():
         if fnmatch(file.name, pattern):
             return format_
@@ -64,4 +67,7 @@ def _recognise_file(file: Path) -> str | None:
         return None
     with file.open("rb") as stream:
         head = stream.read(_HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff")
-    return next((name for name, pattern in _HEADS.items() if re.search(pattern, head, re.DOTALL)), None)
+    for format_, pattern in _HEADS.items():
+        if re.search(pattern, head, re.DOTALL):
+            return format_
+    return None

@@ -71,8 +71,8 @@ class SourceTable(NamedTuple):
         return list(dict.fromkeys(column for _, row in self.rows for column in row))
 
     def get_candidates(self, role: str) -> list[str]:
-        """Return the columns whose names propose a role, the most reliable first."""
-        columns = (name for name in self.columns if infer_role(name) == role)
+        """Return the columns whose names suggest a role, the most reliable first."""
+        columns = [name for name in self.columns if infer_role(name) == role]
         return sorted(columns, key=lambda name: get_name_priority(name, role))
 
     def is_text_column(self, column: str) -> bool:
@@ -80,34 +80,55 @@ class SourceTable(NamedTuple):
         return ColumnValues([row.get(column) for _, row in self.rows]).is_text
 
     def get_layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return a key that tables of the same layout share; None if the table has no responses.
+        """Return a key that is equal for tables of the same layout; None if the table has no responses.
 
-        The key is the column of the responses, or all columns of a known layout. `columns` are those that the user
-        named, by role.
+        The key is the column of the responses, or all columns of a known layout.
+
+        columns : columns by role that the user named
         """
         if "text" in columns:
-            return columns["text"] if set(columns["text"].split(",")) & {*self.columns} else None
+            has_text_column = not set(columns["text"].split(",")).isdisjoint(self.columns)
+            return columns["text"] if has_text_column else None
+
         layout = detect_known_layout(self.first_row)
         if "text" in layout:
             return ", ".join(f"{role}={column}" for role, column in layout.items())
-        return next(filter(self.is_text_column, self.get_candidates("text")), None)
+        for column in self.get_candidates("text"):
+            if self.is_text_column(column):
+                return column
+        return None
 
 
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
-    """Make a table with flat rows.
+    """Make a table whose rows contain no nested values.
 
-    If no column holds responses but a list of objects in a column does, the objects become rows. In spreadsheets, empty
-    cells of agents, items and prompts are filled from above. `columns` are those that the user named, by role; `note`
-    receives assumptions.
+    If only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells
+    of agents, items and prompts are filled with the value above.
+
+    Parameters
+    ----------
+    file : Path
+    name : str
+        Name of the file or sheet.
+    rows : list of (str, dict)
+        Location and values of each row, as the file has them.
+    columns : mapping of str to str
+        Columns by role that the user named.
+    note : callable
+        Function that is called with each assumption about the table, and its location.
+
+    Returns
+    -------
+    SourceTable
     """
     first_row = dict(rows[0][1])
     if "text" not in columns and "text" in detect_known_layout(first_row):
         return SourceTable(file, name, rows, first_row)
 
     flat = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
-    below_header = _with_header(flat)
-    is_log = len(below_header) < len(flat)
-    table = SourceTable(file, name, _drop_other_kinds(below_header, is_log=is_log, note=note), first_row)
+    without_header = _move_header_into_rows(flat)
+    is_log = len(without_header) < len(flat)
+    table = SourceTable(file, name, _drop_other_kinds(without_header, is_log=is_log, note=note), first_row)
     if file.suffix.lower() in SPREADSHEETS:
         for column in table.columns:
             if infer_role(column) in ("agent", "item", "prompt"):
@@ -117,27 +138,36 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
     for column in table.columns:
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
-            elements = [(location, element) for location, row in table.rows for element in explode(row, column)]
-            exploded = table._replace(rows=elements)
-            if exploded.get_layout(columns) is not None:
-                return exploded
+            element_rows: Rows = []
+            for location, row in table.rows:
+                element_rows += [(location, element) for element in explode(row, column)]
+            table_of_elements = table._replace(rows=element_rows)
+            if table_of_elements.get_layout(columns) is not None:
+                return table_of_elements
     return table
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values of the columns that the user named by a path or as a combination, by the text of the name."""
-    flat = flatten(row) if columns else {}
+    """Return the value of each column that the user named, as a path such as `a.b` or a combination such as `a+b`.
+
+    row : values of a row, which may be nested
+    columns : columns by role that the user named
+    """
+    flat_row = flatten(row) if columns else {}
     values: dict[str, Json] = {}
     for role, text in columns.items():
-        for column in text.split(",") if role == "text" else [text]:
-            if names := split_composite(column, flat):
-                values[column] = get_value(flat, join_names(names))
-            elif (path := ColumnPath.parse(column, row)) is not None:
+        column_names = text.split(",") if role == "text" else [text]
+        for column in column_names:
+            parts = split_composite(column, flat_row)
+            path = ColumnPath.parse(column, row)
+            if parts:
+                values[column] = get_value(flat_row, join_names(parts))
+            elif path is not None:
                 values[column] = path.get_value(row)
     return values
 
 
-def _with_header(rows: Rows) -> Rows:
+def _move_header_into_rows(rows: Rows) -> Rows:
     """Remove a header, which is a first row that shares no column with the others, and add its agents to each row."""
     (_, header), *others = rows
     if not others or any(name in header for _, row in others for name in row):
@@ -147,22 +177,24 @@ def _with_header(rows: Rows) -> Rows:
 
 
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Leave out the rows without a model if a column `type` or `kind` separates them from the others.
+    """Leave out rows of another kind, for example those of a grader in a log.
 
+    These are the rows without a model if their values in a column `type` or `kind` are different from all other rows.
     In a log with a header (`is_log`), the same holds for rows without a prompt.
     """
-    names = dict.fromkeys(name for _, row in rows for name in row)
-    required = (name for name in names if is_agent_name(name) or (is_log and infer_role(name) == "prompt"))
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    kind_columns = [name for name in names if _KIND.search(name)]
+    required = [name for name in names if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
     for name in required:
         complete = [(location, row) for location, row in rows if row.get(name) is not None]
-        incomplete = [(location, row) for location, row in rows if row.get(name) is None]
-        for column in filter(_KIND.search, names):
+        incomplete = [row for _, row in rows if row.get(name) is None]
+        for column in kind_columns:
             complete_kinds = {str(row.get(column)) for _, row in complete}
-            other_kinds = {str(row.get(column)) for _, row in incomplete}
-            if complete_kinds and other_kinds and not complete_kinds & other_kinds:
-                note(
-                    f"rows not read: {column!r} is {', '.join(sorted(other_kinds))}, and {name!r} is empty", rows[0][0]
-                )
+            other_kinds = {str(row.get(column)) for row in incomplete}
+            if complete_kinds and other_kinds and complete_kinds.isdisjoint(other_kinds):
+                first_location, _ = rows[0]
+                listed = ", ".join(sorted(other_kinds))
+                note(f"rows not read: {column!r} is {listed}, and {name!r} is empty", first_location)
                 return complete
     return rows
 
@@ -170,88 +202,126 @@ def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
 def split_by_responses(
     path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str]
 ) -> tuple[list[SourceTable], list[SourceTable]]:
-    """Split tables into those that hold responses and the others: configurations, scores, prompts."""
+    """Split tables into those that hold responses and all others, such as configurations, scores and prompts.
+
+    The first list contains all tables if none seems to hold responses.
+
+    path : file or folder that the user named
+    columns : columns by role that the user named
+    """
 
     def is_in_response_folder(table: SourceTable) -> bool:
         folders = table.file.relative_to(path).parts[:-1] if table.file.is_relative_to(path) else ()
         return not _RESPONSE_FOLDERS.isdisjoint(folder.lower() for folder in folders)
 
-    by_name = [table for table in tables if normalize_name(table.file.stem).removesuffix("s") not in _OTHER_FILES]
-    with_text = [table for table in by_name or tables if table.get_layout(columns) is not None]
-    chosen = list(filter(is_in_response_folder, with_text)) or with_text or list(tables)
-    return chosen, [table for table in tables if not any(table is chosen_table for chosen_table in chosen)]
+    candidates = [table for table in tables if normalize_name(table.file.stem).removesuffix("s") not in _OTHER_FILES]
+    with_text = [table for table in candidates or tables if table.get_layout(columns) is not None]
+    in_response_folders = [table for table in with_text if is_in_response_folder(table)]
+    with_responses = in_response_folders or with_text or list(tables)
+
+    identities = {id(table) for table in with_responses}
+    others = [table for table in tables if id(table) not in identities]
+    return with_responses, others
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
     """Add columns for folder and file to the rows of several tables, and return the names of these columns.
 
-    Times in names are ignored. There is a column for folders only if files of the same names are in several folders.
-    Numbers of runs or seeds in names are repeats if all names have one and something else names the agents.
+    There is a column for folders only if files of the same names are in several folders. Times in names are ignored.
+    Numbers of runs or seeds in names become repeats if all names have one, and something else names the agents.
     """
     if len(tables) == 1:
         return ()
 
     has_sheets = len({table.file for table in tables}) < len(tables)
-    files = [table.file for table in tables] if has_sheets else _without_repeat_numbers(tables)
-    stems = [_TIME.sub("", file.stem) for file in files]
-    folders = [next((folder for folder in file.parents if _TIME.sub("", folder.name)), file.parent) for file in files]
-
-    # A grid: each combination of folder and stem is one file.
-    has_repeated_stems = len(set(stems)) < len({*files})
-    is_grid = has_repeated_stems and len({*files}) == len({*zip(folders, stems, strict=True)}) and not has_sheets
-    if is_grid:
-        columns = {FOLDER: find_unique_suffixes(folders), FILE: stems}
-    elif has_sheets:
-        columns = {FILE: [table.name for table in tables]}
+    if has_sheets:
+        values_by_column = {FILE: [table.name for table in tables]}
     else:
-        columns = {FILE: find_unique_suffixes([file.with_suffix("") for file in files])}
+        values_by_column = _get_location_values(_move_repeat_numbers_into_rows(tables))
 
-    columns = {column: values for column, values in columns.items() if len(set(values)) > 1}
-    for number, table in enumerate(tables):
-        for row in table.flat_rows:
-            row.update({column: values[number] for column, values in columns.items()})
-    return tuple(columns)
+    values_by_column = {column: values for column, values in values_by_column.items() if len(set(values)) > 1}
+    for column, values in values_by_column.items():
+        for table, value in zip(tables, values, strict=True):
+            for row in table.flat_rows:
+                row[column] = value
+    return tuple(values_by_column)
 
 
-def _without_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Return the files without the numbers of repeats in their paths, and add the numbers to the rows.
+def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
+    """Return one value per file for the column of files and, if the files form a grid, for the column of folders.
 
-    Files are returned unchanged if two agents differ only in these numbers.
+    In a grid, each folder contains files of the same names, apart from times in the names.
+    """
+    stems = [_TIME.sub("", file.stem) for file in files]
+    folders = []
+    for file in files:
+        named_folders = [folder for folder in file.parents if _TIME.sub("", folder.name)]
+        folders.append(named_folders[0] if named_folders else file.parent)
+
+    n_files = len(set(files))
+    has_repeated_stems = len(set(stems)) < n_files
+    are_unique = len(set(zip(folders, stems, strict=True))) == n_files
+    if has_repeated_stems and are_unique:
+        return {FOLDER: find_unique_suffixes(folders), FILE: stems}
+    return {FILE: find_unique_suffixes([file.with_suffix("") for file in files])}
+
+
+def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
+    """Return the files without the numbers of repeats in their paths, and add a column with the numbers to the rows.
+
+    Files are returned unchanged, and no column is added, if the agents differ only in these numbers.
     """
     files = [table.file for table in tables]
     has_agents = any(is_agent_name(column) for column in tables[0].columns)
 
-    def rename_folder(file: Path) -> Path:
-        name = file.parent.name
-        return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name if name else file
+    def remove_file_number(file: Path) -> Path:
+        return file.with_stem(_NUMBER.sub("", file.stem) or "run")
 
-    by_file = [file.with_stem(_NUMBER.sub("", file.stem) or "run") for file in files]
-    by_folder = [rename_folder(file) for file in files]
-    for renamed, names in (
-        (by_file, [file.stem for file in files]),
-        (by_folder, [file.parent.name for file in files]),
-    ):
-        numbers = [_NUMBER.search(name) for name in names]
-        if len(set(names)) > 1 and all(numbers) and (has_agents or len(set(renamed)) > 1):
-            for table, number in zip(tables, numbers, strict=True):
+    def remove_folder_number(file: Path) -> Path:
+        name = file.parent.name
+        if not name:
+            return file
+        return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
+
+    attempts = (
+        ([file.stem for file in files], [remove_file_number(file) for file in files]),
+        ([file.parent.name for file in files], [remove_folder_number(file) for file in files]),
+    )
+    for names, files_without_numbers in attempts:
+        matches = [_NUMBER.search(name) for name in names]
+        has_other_differences = has_agents or len(set(files_without_numbers)) > 1
+        if len(set(names)) > 1 and all(matches) and has_other_differences:
+            for table, match in zip(tables, matches, strict=True):
                 for row in table.flat_rows:
-                    row[FILE_NUMBER] = number[1] if number else None
-            return renamed
+                    row[FILE_NUMBER] = match[1] if match else None
+            return files_without_numbers
     return files
 
 
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
-    """Add the prompts of another table with the same ids of items to roles and `rows`, unless there are prompts."""
+    """Return roles with a column of prompts from another table, and add this column to `rows`.
+
+    The roles are returned unchanged if they have prompts, or if no other table has prompts for the same ids.
+
+    roles : roles of the columns of `rows`
+    rows : rows of the tables with responses, changed in place
+    others : tables without responses
+    """
     item = roles.columns.get("item")
     if item is None or "prompt" in roles.columns:
         return roles
 
     ids = {str(row.get(item)) for row in rows}
     for table in others:
-        for column in table.get_candidates("prompt") + table.get_candidates("text"):
-            prompts = {str(row[item]): row[column] for row in table.flat_rows if row.get(item) and row.get(column)}
-            if ids & prompts.keys() and table.is_text_column(column):
-                for row in rows:
-                    row.setdefault(column, prompts.get(str(row.get(item))))
-                return replace(roles, columns={**roles.columns, "prompt": column})
+        for column in (*table.get_candidates("prompt"), *table.get_candidates("text")):
+            prompts = {}
+            for row in table.flat_rows:
+                if row.get(item) and row.get(column):
+                    prompts[str(row[item])] = row[column]
+            if ids.isdisjoint(prompts) or not table.is_text_column(column):
+                continue
+
+            for row in rows:
+                row.setdefault(column, prompts.get(str(row.get(item))))
+            return replace(roles, columns={**roles.columns, "prompt": column})
     return roles

@@ -52,41 +52,49 @@ class ColumnPath:
         """
         if text in columns:
             return cls((text,))
-        if names := split_composite(text, columns):
-            return cls((names[0],), further_steps=tuple((name,) for name in names[1:]))
+        names = split_composite(text, columns)
+        if names:
+            first, *others = names
+            return cls((first,), further_steps=tuple((name,) for name in others))
 
-        steps: list[str | int | None] = []
+        steps: list[str | int | None] = []  # None is "[]", each element of a list
         end = 0
         while match := _STEP.match(text, end):
             key, position = match["key"], match["position"]
             if key is not None:
                 steps.append(key)
+            elif position in ("", "-"):
+                steps.append(None)
             else:
-                steps.append(None if position in ("", "-") else int(position))
+                steps.append(int(position))
             end = match.end()
 
-        list_steps = [number for number, step in enumerate(steps) if step is None]
-        if end < len(text) or not steps or steps[0] not in columns or len(list_steps) > 1:
+        is_complete = end == len(text)
+        if not is_complete or not steps or steps[0] not in columns or steps.count(None) > 1:
             return None
         fixed_steps = tuple(step for step in steps if step is not None)
-        if not list_steps:
+        if None not in steps:
             return cls(fixed_steps)
-        return cls(fixed_steps[: list_steps[0]], fixed_steps[list_steps[0] :])
+        list_position = steps.index(None)
+        return cls(fixed_steps[:list_position], fixed_steps[list_position:])
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
-        """Return the value, with those of further columns; None if one of them does not exist."""
+        """Return the value in a row, joined with the values of further columns; None if one of them does not exist."""
         fields = row if isinstance(row, dict) else dict(row)  # copying a large row for each column would be slow
         values = [get_nested(fields, *steps) for steps in (self.steps, *self.further_steps)]
         if len(values) == 1:
             return values[0]
-        return None if None in values else " / ".join(map(str, values))
+        if None in values:
+            return None
+        return " / ".join(map(str, values))
 
     def get_elements(self, row: Mapping[str, Json]) -> list[Json]:
-        """Return the value in each element of the list; empty if there is no list."""
+        """Return the value in each element of the list that the path leads to; empty if there is no list."""
         elements = self.get_value(row)
         if not isinstance(elements, list):
             return []
-        return [get_nested(element, *(self.element_steps or ())) for element in elements]
+        element_steps = self.element_steps or ()
+        return [get_nested(element, *element_steps) for element in elements]
 
 
 PROMPTS = ("prompt", "instruction", "question")
@@ -103,10 +111,12 @@ def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
     {'text': 'chosen,rejected', 'item': 'prompt_id', 'prompt': 'prompt'}
     """
     paths = _detect_responses(row)
-    if paths:
-        for role, names in (("item", ITEMS), ("prompt", PROMPTS)):
-            if (name := next((name for name in names if name in row), None)) is not None:
-                paths[role] = name
+    if not paths:
+        return {}
+    for role, names in (("item", ITEMS), ("prompt", PROMPTS)):
+        present = [name for name in names if name in row]
+        if present:
+            paths[role] = present[0]
     return paths
 
 
@@ -138,13 +148,29 @@ ROW_ORDER = "rows"
 def parse_column_paths(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str]
 ) -> tuple[dict[str, ColumnPath], dict[str, ColumnPath]]:
-    """Parse the columns that were named for each role (texts: several, separated by commas, one per agent).
+    """Parse the columns that the user named.
 
-    Returns the path by role, and the path by agent if each agent has a column. `row` is the first row of the table, and
-    `file` is for messages.
+    Parameters
+    ----------
+    file : Path
+        File of the table, for error messages.
+    row : mapping
+        First row of the table, which may be nested.
+    columns : mapping of str to str
+        Column or path by role; for the role text also several, separated by commas, one per agent.
 
-    Raises: ImportFormatError [import-columns] if a column does not exist, if text or item has none, or if columns
-        contradict each other.
+    Returns
+    -------
+    paths : dict of str to ColumnPath
+        Path by role.
+    agent_paths : dict of str to ColumnPath
+        Path of the responses by agent; empty unless several columns of texts are named.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-columns] if a column does not exist, if no column has the role text or item, or if the columns of text
+        and agent contradict each other.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
@@ -176,22 +202,28 @@ def _find_column_problem(
     *,
     has_agent: bool,
 ) -> str | None:
-    """Describe why the named columns cannot be read, and the remedy; None if they can.
+    """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
 
-    `has_agent` is whether a column was named for the agent.
+    row : first row of the table
+    paths : path by role
+    agent_paths : path of the responses by agent; empty unless each agent has a column
+    has_agent : whether a column was named for the agent
     """
-    missing = None
-    if not paths.keys() & {"item", "prompt"}:
-        missing = "item"
+    missing_role = None
+    if paths.keys().isdisjoint({"item", "prompt"}):
+        missing_role = "item"
     elif "text" not in paths and not agent_paths:
-        missing = "text"
-    if missing:
-        return f"no column has the role {missing}: the columns are {format_excerpt(', '.join(row))}. Set --column {missing}=NAME."
+        missing_role = "text"
+    if missing_role:
+        listed = format_excerpt(", ".join(row))
+        return f"no column has the role {missing_role}: the columns are {listed}. Set --column {missing_role}=NAME."
+
     if agent_paths and has_agent:
         return "the columns of text name the agents, and so does the column agent. Remove agent."
 
-    has_list = any(path.element_steps is not None for path in paths.values())
-    if has_list and (agent_paths or paths["text"].element_steps is None):
+    lists = [path for path in paths.values() if path.element_steps is not None]
+    text_is_in_list = not agent_paths and paths["text"].element_steps is not None
+    if lists and not text_is_in_list:
         return "a path contains [], and the path of text does not. Set text to the path of the text in each element."
     return None
 
@@ -246,75 +278,91 @@ class ResponseReader:
 
     def add(self, row: Mapping[str, Json], location: str) -> None:
         """Add the responses of one row to the pool."""
-        row_values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
+        single_values = {role: path.get_value(row) for role, path in self.paths.items() if path.element_steps is None}
         if self.agent_paths:
-            for name, path in self.agent_paths.items():
-                self._add_cell({**row_values, "agent": name, "text": path.get_value(row)}, location)
+            for agent, path in self.agent_paths.items():
+                self._add_cell({**single_values, "agent": agent, "text": path.get_value(row)}, location)
             return
 
         lists = {role: path.get_elements(row) for role, path in self.paths.items() if path.element_steps is not None}
+        if not lists:
+            self._add_cell(single_values, location)
+            return
+
         lengths = {len(values) for values in lists.values()}
         if lengths == {0}:
             self.builder.leave_out("a row without responses", location)
         elif len(lengths) > 1:
-            n = len(lists.get("text", ())) or max(lengths)
-            self.builder.drop(self.agent, "the lists of a row have different lengths", location, n=n)
-        elif not lists:
-            self._add_cell(row_values, location)
+            n_responses = len(lists.get("text", ())) or max(lengths)
+            self.builder.drop(self.agent, "the lists of a row have different lengths", location, n=n_responses)
         else:
-            for values in zip(*lists.values(), strict=True):
-                self._add_cell({**row_values, **dict(zip(lists, values, strict=True))}, location)
+            for elements in zip(*lists.values(), strict=True):
+                element_values = dict(zip(lists, elements, strict=True))
+                self._add_cell({**single_values, **element_values}, location)
 
     def _add_cell(self, values: Mapping[str, Json], location: str) -> None:
-        """Add the response, or the list of responses, in `values` by role, of one agent to one item."""
-        if all(value is None or (isinstance(value, str) and not value.strip()) for value in values.values()):
+        """Add the response, or the list of responses, of one agent to one item.
+
+        values : value by role; the role text has one response or a list of responses
+        """
+        if all(_is_blank(value) for value in values.values()):
             self.builder.leave_out("an empty row", location)
             return
         texts = extract_responses(values.get("text"))
         if not texts:
             self.builder.leave_out(NO_TEXTS, location)
-        for text, label in zip(texts, make_repeat_labels(values.get("repeat"), len(texts)), strict=True):
+        labels = make_repeat_labels(values.get("repeat"), len(texts))
+        for text, label in zip(texts, labels, strict=True):
             self._add_response({**values, "text": text, "repeat": label}, location, is_listed=len(texts) > 1)
 
     def _add_response(self, values: Mapping[str, Json], location: str, *, is_listed: bool) -> None:
+        """Add one response; `is_listed` is whether it comes from a list of several responses."""
         has_agent = "agent" in self.paths or bool(self.agent_paths)
         agent = unwrap_single(values.get("agent")) if has_agent else self.agent
-        item, prompt = unwrap_single(values.get("item")), join_prompt(values.get("prompt"))
+        item = unwrap_single(values.get("item"))
+        prompt = join_prompt(values.get("prompt"))
         repeat = values.get("repeat")
         if self.has_ordered_rows:
-            cell = str(agent), str(prompt if "item" not in self.paths else item)
+            cell = str(agent), str(item if "item" in self.paths else prompt)
             self._n_rows[cell] += 1
             repeat = self._n_rows[cell]
 
         text = replace_nonfinite(values.get("text"))
         if text is None and str(values.get("empty")).casefold() in _TRUE:
             text = ""
+        group = values.get("group")
         if self.is_exact:
             if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
                 item = self.items.get_id(str(agent), prompt, text, repeat=repeat)
-            group = values.get("group")
             self.builder.add(agent, item, text, prompt=prompt, group=group, location=location, repeat=repeat)
             return
 
         if text is None:
             self.builder.leave_out("an empty cell in place of a text", location)
             return
-        text = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
+        if not isinstance(text, str):
+            text = orjson.dumps(text, default=str).decode()
         if SHEET_ERROR.fullmatch(text):
             self.builder.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
         agent, item, prompt = (_collapse_spaces(value) for value in (agent, item, prompt))
+        item_key = str(item or prompt or location)
         if "repeat" not in self.paths:  # a different response is a repeat, and the same response again is not
-            numbers = self._numbers_by_text.setdefault((str(agent), str(item or prompt or location)), {})
+            numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
             text_key = f"{repeat}: {text}" if is_listed else text
             repeat = numbers.setdefault(text_key, len(numbers) + 1)
-        if self.has_generated_ids or (isinstance(item, str) and (len(item) > _MAX_ID_LENGTH or find_name_fault(item))):
-            key = str(item or prompt or location)
+
+        is_invalid_id = isinstance(item, str) and (len(item) > _MAX_ID_LENGTH or bool(find_name_fault(item)))
+        if self.has_generated_ids or is_invalid_id:
             prompt = join_prompt(values.get("prompt") or values.get("item"))
-            item = self.items.get_id(str(agent), key, text, repeat=repeat)
-        group = values.get("group")
+            item = self.items.get_id(str(agent), item_key, text, repeat=repeat)
         self.builder.add(agent, item, text, prompt=prompt, group=group, location=location, repeat=repeat)
+
+
+def _is_blank(value: Json) -> bool:
+    """Return whether a value is null, or a text without visible characters."""
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _collapse_spaces(value: Json) -> Json:

@@ -42,22 +42,28 @@ def extract_responses(value: Json) -> list[Json]:
 def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
     """Extract the responses from a list of objects.
 
-    From messages, this is the content of the last one; from the parts of one message, their joined texts; from samples,
-    the text of each. A list of other objects is returned as one value.
+    If the objects are messages of a conversation, the response is the content of the last message. If they are parts of
+    a message, it is their joined texts, or None without texts. If they are samples, each has a response. A list of
+    other objects is returned as a single response.
     """
     if not objects:
         return []
-    if "role" in objects[-1]:
+
+    are_messages = "role" in objects[-1]
+    if are_messages:
         return extract_responses(objects[-1].get("content"))
-    if all("type" in part for part in objects):
-        parts = [part.get("text") for part in objects if str(part["type"]).endswith("text")]
-        texts = [part for part in parts if isinstance(part, str)]
+
+    are_message_parts = all("type" in part for part in objects)
+    if are_message_parts:
+        part_texts = [part.get("text") for part in objects if str(part["type"]).endswith("text")]
+        texts = [text for text in part_texts if isinstance(text, str)]
         return ["\n".join(texts)] if texts else [None]
+
     for key in TEXT_KEYS:
         if all(isinstance(sample.get(key), str) for sample in objects):
             return [sample[key] for sample in objects]
-    unchanged: Json = list(objects)
-    return [unchanged]
+    other_objects: Json = list(objects)
+    return [other_objects]
 
 
 def join_prompt(value: Json) -> Json:

@@ -53,50 +53,68 @@ Keys = Sequence[str | None]
 
 
 def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
-    """Return roles in which items are unique if their ids restart, with a column of repeats if one numbers them.
+    """Return roles whose columns of items identify each item, although ids restart, for example in each subject.
 
-    If no agent has two rows with one id, `roles` are returned unchanged. If ids restart, the item becomes several
-    columns that together are unique or, if none are and the prompts differ, the prompt.
+    If ids restart, the item becomes a combination of columns that is unique, such as "subject + id". If there is none,
+    and prompts differ, items are identified by their prompts. If a column numbers repeats, it is added to the roles.
+    The roles are returned unchanged if no agent has two rows with the same id.
 
-    rows : all flat rows of the table
-    location : the table, for messages
+    Parameters
+    ----------
+    roles : Roles
+        Roles of the columns of the table.
+    rows : sequence of dict
+        All rows of the table; no value is nested.
+    location : str
+        Name of the table, for error messages.
 
-    Raises: ImportFormatError [import-ids] if a column may either make ids unique or number repeats, and neither its
-        name nor a prompt decides; or if prompts under one id differ, and too many of them belong to a single agent.
+    Returns
+    -------
+    Roles
+
+    Raises
+    ------
+    ImportFormatError
+        [import-ids] if a column may either make ids unique or number repeats, and neither its name nor a prompt
+        decides; or if prompts with the same id differ, and too many of them belong to a single agent.
     """
     table = TableColumns(rows)
-    roles = _with_models_as_agents(roles, table)
+    roles = _without_run_numbers(roles, table)
     roles = _with_composite_item(roles, table, location=location)
     return _with_repeat_column(roles, table)
 
 
-def _with_models_as_agents(roles: Roles, table: TableColumns) -> Roles:
+def _without_run_numbers(roles: Roles, table: TableColumns) -> Roles:
     """Remove columns of numbered runs (1, 2 or run-1, run-2) from the agents if other columns name models."""
-    runs = {
-        name
-        for name in roles.agents
-        if "run" in split_into_words(name) and len({re.sub(r"\d+$", "#", str(key)) for key in table[name].keys}) == 1
-    }
-    models = tuple(name for name in roles.agents if name not in runs)
-    if not runs or not any(is_agent_name(name) for name in models):
+    run_columns = set()
+    for name in roles.agents:
+        keys_without_numbers = {re.sub(r"\d+$", "#", str(key)) for key in table[name].keys}
+        if "run" in split_into_words(name) and len(keys_without_numbers) == 1:
+            run_columns.add(name)
+
+    model_columns = tuple(name for name in roles.agents if name not in run_columns)
+    if not run_columns or not any(is_agent_name(name) for name in model_columns):
         return roles
-    columns = {**roles.columns, "agent": join_names(models)}
-    return replace(roles, agents=models, columns=columns, unused=(*roles.unused, *runs))
+    columns = {**roles.columns, "agent": join_names(model_columns)}
+    return replace(roles, agents=model_columns, columns=columns, unused=(*roles.unused, *run_columns))
 
 
 def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
-    """Add the first column that, by its name and its values, numbers the responses of an agent to an item."""
+    """Add the first column whose name and values number the responses of an agent to an item, if there is one."""
     item = roles.columns.get("item", roles.columns.get("prompt"))
     candidates = [name for name in roles.unused if NUMBERS & split_into_words(name)]
     if item is None or not candidates or "repeat" in roles.columns:
         return roles
 
-    cells = [*zip(table.get_keys([*roles.agents]), table.get_keys([item]), strict=True)]
+    agents = table.get_keys([*roles.agents])
+    cells = list(zip(agents, table.get_keys([item]), strict=True))
+    if len(set(cells)) == len(cells):
+        return roles
+
     for candidate in candidates:
         repeats = table.get_keys([candidate])
-        has_repeated_cells = len(set(cells)) < len(cells)
-        are_distinct = len({*zip(cells, repeats, strict=True)}) == len(cells)
-        if None not in repeats and has_repeated_cells and are_distinct:
+        are_distinct = len(set(zip(cells, repeats, strict=True))) == len(cells)
+        if None not in repeats and are_distinct:
             unused = tuple(name for name in roles.unused if name != candidate)
             return replace(roles, columns={**roles.columns, "repeat": candidate}, unused=unused)
     return roles
@@ -115,96 +133,113 @@ class _Responses:
 
     @classmethod
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
-        ids = table.get_keys([roles.columns["item"]])
-        prompt = roles.columns.get("prompt")
-        repeat = [roles.columns["repeat"]] if "repeat" in roles.columns else []
-        text = [roles.columns["text"]] if "text" in roles.columns else []
-        text_columns = [map(str, table[name].values) for name in (*roles.agent_columns, *text)]
-        texts = [*zip(*text_columns, strict=True)]
+        """Read the keys of the columns with a role; rows without an id, or with nothing but null as texts, are unanswered."""
+        columns = roles.columns
+        text_columns = [*roles.agent_columns]
+        if "text" in columns:
+            text_columns.append(columns["text"])
+        texts = list(zip(*(map(str, table[name].values) for name in text_columns), strict=True))
+
+        ids = table.get_keys([columns["item"]])
+        prompts: Keys = [None] * table.n_rows
+        if columns.get("prompt") is not None:
+            prompts = table.get_keys([columns["prompt"]])
         return cls(
             agents=table.get_keys([*roles.agents]),
             ids=ids,
-            prompts=[None] * table.n_rows if prompt is None else table.get_keys([prompt]),
-            repeats=table.get_keys(repeat),
+            prompts=prompts,
+            repeats=table.get_keys([columns["repeat"]] if "repeat" in columns else []),
             texts=texts,
-            answered=[n for n, id_ in enumerate(ids) if id_ is not None and any(text != "None" for text in texts[n])],
+            answered=[row for row, id_ in enumerate(ids) if id_ is not None and {*texts[row]} - {"None"}],
         )
 
     @cached_property
     def prompts_by_cell(self) -> set[tuple[str | None, ...]]:
         """Triples of agent, id and prompt of the rows that have a prompt."""
-        rows = ((self.agents[n], self.ids[n], self.prompts[n]) for n in self.answered)
-        return {row for row in rows if row[2] is not None}
+        triples = {(self.agents[row], self.ids[row], self.prompts[row]) for row in self.answered}
+        return {(agent, id_, prompt) for agent, id_, prompt in triples if prompt is not None}
 
     @property
     def has_prompts(self) -> bool:
+        """Whether at least one row has a prompt."""
         return bool(self.prompts_by_cell)
 
     @property
     def has_one_prompt_per_cell(self) -> bool:
-        """Whether there are prompts, and no agent has two prompts under one id."""
-        prompts = self.prompts_by_cell
-        return self.has_prompts and len(prompts) == len({row[:2] for row in prompts})
+        """Whether there are prompts, and no agent has two prompts with the same id."""
+        cells = {(agent, id_) for agent, id_, _ in self.prompts_by_cell}
+        return self.has_prompts and len(cells) == len(self.prompts_by_cell)
 
     @property
     def has_one_text_per_cell(self) -> bool:
         """Whether no agent has different responses with the same id and the same number of the repeat."""
-        texts = defaultdict(set)
-        for n in self.answered:
-            texts[self.agents[n], self.ids[n], self.repeats[n]].add(self.texts[n])
-        return all(len(distinct) == 1 for distinct in texts.values())
+        first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
+        for row in self.answered:
+            key = (self.agents[row], self.ids[row], self.repeats[row])
+            if first_texts.setdefault(key, self.texts[row]) != self.texts[row]:
+                return False
+        return True
 
     def has_unique_ids(self, groups: Keys, repeats: Keys) -> bool:
-        """Return whether id and group together identify an item, while the id alone does not.
+        """Return whether group and id together identify an item, while the id alone does not.
 
-        groups : keys (n_rows,) of the groups of items
+        groups : keys (n_rows,) of groups of items, such as subjects or files
         repeats : keys (n_rows,) that distinguish repeats
         """
-        rows = {(self.agents[n], self.ids[n], groups[n]) for n in self.answered}
-        separates_no_ids = len(rows) == len({row[:2] for row in rows})
-        if any(groups[n] is None for n in self.answered) or separates_no_ids:
+        if any(groups[row] is None for row in self.answered):
+            return False
+        keys = {(self.agents[row], groups[row], self.ids[row]) for row in self.answered}
+        cells = {(agent, id_) for agent, _, id_ in keys}
+        if len(keys) == len(cells):
             return False
 
         if self.has_prompts:
-            keys = [(self.agents[n], groups[n], self.ids[n]) for n in self.answered]
-            with_prompts = {(*key, self.prompts[n]) for key, n in zip(keys, self.answered, strict=True)}
-            return len(set(keys)) == len(with_prompts)
+            keys_and_prompts = {
+                (self.agents[row], groups[row], self.ids[row], self.prompts[row]) for row in self.answered
+            }
+            return len(keys) == len(keys_and_prompts)
 
         first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        for n in self.answered:
-            key = (self.agents[n], groups[n], self.ids[n], repeats[n])
-            if first_texts.setdefault(key, self.texts[n]) != self.texts[n]:
+        for row in self.answered:
+            key = (self.agents[row], groups[row], self.ids[row], repeats[row])
+            if first_texts.setdefault(key, self.texts[row]) != self.texts[row]:
                 return False
         return self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
-        """Return whether at least half of the rows are of items of two agents, and a group has two items on average."""
-        items = {(groups[n], self.ids[n]) for n in self.answered}
-        if len(items) < 2 * len({groups[n] for n in self.answered}):
-            return False
-        if len({self.agents[n] for n in self.answered}) < 2:
-            return True
+        """Return whether items identified by group and id look like items that agents share.
 
+        Groups must have at least two items on average. If there are several agents, at least half of the rows must
+        belong to items with responses of two agents.
+
+        groups : keys (n_rows,) of groups of items
+        """
         agents_by_item = defaultdict(set)
-        for n in self.answered:
-            agents_by_item[groups[n], self.ids[n]].add(self.agents[n])
-        n_shared = sum(len(agents_by_item[groups[n], self.ids[n]]) > 1 for n in self.answered)
+        for row in self.answered:
+            agents_by_item[groups[row], self.ids[row]].add(self.agents[row])
+
+        n_groups = len({groups[row] for row in self.answered})
+        if len(agents_by_item) < 2 * n_groups:
+            return False
+        if len({self.agents[row] for row in self.answered}) < 2:
+            return True
+        n_shared = sum(len(agents_by_item[groups[row], self.ids[row]]) > 1 for row in self.answered)
         return n_shared >= MIN_SHARED_FRACTION * len(self.answered)
 
     def find_lone_prompts(self) -> list[int]:
         """Return the positions of rows whose prompt only one agent has; empty if there is only one agent."""
         agents_by_prompt = defaultdict(set)
-        for n in self.answered:
-            agents_by_prompt[self.prompts[n]].add(self.agents[n])
-        if len({self.agents[n] for n in self.answered}) < 2:
+        for row in self.answered:
+            agents_by_prompt[self.prompts[row]].add(self.agents[row])
+        if len({self.agents[row] for row in self.answered}) < 2:
             return []
-        return [n for n in self.answered if len(agents_by_prompt[self.prompts[n]]) == 1]
+        return [row for row in self.answered if len(agents_by_prompt[self.prompts[row]]) == 1]
 
 
 def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
-    """Make the item a combination of the id and the columns within which ids restart, or of the prompts.
+    """Identify items by their ids and the columns within which ids restart, or by their prompts.
 
-    Raises: ImportFormatError [import-ids].
+    Raises: ImportFormatError [import-ids] if it is unclear whether rows with the same id are repeats.
     """
     item, prompt = roles.columns.get("item"), roles.columns.get("prompt")
     if item is None:
@@ -226,22 +261,31 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
 
 
 def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """Return the unused columns that may separate items: those named like groups of items, and the others."""
-    candidates = [name for name in roles.unused if not REPEATS & split_into_words(name)]
-    ignored = (
-        () if responses.has_prompts else (FOLDER, FILE)
-    )  # the names of these two columns say nothing of their values
-    by_name = [name for name in candidates if GROUPS & split_into_words(name) and name not in ignored]
-    return by_name, [name for name in candidates if name not in by_name]
+    """Return the unused columns that may separate items: those named like groups of items, and all others."""
+    # The names of the columns for folders and files do not depend on their values, so only prompts can confirm them.
+    unreliable = () if responses.has_prompts else (FOLDER, FILE)
+    named, others = [], []
+    for name in roles.unused:
+        words = split_into_words(name)
+        if words & REPEATS:
+            continue
+        if words & GROUPS and name not in unreliable:
+            named.append(name)
+        else:
+            others.append(name)
+    return named, others
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Return the columns, one or two named like groups of items, that make ids unique; empty if none do."""
-    by_name, _ = _find_named_groups(roles, responses)
-    repeat = [roles.columns["repeat"]] if "repeat" in roles.columns else []
-    repeat_candidates = [name for name in roles.unused if REPEATS & split_into_words(name)]
-    choices = [*((name,) for name in by_name), *combinations(by_name[:4], 2)]
-    for repeats in (responses.repeats, table.get_keys([*repeat, *repeat_candidates])):
+    """Return the one or two columns named like groups of items that make ids unique; empty if none do."""
+    group_columns, _ = _find_named_groups(roles, responses)
+    choices = [*((name,) for name in group_columns), *combinations(group_columns[:4], 2)]
+
+    repeat_columns = [name for name in roles.unused if REPEATS & split_into_words(name)]
+    if "repeat" in roles.columns:
+        repeat_columns.insert(0, roles.columns["repeat"])
+
+    for repeats in (responses.repeats, table.get_keys(repeat_columns)):
         for names in choices:
             if responses.has_unique_ids(table.get_keys(names), repeats):
                 return names
@@ -249,9 +293,10 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
 
 
 def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Responses, *, location: str) -> Roles:
-    """Identify items by prompts, or by a column whose name does not tell that it separates items.
+    """Identify items by an unused column whose name does not show that it separates items, or else by prompts.
 
-    Raises: ImportFormatError [import-ids] if there are no prompts that decide.
+    Raises: ImportFormatError [import-ids] if there is such a column and no prompt confirms it, or if too many rows have
+        a prompt that no other agent has.
     """
     item = roles.columns["item"]
     _, others = _find_named_groups(roles, responses)
@@ -272,27 +317,36 @@ def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Response
 
 
 def _with_item_columns(roles: Roles, columns: tuple[str, ...]) -> Roles:
+    """Return roles in which `columns` together identify an item."""
     unused = tuple(name for name in roles.unused if name not in columns)
     return replace(roles, columns={**roles.columns, "item": join_names(columns)}, unused=unused)
 
 
 def _with_items_by_prompt(roles: Roles) -> Roles:
+    """Return roles in which the prompt identifies an item, and the former column of ids is unused."""
     columns = {role: column for role, column in roles.columns.items() if role != "item"}
     return replace(roles, columns=columns, has_generated_ids=True, unused=(*roles.unused, roles.columns["item"]))
 
 
 def _has_groups(column: str, responses: _Responses) -> bool:
     """Return whether a supposed column of prompts holds groups of items, within which ids restart."""
-    agents, ids, values = responses.agents, responses.ids, responses.prompts
-    groups = {*values} - {None}
-    has_spaces = any(" " in str(group) for group in groups)
-    n_items = len({pair for pair in zip(values, ids, strict=True) if None not in pair})
-    n_repeated = len({*zip(agents, values, ids, strict=True)}) - len({*zip(agents, values, strict=True)})
-    may_be_group = not has_spaces or bool(SUBJECTS & split_into_words(column))
-    return may_be_group and n_items >= 2 * len(groups) and n_repeated > 0
+    agents, ids, groups = responses.agents, responses.ids, responses.prompts
+    distinct_groups = {*groups} - {None}
+    has_spaces = any(" " in str(group) for group in distinct_groups)
+    if has_spaces and not SUBJECTS & split_into_words(column):
+        return False
+
+    n_items = len(
+        {(group, id_) for group, id_ in zip(groups, ids, strict=True) if group is not None and id_ is not None}
+    )
+    n_cells = len(set(zip(agents, groups, ids, strict=True)))
+    n_agent_groups = len(set(zip(agents, groups, strict=True)))
+    has_several_ids_in_a_group = n_cells > n_agent_groups
+    return n_items >= 2 * len(distinct_groups) and has_several_ids_in_a_group
 
 
 def _describe_lone_prompt(item: str, agent: str | None, id_: str | None) -> str:
+    """Describe that prompts of one id differ, with an example: the column of ids, an agent and an id."""
     return (
         f"agent {agent!r} has responses to several prompts under {item} {id_!r}, and no other agent has these prompts. "
         "Remove rows that are not responses of the agents, such as those of a grader, or name the columns: --column item=NAME."
@@ -300,7 +354,8 @@ def _describe_lone_prompt(item: str, agent: str | None, id_: str | None) -> str:
 
 
 def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
-    counts = Counter((responses.agents[n], responses.ids[n]) for n in responses.answered)
+    """Describe that `column` may separate items or number repeats, and how to decide; `item` is the column of ids."""
+    counts = Counter((responses.agents[row], responses.ids[row]) for row in responses.answered)
     (agent, id_), _ = counts.most_common(1)[0]
     subject = "an agent" if not agent else f"agent {agent!r}"
     return (
@@ -311,9 +366,9 @@ def _describe_ambiguity(column: str, item: str, responses: _Responses) -> str:
 
 
 def split_composite(text: str, columns: Collection[str]) -> tuple[str, ...] | None:
-    """Split `subject+id` into the columns that together name an item.
+    """Split a text such as `subject+id` into the names of the columns that it joins.
 
-    Returns None if the text names a single column, or a column that is missing.
+    Returns None if the text is the name of a single column, or if one of the columns does not exist.
     """
     names = tuple(name.strip() for name in text.split("+"))
     is_composite = len(names) > 1 and text not in columns and all(name in columns for name in names)

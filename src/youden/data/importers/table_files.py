@@ -13,6 +13,8 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import IO, Any
@@ -64,10 +66,24 @@ _CHUNK_BYTES, _MAX_TAG_BYTES = 1 << 20, 256
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
-    """List the table files in files and folders, or the split folders of saved data sets if there are any.
+    """List the files of tables in files and folders.
 
-    The list is empty if the folders hold neither. Raises: ImportFormatError [import-not-found]; [import-empty] if only
-    some hold tables.
+    If a folder was written by `save_to_disk` of `datasets`, the list contains only the folders of such splits.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files and folders.
+
+    Returns
+    -------
+    list of Path
+        Empty if the folders contain neither tables nor splits.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-not-found] if a path does not exist; [import-empty] if one of several folders contains no table.
     """
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
@@ -93,12 +109,25 @@ def find_saved_splits(path: Path) -> list[Path]:
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
-    """Yield the name and the rows of each table in a file; `note` receives each assumption about the file."""
-    if file.suffix.lower() in EXCEL:
-        sheets = list(read_excel_sheets(file, note))
-        yield from sheets if len(sheets) > 1 else [(file.stem, rows) for _, rows in sheets]
+    """Yield the name and the rows of each table in a file.
+
+    The name is the title of the sheet if an Excel file has several sheets, and the name of the file otherwise.
+
+    file : file of a table, or folder of a split that `datasets` saved
+    note : function that receives each assumption about the file, and its location
+    replaced : counter of the values that are replaced because a pool cannot hold them
+    """
+    if file.suffix.lower() not in EXCEL:
+        name = file.stem if file.is_file() else file.name
+        yield name, list(read_rows(file, replaced, note))
+        return
+
+    sheets = list(read_excel_sheets(file, note))
+    if len(sheets) == 1:
+        _, rows = sheets[0]
+        yield file.stem, rows
     else:
-        yield file.stem if file.is_file() else file.name, list(read_rows(file, replaced, note))
+        yield from sheets
 
 
 def read_rows(
@@ -109,18 +138,18 @@ def read_rows(
     Parameters
     ----------
     file : Path
-        CSV, TSV, JSON, JSON Lines or Parquet file, or folder of a split that `datasets` saved.
+        CSV, TSV, JSON, JSON Lines or Parquet file, or the folder that `save_to_disk` of `datasets` wrote for a split.
     replaced : Replacements, optional
-        Counts the values that are replaced because no pool can hold them.
+        Counter of the values that are replaced because a pool cannot hold them, such as NaN.
     note : callable, optional
-        Receives each assumption about the file, and its location.
+        Function that is called with each assumption about the file, and its location. Default: assumptions are ignored.
     exact : bool, default False
         Whether a CSV or TSV file must be UTF-8, with one header line, unique column names and rows of equal length.
 
     Yields
     ------
     location : str
-        File and line or row, for error messages.
+        File, and number of the line or row, for error messages.
     row : dict
         Value by column.
 
@@ -145,7 +174,10 @@ def read_rows(
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file that holds one JSON value or one JSON object per line."""
+    """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
+
+    replaced : counter of the numbers and texts that are replaced because a pool cannot hold them
+    """
     text = read_text(file, replaced)
     try:
         value = parse_json(text, file, replaced)
@@ -157,6 +189,7 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
 
 
 def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the location and the values of each row of a Parquet file."""
     try:
         check_regular(file)
         table = open_parquet(file)
@@ -169,7 +202,7 @@ def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a split that `save_to_disk` wrote."""
+    """Yield the location and the values of each row of a split that `save_to_disk` of `datasets` wrote."""
     state_file = folder / "state.json"
     state = require_object(read_json(state_file), state_file)
     entries = require_list(state.get("_data_files"), state_file)
@@ -189,13 +222,15 @@ def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of batches; NaN, which marks missing values in columns of floats, becomes None."""
+    """Yield the location and the values of each row; a NaN in a column of floats is a missing value and becomes None."""
     number = 0
     for batch in batches:
         for row in batch.to_pylist():
             number += 1
-            missing = dict.fromkeys(name for name, value in row.items() if isinstance(value, float) and isnan(value))
-            yield f"{location}, row {number}", row | missing
+            for name, value in row.items():
+                if isinstance(value, float) and isnan(value):
+                    row[name] = None
+            yield f"{location}, row {number}", row
 
 
 def is_pool_header(names: Iterable[object]) -> bool:
@@ -226,30 +261,34 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
 def _read_separated_rows(
     file: Path, note: Note, replaced: Replacements | None, *, exact: bool
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a text file, exactly as they are written with `exact` or if the header is that of a pool.
+    """Yield the location and the values of each row of a CSV or TSV file.
 
-    Otherwise blank cells become None, and lines above the header are left out.
+    With `exact`, or if the header is that of a pool, the values are those in the file. Otherwise blank cells become
+    None, and lines above the header are left out.
     """
     text = _decode_separated(file, note, replaced, exact=exact)
-    first_line = text.split("\n", 1)[0]
+    first_line, _, other_lines = text.partition("\n")
     if first_line.lower().startswith("sep=") and len(first_line.strip()) == 5:  # declares the separator for Excel
-        separator, text = first_line.strip()[4], text.split("\n", 1)[1]
+        separator = first_line.strip()[-1]
+        text = other_lines
     else:
-        separator = _detect_separator(text, "," if file.suffix.lower() == ".csv" else "\t")
+        default = "," if file.suffix.lower() == ".csv" else "\t"
+        separator = _detect_separator(text, default)
 
     records = read_separated(file, separator, text=text)
     location, header = next(records, ("", []))
     if exact or is_pool_header(header):
         return _read_exact_rows(file, header, records)
-    cells: Records = [(location, _blank_to_none(header))]
-    cells += ((location, _blank_to_none(record)) for location, record in records)
-    return iter(_find_rows_below_header(cells, file, note))
+    lines: Records = [(location, _replace_blanks(header))]
+    lines += [(location, _replace_blanks(record)) for location, record in records]
+    return iter(_find_rows_below_header(lines, file, note))
 
 
 def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
-    """Read a text file as UTF-8 or, if that fails, as Windows-1252.
+    """Return the text of a file, read as UTF-8 or, if that fails, as Windows-1252.
 
-    With `exact`, or if the columns are those of a pool, a file that is not UTF-8 is an error.
+    Raises: ImportFormatError [import-encoding] if the file is not UTF-8, and either `exact` is True, the header is that
+        of a pool, or the file contains a null byte.
     """
     try:
         return read_text(file, replaced)
@@ -264,22 +303,31 @@ def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, 
         return raw.decode(_FALLBACK_ENCODING, errors="replace")
 
 
-def _blank_to_none(cells: Iterable[str]) -> list[Json]:
+def _replace_blanks(cells: Iterable[str]) -> list[Json]:
+    """Replace cells that are empty or contain only white space by None."""
     return [cell if cell.strip() else None for cell in cells]
 
 
 def _read_exact_rows(
     file: Path, header: Sequence[str], records: Iterator[tuple[str, list[str]]]
 ) -> Iterator[tuple[str, Row]]:
-    if duplicates := [name for name, n in Counter(header).items() if n > 1]:
+    """Yield the location and the values of each record; all values of a blank line are None.
+
+    Raises: ImportFormatError [import-csv] if a column occurs more than once, or a record is not as long as the header.
+    """
+    duplicates = [name for name, n in Counter(header).items() if n > 1]
+    if duplicates:
         raise import_error(
             file, f"the column {duplicates[0]!r} occurs more than once. Rename one of them.", slug="import-csv"
         )
+
     for location, record in records:
         if record and len(record) != len(header):
             raise import_error(location, _describe_length(record, header), slug="import-csv")
         row: Row = dict(zip(header, record, strict=True)) if record else dict.fromkeys(header)
-        yield location, remove_guards(row) if GUARDED in row else row
+        if GUARDED in row:
+            row = remove_guards(row)
+        yield location, row
 
 
 def _describe_length(record: Sequence[object], header: Sequence[object]) -> str:
@@ -289,31 +337,35 @@ def _describe_length(record: Sequence[object], header: Sequence[object]) -> str:
 def _detect_separator(text: str, default: str) -> str:
     """Return the separator that splits most of the first 50 lines into the same number of fields, at least two.
 
-    Ties are decided by the number of fields, then by `default`.
+    If several separators split as many lines, the one with the most fields is returned, and `default` before others.
     """
 
-    def score(separator: str) -> tuple[int, int, bool]:
+    def compute_score(separator: str) -> tuple[int, int, bool]:
         reader = csv.reader(io.StringIO(text[:200_000], newline=""), delimiter=separator, strict=True)
-        n_lines_by_size: Counter[int] = Counter()
-        try:
-            for record, _ in zip(reader, range(50), strict=False):
-                n_lines_by_size[len(record)] += len(record) > 1
-        except csv.Error:
-            pass
-        size, n_lines = max(n_lines_by_size.items(), key=lambda entry: entry[1], default=(0, 0))
-        return n_lines, size, separator == default
+        n_lines_by_length: Counter[int] = Counter()
+        with suppress(csv.Error):
+            for record in islice(reader, 50):
+                n_lines_by_length[len(record)] += 1 if len(record) > 1 else 0
 
-    return max(",;\t|", key=score)
+        if not n_lines_by_length:
+            return 0, 0, separator == default
+        n_fields, n_lines = n_lines_by_length.most_common(1)[0]
+        return n_lines, n_fields, separator == default
+
+    return max(",;\t|", key=compute_score)
 
 
 def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the sheets of an Excel file that have the header of the first sheet.
+    """Read the sheets of an Excel file that have the same columns as its first sheet.
+
+    Sheets without at least two rows of several cells are skipped.
 
     Parameters
     ----------
     file : Path
+        Excel file (.xlsx or .xlsm).
     note : callable
-        Receives each assumption about the file, and its location.
+        Function that is called with each assumption about the file, and its location.
 
     Yields
     ------
@@ -329,7 +381,8 @@ def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
     """
     first_header: list[str] | None = None
     for title, records in _read_sheets(file):
-        if sum(_count_cells(record) > 1 for _, record in records) < 2:
+        n_rows_of_several_cells = sum(_count_cells(record) > 1 for _, record in records)
+        if n_rows_of_several_cells < 2:
             continue
         rows = _find_rows_below_header(records, file, note, ragged=True)
         header = list(rows[0][1])
@@ -370,7 +423,10 @@ def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
 
 
 def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
-    """Map the (first row, column) of each vertically merged range in a sheet's XML to its last row, all from 1."""
+    """Find the merged ranges of one column in the XML of a sheet.
+
+    Returns the last row of each range by (first row, column). Rows and columns are numbered from 1.
+    """
     from openpyxl.utils import column_index_from_string
 
     last_rows: dict[tuple[int, int], int] = {}
@@ -385,23 +441,28 @@ def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Records:
-    """Return the rows that are not blank, with the value of a merged range copied into each of its rows."""
-    columns = sorted({column for _, column in merged})
-    open_ranges: dict[int, tuple[int, Json]] = {}  # by column: last row and value
+    """Return the rows that are not blank, with the value of a merged range copied into each of its rows.
+
+    merged : last row of each merged range, by its first row and its column, numbered from 1
+    location : file and sheet, for error messages
+    """
+    merged_columns = sorted({column for _, column in merged})
+    current_ranges: dict[int, tuple[int, Json]] = {}  # by column: last row and value of the range that was begun last
     records: Records = []
-    for number, values in enumerate(rows, 1):
+    for row_number, values in enumerate(rows, 1):
         record = [_convert_cell(value) for value in values]
         if all(cell is None for cell in record):
             continue
-        for column in columns:
+
+        for column in merged_columns:
             cell = record[column - 1] if column <= len(record) else None
-            if (number, column) in merged:
-                open_ranges[column] = merged[number, column], cell
-            last, value = open_ranges.get(column, (0, None))
-            if cell is None and value is not None and number <= last:
+            if (row_number, column) in merged:
+                current_ranges[column] = merged[row_number, column], cell
+            last_row, value = current_ranges.get(column, (0, None))
+            if cell is None and value is not None and row_number <= last_row:
                 record += [None] * (column - len(record))
                 record[column - 1] = value
-        records.append((f"{location}, line {number}", record))
+        records.append((f"{location}, line {row_number}", record))
     return records
 
 
@@ -410,57 +471,78 @@ def _count_cells(record: Sequence[Json]) -> int:
 
 
 def _convert_cell(value: object) -> Json:
+    """Convert dates and other values to text, and blank texts to None; numbers are kept."""
     if value is None or isinstance(value, bool | int | float):
         return value
-    return str(value) if str(value).strip() else None
+    text = str(value)
+    return text if text.strip() else None
 
 
 def _find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Return the rows below the header, the first line with several cells, as values by column.
+    """Return the location and the values by column of each row below the header, the first line with several cells.
 
-    A column with neither name nor values is left out. With `ragged`, lines may be longer than the header, and the
-    additional columns get names. Raises: ImportFormatError [import-empty], [import-csv].
+    Columns without name and values are left out. With `ragged`, rows may be longer than the header, and the additional
+    columns get names.
+
+    Raises: ImportFormatError [import-empty] if there is no row below a header; [import-csv] if a row is longer than the
+        header, unless `ragged` is True.
     """
-    filled = [(location, record) for location, record in records if _count_cells(record)]
-    n_above = next((n for n, (_, record) in enumerate(filled) if _count_cells(record) > 1), None)
-    if n_above is None or n_above + 1 == len(filled):
+    lines = [(location, record) for location, record in records if _count_cells(record) > 0]
+    header_positions = [position for position, (_, record) in enumerate(lines) if _count_cells(record) > 1]
+    if not header_positions or header_positions[0] + 1 == len(lines):
         raise import_error(
             file, "it has no header with rows below. Pass a table with a column of responses.", slug="import-empty"
         )
-    if n_above:
-        note(f"{format_count(n_above, 'line')} above the header not read", filled[0][0])
+    n_above = header_positions[0]
+    if n_above > 0:
+        first_location, _ = lines[0]
+        note(f"{format_count(n_above, 'line')} above the header not read", first_location)
 
-    header, body = filled[n_above][1], filled[n_above + 1 :]
-    used = {column for column, cell in enumerate(header) if cell is not None}
+    _, header = lines[n_above]
+    body = lines[n_above + 1 :]
+    used_positions = {position for position, cell in enumerate(header) if cell is not None}
     for location, record in body:
-        if not ragged and _count_cells(record[len(header) :]):
+        if not ragged and _count_cells(record[len(header) :]) > 0:
             raise import_error(location, _describe_length(record, header), slug="import-csv")
-        used.update(column for column, cell in enumerate(record) if cell is not None)
+        used_positions.update(position for position, cell in enumerate(record) if cell is not None)
 
-    columns = _make_unique_names(header, sorted(used))
+    positions = _name_columns(header, sorted(used_positions))
     rows: Rows = []
     for location, record in body:
-        cells = {name: record[column] if column < len(record) else None for name, column in columns.items()}
-        rows.append((location, remove_guards(cells) if GUARDED in columns else cells))
+        row: Row = {}
+        for name, position in positions.items():
+            row[name] = record[position] if position < len(record) else None
+        if GUARDED in row:
+            row = remove_guards(row)
+        rows.append((location, row))
     return rows
 
 
-def _make_unique_names(header: Sequence[Json], used: Sequence[int]) -> dict[str, int]:
-    """Map a unique name to the position of each used column; unnamed columns and duplicates get their number."""
-    names: dict[str, int] = {}
-    for column in used:
-        cell = header[column] if column < len(header) else None
-        name = f"column {column + 1}" if cell is None else " ".join(str(cell).split())
-        while name in names:
-            name = f"{name} ({column + 1})"
-        names[name] = column
-    return names
+def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:
+    """Return the position of each column by a unique name.
+
+    A column without a name is called "column 3", and the second column `name` is called "name (3)", with its number.
+
+    header : cells of the header, which may be shorter than the table
+    positions : positions of the columns, from 0, in ascending order
+    """
+    position_by_name: dict[str, int] = {}
+    for position in positions:
+        cell = header[position] if position < len(header) else None
+        name = f"column {position + 1}" if cell is None else " ".join(str(cell).split())
+        while name in position_by_name:
+            name = f"{name} ({position + 1})"
+        position_by_name[name] = position
+    return position_by_name
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill the empty cells of a column with the value above, in place.
+    """Fill the empty cells of a column in place, each with the value above it, as in a column with merged cells.
 
-    Nothing is filled if the first cell is empty, or if too few are (under 30 %) for a column with merged cells.
+    Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
+
+    rows : location and values by column of each row
+    note : function that is called with a sentence about the filled cells, and the location of the first row
     """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)
@@ -476,9 +558,25 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
-    """Read the texts AGENT/ITEM.txt (or .md) in a folder; those in a folder `prompts` or `questions` are prompts.
+    """Read responses from the files AGENT/ITEM.txt (or .md) of a folder.
 
-    Raises: ImportFormatError [import-empty] if there are no texts.
+    The files in a folder `prompts` or `questions` are the prompts of the items.
+
+    Parameters
+    ----------
+    folder : Path
+    replaced : Replacements
+        Counter of the characters that are replaced because a pool cannot hold them.
+
+    Returns
+    -------
+    list of (str, dict)
+        Path of the file, and values of the columns agent, item, text and prompt, for each response.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-empty] if the folder contains no such files.
     """
     files = sorted(file for file in folder.rglob("*/*") if file.is_file() and file.suffix.lower() in _TEXT_EXTENSIONS)
     if not files:
@@ -492,10 +590,14 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     prompts: dict[str, str] = {}
     rows: Rows = []
     for file in files:
-        agent, *parts = file.relative_to(folder).with_suffix("").parts
-        item, text = "/".join(parts), read_text(file, replaced)
+        agent, *item_parts = file.relative_to(folder).with_suffix("").parts
+        item = "/".join(item_parts)
+        text = read_text(file, replaced)
         if infer_role(agent.removesuffix("s")) == "prompt":
             prompts[item] = text.strip()
         else:
             rows.append((str(file), {"agent": agent, "item": item, "text": text if text.strip() else None}))
-    return [(location, {**row, "prompt": prompts.get(str(row["item"]))}) for location, row in rows]
+
+    for _, row in rows:
+        row["prompt"] = prompts.get(str(row["item"]))
+    return rows

@@ -101,17 +101,20 @@ def read_table(
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
     """Return whether options, or the first file's header or layout, name the columns of texts and items."""
     has_lists = any("[]" in path for path in columns.values())
-    if any(file.is_file() and file.suffix.lower() not in PLAIN for file in files):
+    has_other_files = any(file.is_file() and file.suffix.lower() not in PLAIN for file in files)
+    if has_other_files:
         return has_lists
 
-    _, row = next(read_rows(files[0]), ("", {}))
-    composites = (split_composite(name, flatten(row)) for name in columns.values())
-    if any(FILE in name or FOLDER in name for name in columns.values()) or any(composites):
+    _, first_row = next(read_rows(files[0]), ("", {}))
+    uses_location = any(FILE in name or FOLDER in name for name in columns.values())
+    uses_composite = any(split_composite(name, flatten(first_row)) for name in columns.values())
+    if uses_location or uses_composite:
         return False
-    names = row.keys() | columns.keys()
-    if "text" not in names:
-        names |= detect_known_layout(row).keys()
-    return has_lists or is_pool_header(names)
+
+    roles = first_row.keys() | columns.keys()
+    if "text" not in roles:
+        roles |= detect_known_layout(first_row).keys()
+    return has_lists or is_pool_header(roles)
 
 
 def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
@@ -126,18 +129,25 @@ def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[s
                 file_columns = {role: role for role in ROLES if role in row} | dict(columns)
                 if "text" not in file_columns:
                     file_columns = detect_known_layout(row) | file_columns
-                if len(files) == 1 and "agent" not in file_columns and "," not in file_columns.get("text", ""):
+                has_one_text_column = "," not in file_columns.get("text", "")
+                if len(files) == 1 and "agent" not in file_columns and has_one_text_column:
                     agent_column = _find_agent_column(file, file_columns)
-                    file_columns |= {"agent": agent_column} if agent_column else {}
+                    if agent_column:
+                        file_columns["agent"] = agent_column
                 reader = _make_reader(file, row, file_columns, agent=name, builder=builder)
             reader.add(row, location)
-    return replace(builder.build(), taken=f"agents by {agent_column!r}" if agent_column else "")
+    taken = f"agents by {agent_column!r}" if agent_column else ""
+    return replace(builder.build(), taken=taken)
 
 
 def _make_reader(
     file: Path, row: Mapping[str, Json], columns: dict[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
-    """Make the reader of a table whose columns are named, and add notes to `builder`."""
+    """Create the reader of a table whose columns are named, and add notes on unused columns and repeats to `builder`.
+
+    `row` is the first row, `columns` the column by role (a column of repeats may be added to it or removed), and
+    `agent` the name of the agent if no column names agents.
+    """
     repeats = [name for name in REPEATS if name in row and name not in columns.values()]
     if "repeat" not in columns and repeats:
         columns["repeat"] = repeats[0]
@@ -147,10 +157,11 @@ def _make_reader(
         del columns["repeat"]
 
     paths, agent_paths = parse_column_paths(file, row, columns)
-    used = {
-        steps[0] for path in (*paths.values(), *agent_paths.values()) for steps in (path.steps, *path.further_steps)
-    }
-    if unused := [name for name in row if name not in used]:
+    used: set[str | int] = set()
+    for path in (*paths.values(), *agent_paths.values()):
+        used.update(steps[0] for steps in (path.steps, *path.further_steps))
+    unused = [name for name in row if name not in used]
+    if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
     return ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
 
@@ -158,7 +169,8 @@ def _make_reader(
 def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
     """Return the column of a single table that names the agents; empty if none does."""
     rows = [flatten(row) for _, row in read_rows(file)]
-    if not rows[0].keys() - {*ROLES}:
+    has_further_columns = bool(rows[0].keys() - {*ROLES})
+    if not has_further_columns:
         return ""
     try:
         agents = find_roles(rows, given=columns).agents
@@ -168,12 +180,22 @@ def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
 
 
 def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> dict[str, str] | None:
-    """Find out how to identify items in tables whose columns are named, if ids restart.
+    """Find out what identifies items in tables with named columns, if the ids restart, as in each file or for each topic.
 
-    Returns the columns that together name an item, as {"item": "a + b"}; an empty dictionary if prompts identify items;
-    None if ids do not restart. Raises: ImportFormatError [import-ids].
+    Returns
+    -------
+    dict or None
+        The columns that together identify an item, as {"item": "a + b"}; empty if prompts identify items; None if the
+        ids do not restart.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-ids]: if ids restart, but nothing identifies the items.
     """
-    rows = [{**flatten(row), FILE: str(file)} for file in files for _, row in read_rows(file)]
+    rows = []
+    for file in files:
+        rows += [{**flatten(row), FILE: str(file)} for _, row in read_rows(file)]
     all_columns = {role: role for role in ROLES if role in rows[0]} | dict(columns)
     used = {role: column for role, column in all_columns.items() if role in ("item", "text", "prompt", "repeat")}
     roles = Roles(
@@ -183,10 +205,12 @@ def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> d
         has_generated_ids=False,
         unused=tuple(name for name in rows[0] if name not in (*all_columns.values(), FILE)),
     )
-    unique = with_unique_items(roles, rows, location=str(files[0]))
-    if unique is roles:
+    unique_roles = with_unique_items(roles, rows, location=str(files[0]))
+    if unique_roles is roles:
         return None
-    return {} if unique.has_generated_ids else {"item": unique.columns["item"]}
+    if unique_roles.has_generated_ids:
+        return {}
+    return {"item": unique_roles.columns["item"]}
 
 
 def _read_unnamed(
@@ -197,56 +221,100 @@ def _read_unnamed(
     builder = PoolBuilder(path.stem, merges=True)
     tables, others = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
     if others:
-        names = ", ".join(repr(table.file.name) for table in others[:3]) + (" …" if len(others) > 3 else "")
-        builder.add_note(f"{format_count(len(others), 'table')} without responses not read ({names})")
+        names = ", ".join(repr(table.file.name) for table in others[:3])
+        ellipsis = " …" if len(others) > 3 else ""
+        builder.add_note(f"{format_count(len(others), 'table')} without responses not read ({names}{ellipsis})")
     location_columns = add_location_columns(tables)
     _add_composites(tables, columns)
     _check_columns(path, columns, [*tables, *others])
 
     items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
-    by_layout: dict[str | None, list[SourceTable]] = {}
+    tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
-        by_layout.setdefault(table.get_layout(columns), []).append(table)
+        tables_by_layout.setdefault(table.get_layout(columns), []).append(table)
 
-    used: dict[str, None] = {}
+    descriptions: dict[str, None] = {}
     unused: dict[str, None] = {}
     question = None
-    for group in by_layout.values():
-        if "text" not in columns and "text" in detect_known_layout(group[0].first_row):
+    for group in tables_by_layout.values():
+        has_known_layout = "text" not in columns and "text" in detect_known_layout(group[0].first_row)
+        if has_known_layout:
             for table in group:
                 description = _add_known_layout(table, builder, location_columns=location_columns, columns=columns)
-                used.setdefault(description)
+                descriptions.setdefault(description)
             continue
 
-        rows = [row for table in group for row in table.flat_rows]
-        has_ordered_rows = columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
-        given = dict(columns)
-        if has_ordered_rows:
-            del given["repeat"]
-        roles = _find_roles(
-            path, rows, given, location_columns=location_columns, others=others, has_ordered_rows=has_ordered_rows
+        roles = _add_unknown_layout(
+            group, builder, items, path=path, columns=columns, location_columns=location_columns, others=others
         )
-        reader = ResponseReader(
-            {role: ColumnPath((column,)) for role, column in roles.columns.items()},
-            _make_agent_paths(roles),
-            group[0].name,
-            builder,
-            items,
-            has_generated_ids=roles.has_generated_ids,
-            is_exact=False,
-            has_ordered_rows=has_ordered_rows,
-        )
-        used.setdefault(describe_roles(roles, group[0].name))
+        descriptions.setdefault(describe_roles(roles, group[0].name))
         unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
         question = question or roles.columns.get("prompt")
-        for location, row in chain.from_iterable(table.rows for table in group):
-            reader.add(row, location)
 
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
-    n_rows = sum(len(table.rows) for table in tables)
-    counts = format_count(n_rows, "row") + ("" if len(tables) == 1 else f" of {format_count(len(tables), 'table')}")
-    return replace(imported, taken=f"{counts}: {'; '.join(used)}", question=question, unused=tuple(unused))
+    counts = format_count(sum(len(table.rows) for table in tables), "row")
+    if len(tables) > 1:
+        counts += f" of {format_count(len(tables), 'table')}"
+    taken = f"{counts}: {'; '.join(descriptions)}"
+    return replace(imported, taken=taken, question=question, unused=tuple(unused))
+
+
+def _add_unknown_layout(
+    tables: Sequence[SourceTable],
+    builder: PoolBuilder,
+    items: PromptItemIds,
+    *,
+    path: Path,
+    columns: Mapping[str, str],
+    location_columns: tuple[str, ...],
+    others: Sequence[SourceTable],
+) -> Roles:
+    """Add the responses of tables with the same columns to a pool.
+
+    Parameters
+    ----------
+    tables : sequence of SourceTable
+        The tables, at least one.
+    builder : PoolBuilder
+        Receives the responses.
+    items : PromptItemIds
+        Gives ids to items that the tables identify only by prompts.
+    path : Path
+        File or folder, for error messages.
+    columns : mapping of str to str
+        Column by role, as named by the user.
+    location_columns : tuple of str
+        Columns for the file and folder of a row, which may name agents.
+    others : sequence of SourceTable
+        Tables without responses, which may hold the prompts.
+
+    Returns
+    -------
+    Roles
+        The roles of the columns.
+    """
+    rows = [row for table in tables for row in table.flat_rows]
+    has_ordered_rows = columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
+    given = dict(columns)
+    if has_ordered_rows:
+        del given["repeat"]
+    roles = _find_roles(
+        path, rows, given, location_columns=location_columns, others=others, has_ordered_rows=has_ordered_rows
+    )
+    reader = ResponseReader(
+        {role: ColumnPath((column,)) for role, column in roles.columns.items()},
+        _make_agent_paths(roles),
+        tables[0].name,
+        builder,
+        items,
+        has_generated_ids=roles.has_generated_ids,
+        is_exact=False,
+        has_ordered_rows=has_ordered_rows,
+    )
+    for location, row in chain.from_iterable(table.rows for table in tables):
+        reader.add(row, location)
+    return roles
 
 
 def _prepare_tables(
@@ -256,19 +324,22 @@ def _prepare_tables(
 
     Raises: ImportFormatError [import-columns] if no file holds rows.
     """
-    tables = [
-        prepare_table(file, name, rows, columns, builder.add_note)
-        for file in files
-        for name, rows in read_tables(file, builder.add_note, builder.replaced)
-        if rows
-    ]
+    tables = []
+    for file in files:
+        for name, rows in read_tables(file, builder.add_note, builder.replaced):
+            if rows:
+                tables.append(prepare_table(file, name, rows, columns, builder.add_note))
     if tables:
         return tables
-    if files and not (path.is_dir() and any(path.rglob("*/*.txt"))):
+
+    has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
+    if files and not has_texts:
         values = [parse_json(read_text(file), file) for file in files if file.suffix.lower() == ".json"]
-        keys = list(dict.fromkeys(key for value in values if isinstance(value, dict) for key in value))
-        raise unclear_columns_error(path, "no list of rows holds responses as text", keys)
-    return [prepare_table(path, path.name, read_text_folder(path, builder.replaced), columns, builder.add_note)]
+        keys = dict.fromkeys(key for value in values if isinstance(value, dict) for key in value)
+        raise unclear_columns_error(path, "no list of rows holds responses as text", list(keys))
+
+    rows = read_text_folder(path, builder.replaced)
+    return [prepare_table(path, path.name, rows, columns, builder.add_note)]
 
 
 def _add_known_layout(
@@ -303,22 +374,29 @@ def _find_roles(
         raise unclear_columns_error(path, error.problem, names, error.options) from error
 
     item_columns = split_composite(columns.get("item", ""), roles.unused) or ()
-    roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
+    unused = tuple(column for column in roles.unused if column not in item_columns)
+    roles = replace(roles, unused=unused)
     if columns.keys().isdisjoint({"item", "repeat"}) and not has_ordered_rows:
         roles = with_unique_items(roles, rows, location=str(path))
     roles = with_prompts(roles, rows, others)
+
     for row in rows:
-        row.update({column: get_value(row, column) for column in roles.columns.values() if column not in row})
+        combined = {column: get_value(row, column) for column in roles.columns.values() if column not in row}
+        row.update(combined)
     return roles
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return the path of each agent's column; a first key that all columns share is left out of the names."""
+    """Return the path of the column of each agent, if each agent has its own column of texts.
+
+    The agents have the names of the columns, without a first key that all columns share, such as `outputs.`.
+    """
     columns = roles.agent_columns
-    first_keys = {column.partition(".")[0] for column in columns if "." in column}
-    is_nested = len(first_keys) == 1 and all("." in column for column in columns)
-    start = len(f"{first_keys.pop()}.") if is_nested else 0
-    return {column[start:]: ColumnPath((column,)) for column in columns}
+    shared_prefix = ""
+    first_keys = {column.partition(".")[0] for column in columns}
+    if len(first_keys) == 1 and all("." in column for column in columns):
+        shared_prefix = f"{first_keys.pop()}."
+    return {column.removeprefix(shared_prefix): ColumnPath((column,)) for column in columns}
 
 
 def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
@@ -329,32 +407,37 @@ def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callab
     """
     items = () if previous_pool is None else previous_pool.items
     known_ids = {item.id for item in items}
-    ids = {" ".join(item.prompt.split()): item.id for item in items if item.prompt}
-    unused_ids = (id_ for n in count(1) if (id_ := f"q{n:03d}") not in known_ids)
+    id_by_prompt = {" ".join(item.prompt.split()): item.id for item in items if item.prompt}
+    numbered_ids = (f"q{number:03d}" for number in count(1))
+    unused_ids = (id_ for id_ in numbered_ids if id_ not in known_ids)
 
     def get_id(_number: int, prompt: str) -> str:
-        if prompt not in ids:
+        if prompt not in id_by_prompt:
             digest = hashlib.sha256(prompt.encode()).hexdigest()
-            ids[prompt] = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
-        return ids[prompt]
+            id_by_prompt[prompt] = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
+        return id_by_prompt[prompt]
 
     return get_id
 
 
 def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
     """Add the combined columns that the user named, such as `<file>+id`, to the rows."""
+    rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
-        for row in (row for table in tables for row in table.flat_rows):
-            if names := split_composite(column, row):
+        for row in rows:
+            names = split_composite(column, row)
+            if names:
                 row[column] = get_value(row, " + ".join(names))
 
 
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
-    """Raise ImportFormatError [import-columns] if no table has a column that the user named."""
+    """Raise ImportFormatError [import-columns] if the user named a column that no table has."""
     present = {column for table in tables for column in table.columns}
-    for role, text in columns.items():
-        for column in text.split(",") if role == "text" else [text]:
-            if column not in present and (role, column) != ("repeat", ROW_ORDER):
+    for role, named in columns.items():
+        named_columns = named.split(",") if role == "text" else [named]
+        for column in named_columns:
+            is_row_order = role == "repeat" and column == ROW_ORDER
+            if column not in present and not is_row_order:
                 names = dict.fromkeys(name for table in tables for name in table.first_row)
                 raise import_error(
                     path,
@@ -367,29 +450,33 @@ def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[Sour
 def _check_files_share_items(
     path: Path, pool: Pool, tables: Sequence[SourceTable], location_columns: Sequence[str]
 ) -> None:
-    """Raise ImportFormatError [import-columns] if a file that is an agent shares no item with another agent.
+    """Raise ImportFormatError [import-columns] if an agent named by a file shares no item with another agent.
 
     If no agents share an item at all, nothing is raised.
     """
     is_shared_item = pool.present.sum(axis=0) > 1
-    has_shared_item = [bool((present & is_shared_item).any()) for present in pool.present]
-    files = {str(table.rows[0][1].get(column)) for table in tables for column in location_columns}
-    lone = [
-        agent.id
-        for agent, is_shared in zip(pool.agents, has_shared_item, strict=True)
-        if agent.id in files and not is_shared
-    ]
-    if lone and any(has_shared_item):
+    has_shared_item = (pool.present & is_shared_item).any(axis=1)
+    if not has_shared_item.any():
+        return
+
+    file_names: set[str] = set()
+    for table in tables:
+        _, first_row = table.rows[0]
+        file_names.update(str(first_row.get(column)) for column in location_columns)
+    lone = []
+    for agent, is_shared in zip(pool.agents, has_shared_item, strict=True):
+        if agent.id in file_names and not is_shared:
+            lone.append(agent.id)
+    if lone:
+        names = ", ".join(map(repr, lone[:3]))
         verb = "shares" if len(lone) == 1 else "share"
-        raise unclear_columns_error(
-            path, f"{', '.join(map(repr, lone[:3]))} {verb} no item with other agents", tables[0].columns
-        )
+        raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)
 
 
 def unclear_columns_error(
     path: Path, problem: str, columns: Sequence[str], options: Mapping[str, str] | None = None
 ) -> ImportFormatError:
-    """Make the error for tables whose columns have unclear roles.
+    """Return the error that the roles of columns are unclear.
 
     Parameters
     ----------
@@ -421,7 +508,20 @@ def unclear_columns_error(
 
 
 def describe_roles(roles: Roles, name: str) -> str:
-    """Describe which column is used for what; `name` is the agent if neither columns nor files name agents."""
+    """Describe which column is used for what, for display.
+
+    Parameters
+    ----------
+    roles : Roles
+        Columns by role.
+    name : str
+        Name of the agent if neither columns nor files name agents.
+
+    Returns
+    -------
+    str
+        Such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
+    """
     locations = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names of files"}
     if roles.agents:
         agents = " and ".join(locations.get(column, repr(column)) for column in roles.agents)
@@ -430,15 +530,22 @@ def describe_roles(roles: Roles, name: str) -> str:
     else:
         agents = repr(name)
 
-    item, prompt = roles.columns.get("item"), roles.columns.get("prompt")
-    if roles.has_generated_ids:
-        items = "row" if prompt is None else f"{prompt!r} (ids made from it)"
+    prompt = roles.columns.get("prompt")
+    if not roles.has_generated_ids:
+        item_columns = str(roles.columns.get("item")).split(" + ")
+        items = " and ".join(map(repr, item_columns))
+        if prompt:
+            items += f", prompts in {prompt!r}"
+    elif prompt is None:
+        items = "row"
     else:
-        items = " and ".join(map(repr, str(item).split(" + "))) + (f", prompts in {prompt!r}" if prompt else "")
+        items = f"{prompt!r} (ids made from it)"
 
     parts = [f"agents by {agents}", f"items by {items}"]
     if "text" in roles.columns:
         parts.append(f"texts in {roles.columns['text']!r}")
-    further = {role: roles.columns[role] for role in ("group", "empty", "repeat") if roles.columns.get(role)}
-    parts += [f"{role} in {locations.get(column, repr(column))}" for role, column in further.items()]
+    for role in ("group", "empty", "repeat"):
+        column = roles.columns.get(role)
+        if column:
+            parts.append(f"{role} in {locations.get(column, repr(column))}")
     return ", ".join(parts)

@@ -87,30 +87,45 @@ class _Span:
 
 
 def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
-    """Import OpenTelemetry traces of agents. Each trace is a response.
+    """Import OpenTelemetry traces of agents: each trace becomes a response.
 
-    Files are OTLP JSON, with one export per file or per line. Attributes are those of the semantic conventions for
-    generative AI from version 1.37. The agent of a trace is `gen_ai.agent.name`, or else the model that received the
-    requests. Traces with the same first message of a user belong to one item; items are numbered. Several traces of one
-    agent and item are repeats. The response is the last text that a model produced or, if `text` is "transcript", all
-    steps of the agent.
+    The agent of a trace is `gen_ai.agent.name`, or else the model that received the requests. Traces with the same
+    first message of a user belong to one item; items are numbered. Several traces of one agent and item are repeats.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files of OTLP JSON, with one export per file or per line, and folders of such files. Attributes are those of the
+        semantic conventions for generative AI from version 1.37.
+    columns : mapping
+        Ignored.
+    text : {"answer", "transcript"}, default "answer"
+        Response of a trace: the last text that a model produced, or all steps of the agent.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ImportFormatError
+        [import-format]: if a file is not OTLP JSON; [import-empty]: if a folder has no files, or no trace has a
+        response.
     """
-    builder, items, n_repeats = PoolBuilder(paths[0].stem), PromptItemIds(), Counter[tuple[str, str]]()
-    traces: dict[str, list[_Span]] = {}
+    builder = PoolBuilder(paths[0].stem)
+    spans_by_trace: dict[str, list[_Span]] = {}
     first_locations: dict[str, str] = {}
     for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
         for location, span in _read_spans(file, builder.replaced):
             trace = to_text(span.get("traceId"))
-            traces.setdefault(trace, []).append(_make_span(span, location, builder.replaced))
+            spans_by_trace.setdefault(trace, []).append(_make_span(span, location, builder.replaced))
             first_locations.setdefault(trace, location)
 
-    for trace, spans in traces.items():
+    items = PromptItemIds()
+    n_repeats = Counter[tuple[str, str]]()
+    for trace, spans in spans_by_trace.items():
         spans.sort(key=lambda span: span.start)
-        answered = [span for span in spans if span.get_messages("output")]
-        # A span of the agent repeats the messages of its models, and is used only if there are no spans of models.
-        calls = [
-            span for span in answered if span.attributes.get("gen_ai.operation.name") != "invoke_agent"
-        ] or answered
+        calls = _select_model_calls(spans)
         prompt = _find_prompt(calls)
         response = _format_transcript(spans, calls) if text == "transcript" else _find_last_answer(calls)
         if not prompt or not response:
@@ -120,22 +135,34 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
             continue
 
         agent = _find_agent(spans)
-        cell = (to_text(agent), prompt)
-        n_repeats[cell] += 1
-        repeat = n_repeats[cell]
-        item = items.get_id(*cell, response, repeat=repeat)
+        agent_name = to_text(agent)
+        n_repeats[agent_name, prompt] += 1
+        repeat = n_repeats[agent_name, prompt]
+        item = items.get_id(agent_name, prompt, response, repeat=repeat)
         builder.add(agent, item, response, prompt=prompt, location=first_locations[trace], repeat=repeat)
     return builder.build()
 
 
+def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
+    """Return the spans with messages from a model.
+
+    A span of the agent repeats the messages of its models, and is returned only if there are no spans of models.
+    """
+    answered = [span for span in spans if span.get_messages("output")]
+    by_models = [span for span in answered if span.attributes.get("gen_ai.operation.name") != "invoke_agent"]
+    return by_models or answered
+
+
 def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) -> _Span:
+    """Create a span from an OTLP object; messages that are encoded as JSON are decoded."""
     attributes = _convert_attributes(span.get("attributes"))
     for name in map(_MESSAGES.format, ("input", "output")):
         if name in attributes:
             attributes[name] = _decode(attributes[name], location, replaced)
-    start = to_text(span.get("startTimeUnixNano"))
+    start_text = to_text(span.get("startTimeUnixNano"))
+    start = int(start_text) if _INTEGER.fullmatch(start_text) else 0
     error = get_nested(dict(span), "status", "message") or attributes.get("error.type")
-    return _Span(int(start) if _INTEGER.fullmatch(start) else 0, attributes, error)
+    return _Span(start, attributes, error)
 
 
 def _find_prompt(spans: Sequence[_Span]) -> str | None:
@@ -164,26 +191,38 @@ def _find_agent(spans: Sequence[_Span]) -> Json:
 
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the spans of a file with their locations; a file holds one export, a list of exports, or one per line."""
-    text = read_text(file, replaced)
-    value = _decode(text, file, replaced)
-    exports = [(str(file), export) for export in (value if isinstance(value, list) else [value])]
-    for location, export in parse_lines(text, file, replaced) if isinstance(value, str) else exports:
-        if not isinstance(get_nested(export, "resourceSpans"), list):
+    for location, export in _read_exports(file, replaced):
+        resources = get_nested(export, "resourceSpans")
+        if not isinstance(resources, list):
             raise import_error(
                 location,
                 "it has no 'resourceSpans', so it is not OTLP JSON. Pass files of traces.",
                 slug="import-format",
             )
-        for resource in require_list(get_nested(export, "resourceSpans"), location):
+        for resource in resources:
             for scope in require_list(get_nested(resource, "scopeSpans") or [], location):
                 for span in require_list(get_nested(scope, "spans") or [], location):
                     yield location, require_object(span, location)
 
 
+def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Json]]:
+    """Yield the exports in a file with their locations, by the same layouts as `_read_spans`."""
+    text = read_text(file, replaced)
+    value = _decode(text, file, replaced)
+    is_one_json_value = not isinstance(value, str)
+    if is_one_json_value:
+        exports = value if isinstance(value, list) else [value]
+        for export in exports:
+            yield str(file), export
+    else:
+        yield from parse_lines(text, file, replaced)
+
+
 def _convert_attributes(attributes: Json) -> dict[str, Json]:
     """Convert a list of OTLP attributes to values by name."""
-    entries = attributes if isinstance(attributes, list) else []
-    return {to_text(get_nested(entry, "key")): _convert_value(get_nested(entry, "value")) for entry in entries}
+    if not isinstance(attributes, list):
+        return {}
+    return {to_text(get_nested(entry, "key")): _convert_value(get_nested(entry, "value")) for entry in attributes}
 
 
 def _convert_value(value: Json) -> Json:
@@ -208,6 +247,7 @@ def _join_texts(parts: list[Json]) -> str:
 
 
 def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
+    """Format all steps of a trace, one per line; `calls` are the spans of models."""
     return "\n".join(filter(None, _format_steps(spans, calls)))
 
 
@@ -229,7 +269,10 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
 
 
 def _format_new_inputs(span: _Span, done: set[str]) -> Iterator[str]:
-    """Yield a line for each user message and tool result whose key is not in `done`, and add the key there."""
+    """Yield a line for each message of a user and each tool result in the input of a call that was not yielded before.
+
+    `done` holds the keys of the messages and results that were yielded; new ones are added.
+    """
     n_parts: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):
         for part in parts:

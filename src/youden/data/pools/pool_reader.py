@@ -123,6 +123,7 @@ def locate_pool(path: str | PathLike[str]) -> Path:
 
 
 def _not_generated_error(path: Path) -> PoolError:
+    """Make the error for a folder from which `youden generate` has not made a pool yet."""
     out = f"pools/{path.resolve().name}"
     command = format_command(["youden", "generate", str(path), "--out", out])
     return PoolError(
@@ -132,6 +133,7 @@ def _not_generated_error(path: Path) -> PoolError:
 
 
 def _read_folder(folder: Path) -> Pool:
+    """Read a pool from a folder with agents.jsonl, items.jsonl and responses.jsonl. Raises: PoolError."""
     missing = [name for name in (AGENTS, ITEMS, RESPONSES) if not (folder / name).is_file()]
     if missing:
         raise Source(folder).make_error(
@@ -141,18 +143,18 @@ def _read_folder(folder: Path) -> Pool:
         )
     agents = [Agent(*fields) for fields in _read_members(Source(folder / AGENTS), "agent", "group")]
     items = [Item(*fields) for fields in _read_members(Source(folder / ITEMS), "item", "prompt")]
-    row_of_agent = {agent.id: k for k, agent in enumerate(agents)}
-    column_of_item = {item.id: j for j, item in enumerate(items)}
+    rows_by_agent = {agent.id: k for k, agent in enumerate(agents)}
+    columns_by_item = {item.id: j for j, item in enumerate(items)}
 
     responses = Source(folder / RESPONSES)
     cells = PoolCells()
     for first_line, lines in _read_line_chunks(responses):
-        if _add_lines(cells, lines, row_of_agent, column_of_item, number=first_line):
+        if _add_lines(cells, lines, rows_by_agent, columns_by_item, number=first_line):
             continue
         for line, record in _parse_records(responses, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
             agent = responses.parse_id(record["agent"], "agent", line)
             item = responses.parse_id(record["item"], "item", line)
-            for key, known_ids, name in ((agent, row_of_agent, AGENTS), (item, column_of_item, ITEMS)):
+            for key, known_ids, name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
                 if key not in known_ids:
                     raise responses.make_error(
                         line,
@@ -161,38 +163,46 @@ def _read_folder(folder: Path) -> Pool:
                     )
             text = responses.parse_text(record["text"], line)
             repeat = responses.parse_repeat(record.get("repeat"), line)
-            cells.add(row_of_agent[agent], column_of_item[item], text, number=line, repeat=repeat)
-    texts, further = cells.to_texts(responses, agents=list(row_of_agent), items=list(column_of_item))
+            cells.add(rows_by_agent[agent], columns_by_item[item], text, number=line, repeat=repeat)
+
+    texts, repeat_texts = cells.to_texts(responses, agents=list(rows_by_agent), items=list(columns_by_item))
     responses.log_replaced()
-    return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=further)
+    return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=repeat_texts)
 
 
 def _add_lines(
     cells: PoolCells,
     lines: Sequence[bytes],
-    row_of_agent: Mapping[str, int],
-    column_of_item: Mapping[str, int],
+    rows_by_agent: Mapping[str, int],
+    columns_by_item: Mapping[str, int],
     *,
     number: int,
 ) -> bool:
-    """Add many responses at once and return True, unless one of them has a problem or a repeat.
+    """Add many responses at once, if all lines are valid and none has a repeat; return whether they were added.
 
-    Otherwise returns False and adds none; the caller parses each line to find the problem. `number` is that of the
-    first line.
+    If they were not, the caller must parse each line by itself, to name the invalid line in the error.
+
+    cells : responses so far, changed in place
+    lines : lines of responses.jsonl
+    rows_by_agent, columns_by_item : positions of agents and items by id
+    number : number of the first line
     """
     try:
         records = [orjson.loads(line) for line in lines]
         agents, items, texts = zip(*map(itemgetter(*_RESPONSE), records), strict=True)
-        rows = _to_int64(map(row_of_agent.__getitem__, agents))
-        columns = _to_int64(map(column_of_item.__getitem__, items))
-        encoded = [*map(str.encode, texts)]
+        rows = _to_int64(map(rows_by_agent.__getitem__, agents))
+        columns = _to_int64(map(columns_by_item.__getitem__, items))
+        encoded_texts = [str.encode(text) for text in texts]  # TypeError if a text is not a string
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return False
+
+    n_fields = {len(record) for record in records}
     lengths = _to_int64(map(len, texts))
-    if {*map(len, records)} != {len(_RESPONSE)} or lengths.max() > LONG_TEXT:
+    if n_fields != {len(_RESPONSE)} or lengths.max() > LONG_TEXT:
         return False
+
     spool = cells.extend(rows, columns, np.arange(number, number + len(lines)))
-    spool.extend(SEPARATOR.join(encoded), n_bytes=_to_int64(map(len, encoded)), lengths=lengths)
+    spool.extend(SEPARATOR.join(encoded_texts), n_bytes=_to_int64(map(len, encoded_texts)), lengths=lengths)
     return True
 
 
@@ -201,7 +211,13 @@ def _to_int64(values: Iterable[int]) -> Positions:
 
 
 def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
-    """Yield the id, the value of `key` and the metadata of each agent or item in a file."""
+    """Yield the id, the group or prompt, and the metadata of each agent or item in a file.
+
+    noun : "agent" or "item"
+    key : "group" or "prompt"
+
+    Raises: PoolError if a line is not valid, or if there are none.
+    """
     line_by_id: dict[str, int] = {}
     records = chain.from_iterable(
         _parse_records(source, lines, first_line, required={"id"}, optional={key, "meta"})
@@ -209,14 +225,17 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
     )
     for line, record in records:
         name = source.parse_id(record["id"], noun, line)
-        value, meta = record.get(key), record.get("meta", {})
-        if line_by_id.setdefault(name, line) != line:
+        value = record.get(key)
+        meta = record.get("meta", {})
+        first_line_of_id = line_by_id.setdefault(name, line)
+        if first_line_of_id != line:
             raise source.make_error(
                 line,
-                f"{noun} {format_excerpt(name)} is already in line {line_by_id[name]}. Remove one of them.",
+                f"{noun} {format_excerpt(name)} is already in line {first_line_of_id}. Remove one of them.",
                 slug="pool-duplicate",
             )
-        if not (value is None or isinstance(value, str)) or (key == "group" and value == ""):
+        is_empty_group = key == "group" and value == ""
+        if not isinstance(value, str | None) or is_empty_group:
             raise source.make_error(
                 line,
                 f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
@@ -251,19 +270,26 @@ def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
 def _parse_records(
     source: Source, lines: Sequence[bytes], first_line: int, *, required: set[str], optional: set[str]
 ) -> Iterator[tuple[int, dict[str, Json]]]:
-    """Yield the number and the object of each line that is not blank."""
+    """Yield the number and the JSON object of each line that is not blank.
+
+    first_line : number of the first line
+    required, optional : keys that an object must have, and others that it may have
+
+    Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
+    """
     allowed = required | optional
     for line, raw in enumerate(lines, first_line):
         text = raw.removeprefix(codecs.BOM_UTF8) if line == 1 else raw
-        if text.isspace() or not text:
+        if not text or text.isspace():
             continue
         record = _parse_line(source, text, line)
         if not isinstance(record, dict):
             raise source.make_error(
                 line, f"it is not an object: got {format_excerpt(record)}. Write one object per line.", slug="pool-json"
             )
-        if record.keys() != required and not required <= record.keys() <= allowed:
-            missing, unknown = sorted(required - record.keys()), sorted(record.keys() - allowed)
+        if not required <= record.keys() <= allowed:
+            missing = sorted(required - record.keys())
+            unknown = sorted(record.keys() - allowed)
             problem = (
                 f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
             )
@@ -274,6 +300,7 @@ def _parse_records(
 
 
 def _parse_line(source: Source, raw: bytes, line: int) -> Json:
+    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding]."""
     text = source.decode(raw, line)
     remedy = "Write one object per line"
     try:
@@ -312,12 +339,12 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
         {"id": item.id, "prompt": item.prompt, "meta": dict(item.meta)} for item in pool.items
     )
     responses: Iterator[dict[str, Json]] = (
-        {"agent": agent.id, "item": item.id, "text": text} | ({} if repeat is None else {"repeat": repeat})
+        {"agent": agent.id, "item": item.id, "text": text, "repeat": repeat}
         for agent, item, repeat, text in iter_responses(pool)
     )
     _write_records(folder / AGENTS, map(_drop_empty, agents))
     _write_records(folder / ITEMS, map(_drop_empty, items))
-    _write_records(folder / RESPONSES, responses)
+    _write_records(folder / RESPONSES, map(_drop_empty, responses))
 
 
 def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
@@ -336,22 +363,24 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     text : str
     """
     for k, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
-        further_texts = () if pool.repeat_texts is None else pool.repeat_texts[k :: pool.n_agents]
-        for item, text, *repeats in zip(pool.items, first_texts, *further_texts, strict=True):
-            if text is None:
+        repeat_texts = () if pool.repeat_texts is None else pool.repeat_texts[k :: pool.n_agents]
+        for item, first_text, *further_texts in zip(pool.items, first_texts, *repeat_texts, strict=True):
+            if first_text is None:
                 continue
-            responses = [text, *(repeat for repeat in repeats if repeat is not None)]
+            responses = [first_text, *(text for text in further_texts if text is not None)]
             if len(responses) == 1:
-                yield agent, item, None, text
-            else:
-                for number, response in enumerate(responses, 1):
-                    yield agent, item, number, response
+                yield agent, item, None, first_text
+                continue
+            for number, text in enumerate(responses, 1):
+                yield agent, item, number, text
 
 
 def _drop_empty(record: dict[str, Json]) -> dict[str, Json]:
+    """Return a record without fields that are None or an empty object."""
     return {key: value for key, value in record.items() if value is not None and value != {}}
 
 
 def _write_records(path: Path, records: Iterable[dict[str, Json]]) -> None:
+    """Write one JSON object per line."""
     with atomic_write(path) as tmp_path, tmp_path.open("wb") as file:
         file.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)

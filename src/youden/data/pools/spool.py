@@ -57,27 +57,30 @@ class Spool:
         self._store(data)
 
     def extend(self, joined: bytes | memoryview, *, n_bytes: Positions, lengths: Positions) -> None:
-        """Add n texts that are joined by SEPARATOR.
+        """Add n texts at once.
 
-        n_bytes, lengths : int arrays (n,), bytes and characters of each text.
+        joined : the texts in UTF-8, joined by SEPARATOR
+        n_bytes, lengths : int arrays (n,), bytes and characters of each text
         """
         self._n_bytes.frombytes(n_bytes.tobytes())
         self._lengths.frombytes(lengths.tobytes())
         self._store(joined)
 
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
-        """Return an object array of the texts, None in cells without a text.
+        """Return the texts as an array of objects, with None in cells without a text.
 
-        cells : int array (n_texts,), index of each text's cell in the flattened array
+        If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
+        the file when needed.
 
-        For a large pool the result is a `TextsInFile`, which is indexed like an array and reads texts from the file
-        when needed.
+        cells : int array (n_texts,), position of each text in the flattened array
+        shape : shape of the array
         """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
-        starts = np.cumsum(n_bytes + len(SEPARATOR)) - n_bytes - len(SEPARATOR)
+        n_bytes_with_separator = n_bytes + len(SEPARATOR)
+        starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator
         if self._file is None:
-            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
             texts = np.full(shape, None, dtype=np.object_)
+            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
             texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
             return texts
 
@@ -93,6 +96,7 @@ class Spool:
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
     def _store(self, data: bytes | memoryview) -> None:
+        """Add bytes and a separator, in memory or in the file, which is created when the memory is full."""
         if self._file is not None:
             with _explain_full_disk():
                 self._file.write(data)
@@ -252,12 +256,14 @@ class Source:
         """
         if value is None or value == "":
             return None
+
         repeat = -1
         if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
-            repeat = int(value.partition(".")[0])
-        elif (isinstance(value, float) and value.is_integer()) or (
-            isinstance(value, SupportsIndex) and not isinstance(value, bool)
-        ):
+            digits, _, _ = value.partition(".")
+            repeat = int(digits)
+        elif isinstance(value, float):
+            repeat = int(value) if value.is_integer() else -1
+        elif isinstance(value, SupportsIndex) and not isinstance(value, bool):
             repeat = int(value)
         if 0 <= repeat < 2**31:
             return repeat
@@ -291,17 +297,22 @@ class Source:
 
 
 class PoolCells:
-    """Responses in the order in which they are read: agent and item as positions, row number, repeat and text."""
+    """Collects responses, and arranges them by agent and item."""
 
     def __init__(self) -> None:
         self._agent = array("q")
         self._item = array("q")
         self._number = array("q")
-        self._repeat: dict[int, int] = {}
+        self._repeat: dict[int, int] = {}  # by position of the response
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add the response in the row with this number."""
+        """Add a response.
+
+        agent, item : positions of the agent and the item
+        number : number of the row in the file
+        repeat : number of the repeat, or None
+        """
         if repeat is not None:
             self._repeat[len(self._agent)] = repeat
         self._agent.append(agent)
@@ -310,25 +321,41 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the spool; the caller must add the texts in the same order.
+        """Add n responses without their texts, and return the spool of texts.
 
-        agents, items, numbers : int arrays (n,), positions of agents and items, and numbers of the rows
+        The caller must add the n texts to the spool, in the same order.
+
+        agents, items, numbers : int arrays (n,), positions of agents and items, and numbers of the rows in the file
         """
         for column, values in ((self._agent, agents), (self._item, items), (self._number, numbers)):
             column.frombytes(values.astype(np.int64).tobytes())
         return self._texts
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Return the first responses and all further ones as two object arrays; `source` is the file, for errors.
+        """Arrange the responses by agent and item.
 
-        The first array is (n_agents, n_items), with None in a cell without a response. The second has n_agents rows for
-        the second responses, then n_agents rows for the third ones, and so on; it is None without repeats.
+        Parameters
+        ----------
+        source : Source
+            File of the responses, for errors.
+        agents, items : list of str
+            Ids, by position.
 
-        Raises: PoolError [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat;
-            [pool-size] if the pool has more than 200 million cells.
+        Returns
+        -------
+        texts : object array (n_agents, n_items)
+            First response of each agent to each item; None without a response.
+        repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
+            Second responses in the first n_agents rows, then third responses, and so on; None without repeats.
+
+        Raises
+        ------
+        PoolError
+            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat; [pool-size] if
+            the pool has more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
-        if not len(self._texts):
+        if len(self._texts) == 0:
             raise source.make_error(None, "it has no rows. Add one row per response.", slug="pool-empty")
         if n_agents * n_items > MAX_CELLS:
             raise source.make_error(
@@ -339,15 +366,20 @@ class PoolCells:
                 slug="pool-size",
             )
 
-        # rows by cell and repeat; rows of one cell are adjacent in this order
+        # Sort the rows by cell and repeat, so that rows of one cell are adjacent.
         cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
         repeat = np.ones(len(cell), dtype=np.int64)
         if self._repeat:
             repeat[list(self._repeat)] = list(self._repeat.values())
-        order = np.lexsort((repeat, cell)) if self._repeat else np.argsort(cell, kind="stable")
-        is_same_cell = cell[order[1:]] == cell[order[:-1]]
-        duplicates = np.flatnonzero(is_same_cell & (repeat[order[1:]] == repeat[order[:-1]]))
-        if len(duplicates):
+            order = np.lexsort((repeat, cell))
+        else:
+            order = np.argsort(cell, kind="stable")
+        sorted_cell, sorted_repeat = cell[order], repeat[order]
+        is_same_cell = sorted_cell[1:] == sorted_cell[:-1]  # as the previous row
+        is_duplicate = is_same_cell & (sorted_repeat[1:] == sorted_repeat[:-1])
+
+        duplicates = np.flatnonzero(is_duplicate)
+        if len(duplicates) > 0:
             earliest = duplicates[np.argmin(order[duplicates + 1])]
             first, second = order[earliest], order[earliest + 1]
             raise source.make_error(
@@ -361,16 +393,18 @@ class PoolCells:
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
-        # rank of each row among those of its cell, from 0: its distance from the first row of the cell
+        # The rank of a row in its cell, from 0, is its distance from the first row of the cell.
         position = np.arange(len(cell))
-        is_first = np.append(True, ~is_same_cell)
+        is_first_of_cell = np.append(True, ~is_same_cell)
+        first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
         rank = np.empty(len(cell), dtype=np.int64)
-        rank[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
+        rank[order] = position - first_position
 
         n_repeats = int(rank.max()) + 1
         all_texts = self._texts.to_array(cell + rank * (n_agents * n_items), (n_repeats * n_agents, n_items))
         texts_in_file = find_file_texts(all_texts)
         if texts_in_file is None:
             return all_texts[:n_agents].copy(), all_texts[n_agents:].copy()
-        texts, further = texts_in_file.rows(slice(n_agents)), texts_in_file.rows(slice(n_agents, None))
-        return cast(Objects, texts), cast(Objects, further)
+        texts = texts_in_file.rows(slice(n_agents))
+        repeat_texts = texts_in_file.rows(slice(n_agents, None))
+        return cast(Objects, texts), cast(Objects, repeat_texts)

@@ -41,29 +41,40 @@ def read_csv(path: Path) -> Pool:
     Every field is a string. An empty text is an empty response; an empty prompt or group is missing. All rows of an
     item that have a prompt must have the same one, and so must all rows of an agent that have a group.
 
-    Raises: PoolError with the line on which the record starts.
+    Parameters
+    ----------
+    path : Path
+        The table.
+
+    Returns
+    -------
+    Pool
+
+    Raises
+    ------
+    PoolError
+        If the table is not valid. The message names the line on which the record starts.
     """
     source = Source(path)
     rows = _TidyRows(source)
+    columns = (*REQUIRED, *OPTIONAL)
     with source.open() as file, allow_long_csv_fields():
         records = _read_csv_records(source, file)
-        number, header = next(records, (1, []))
-        _check_columns(source, [name for name in header if name != GUARDED], number=number)
-        guard_index = header.index(GUARDED) if GUARDED in header else None
-        indices = [header.index(name) if name in header else None for name in (*REQUIRED, *OPTIONAL)]
-        for number, record in records:
+        header_line, header = next(records, (1, []))
+        _check_columns(source, [name for name in header if name != GUARDED], number=header_line)
+        positions = {name: header.index(name) for name in (*columns, GUARDED) if name in header}
+        for line, record in records:
             if len(record) != len(header):
                 raise source.make_error(
-                    number,
+                    line,
                     f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
                     "Put texts with commas, quotes or line breaks in double quotes.",
                     slug="pool-csv",
                 )
-            fields = [None if index is None else record[index] for index in indices]
-            if guard_index is not None:
-                row = dict(zip((*REQUIRED, *OPTIONAL), fields, strict=True)) | {GUARDED: record[guard_index]}
-                fields = [*remove_guards(row).values()]
-            rows.add(fields, number=number)
+            row = {name: record[position] for name, position in positions.items()}
+            if GUARDED in row:
+                row = remove_guards(row)
+            rows.add([row.get(name) for name in columns], number=line)
     return rows.to_pool()
 
 
@@ -72,12 +83,25 @@ def read_parquet(path: Path) -> Pool:
 
     Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
 
-    Raises: PoolError with the number of the row, from 1; InputError [unpacked-too-large] if the file decompresses to
-        far more than its size.
+    Parameters
+    ----------
+    path : Path
+        The table.
+
+    Returns
+    -------
+    Pool
+
+    Raises
+    ------
+    PoolError
+        If the table is not valid. The message names the number of the row, from 1.
+    InputError
+        [unpacked-too-large] if the file decompresses to far more than its size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
-    number = 0
+    n_rows_read = 0
     with source.open() as file:
         try:
             table = open_parquet(file)
@@ -90,20 +114,25 @@ def read_parquet(path: Path) -> Pool:
         for name in schema.names:
             _check_type(source, name, schema.field(name).type)
         for batch in _read_batches(source, table):
-            columns = [
-                _to_strings(batch.column(name)) if name in schema.names else pa.nulls(len(batch), pa.large_string())
-                for name in (*REQUIRED, *OPTIONAL)
-            ]
-            if not rows.add_batch(columns, number=number + 1):
+            columns = []
+            for name in (*REQUIRED, *OPTIONAL):
+                if name in schema.names:
+                    columns.append(_to_strings(batch.column(name)))
+                else:
+                    columns.append(pa.nulls(len(batch), pa.large_string()))
+
+            first_row = n_rows_read + 1
+            if not rows.add_batch(columns, number=first_row):
                 records = zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)
-                for row_number, record in enumerate(records, number + 1):
-                    fields = [raw if raw is None else source.decode(raw, row_number) for raw in record]
-                    rows.add(fields, number=row_number)
-            number += len(batch)
+                for number, record in enumerate(records, first_row):
+                    fields = [raw if raw is None else source.decode(raw, number) for raw in record]
+                    rows.add(fields, number=number)
+            n_rows_read += len(batch)
     return rows.to_pool()
 
 
 def _to_strings(column: pa.Array) -> pa.LargeStringArray:
+    """Convert a column of strings, dictionaries of strings or numbers to strings; NaN becomes null."""
     # pandas writes whole numbers with nulls as floats
     if pa.types.is_floating(column.type):
         column = pa.array([None if value is None or isnan(value) else str(value) for value in column.to_pylist()])
@@ -120,7 +149,18 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     an agent and an item, while prompt, group and repeat may be missing. An unpaired surrogate in a text becomes U+FFFD,
     with a warning in the log.
 
-    Raises: PoolError with the number of the row, from 1.
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+
+    Returns
+    -------
+    Pool
+
+    Raises
+    ------
+    PoolError
+        If the frame is not valid. The message names the number of the row, from 1.
     """
     source = Source(_FRAME, unit="row")
     if not hasattr(frame, "columns"):
@@ -131,21 +171,30 @@ def read_frame(frame: pd.DataFrame) -> Pool:
             slug="pool-columns",
         )
     if GUARDED in frame:  # read from a CSV file that `youden export` wrote
-        frame = type(frame)(
-            [remove_guards({str(name): cell for name, cell in row.items()}) for row in frame.to_dict("records")]
-        )
+        frame_rows = [{str(name): cell for name, cell in row.items()} for row in frame.to_dict("records")]
+        frame = type(frame)([remove_guards(row) for row in frame_rows])
     if "agent" not in frame and "text" not in frame:
         frame = _melt_agents(frame)
-    rows = _TidyRows(source)
     _check_columns(source, [str(name) for name in frame.columns], number=None)
-    columns = {name: _to_list(frame[name]) if name in frame else [None] * len(frame) for name in (*REQUIRED, *OPTIONAL)}
-    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns.values(), strict=True), 1):
-        if text is not None:
-            texts = [
-                source.to_encodable(value if column == "text" else str(value), number) if value is not None else None
-                for column, value in zip(columns, (agent, item, text, prompt, group), strict=False)
-            ]
-            rows.add([*texts, repeat], number=number)
+
+    def to_text(value: object, number: int) -> object:
+        return None if value is None else source.to_encodable(str(value), number)
+
+    no_values = [None] * len(frame)
+    columns = [_to_list(frame[name]) if name in frame else no_values for name in (*REQUIRED, *OPTIONAL)]
+    rows = _TidyRows(source)
+    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
+        if text is None:
+            continue
+        fields = [
+            to_text(agent, number),
+            to_text(item, number),
+            source.to_encodable(text, number),
+            to_text(prompt, number),
+            to_text(group, number),
+            repeat,
+        ]
+        rows.add(fields, number=number)
     source.log_replaced()
     return rows.to_pool()
 
@@ -167,6 +216,7 @@ def _to_list(column: pd.Series) -> list[Any]:
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet]."""
     n_bytes = sum(table.metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
     n_rows = _BATCH_BYTES * table.metadata.num_rows // max(n_bytes, 1)
     batch_size = min(max(n_rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
@@ -190,9 +240,12 @@ class _TidyRows:
         self._prompts: dict[str, tuple[str, int]] = {}
 
     def add(self, record: Sequence[Any], *, number: int) -> None:
-        """Add a row: agent, item, text, prompt, group and repeat, None if missing; raise PoolError if one does not fit.
+        """Add a row.
 
-        `number` is the number of the row, for errors.
+        record : agent, item, text, prompt, group and repeat; None if missing
+        number : number of the row, for errors
+
+        Raises: PoolError if a field is not valid, or contradicts an earlier row.
         """
         agent, item, text, prompt, group, repeat = record
         agent = self._source.parse_id(agent, "agent", number)
@@ -212,31 +265,31 @@ class _TidyRows:
             self._record(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once and return True, unless one of them has a problem or a repeat.
+        """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.
 
-        Otherwise returns False without adding a response. The caller then adds each row with `add`, which names the row
-        in its error.
+        If they were not, the caller must add each row with `add`, which names the invalid row in its error.
 
         columns : arrays of agents, items, texts, prompts, groups and repeats
         number : number of the first row
         """
         agent, item, text, prompt, group, repeat = columns
-        if agent.null_count or item.null_count or text.null_count or not _is_utf8(columns):
+        has_missing = agent.null_count > 0 or item.null_count > 0 or text.null_count > 0
+        has_repeats = repeat.null_count < len(repeat)
+        if has_missing or has_repeats or not _is_utf8(columns):
             return False
-        if repeat.null_count < len(repeat):
+        agents = _look_up_ids(agent, self._agents)
+        items = _look_up_ids(item, self._items)
+        if agents is None or items is None:
             return False
-        agents, items = _look_up_ids(agent, self._agents), _look_up_ids(item, self._items)
         import pyarrow.compute as pc  # takes as long to import as a small table to read
 
         lengths = _to_int64(pc.utf8_length(text))
-        if (
-            agents is None
-            or items is None
-            or lengths.max(initial=0) > LONG_TEXT
-            or any(find_name_fault(name) for name in group.unique().drop_null().to_pylist() if name)
-            or not _record_batch(group, agents, list(self._agents), self._groups, number=number)
-            or not _record_batch(prompt, items, list(self._items), self._prompts, number=number)
-        ):
+        group_names = [name for name in group.unique().drop_null().to_pylist() if name]
+        if lengths.max(initial=0) > LONG_TEXT or any(find_name_fault(name) for name in group_names):
+            return False
+        if not _record_batch(group, agents, list(self._agents), self._groups, number=number):
+            return False
+        if not _record_batch(prompt, items, list(self._items), self._prompts, number=number):
             return False
         spool = self._cells.extend(agents, items, np.arange(number, number + len(text)))
         spool.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
@@ -245,7 +298,16 @@ class _TidyRows:
     def _record(
         self, recorded: dict[str, tuple[str, int]], key: str, value: str, description: str, number: int
     ) -> None:
-        """Record the prompt of an item or the group of an agent; raise PoolError [pool-contradiction] if it differs."""
+        """Record the prompt of an item or the group of an agent.
+
+        recorded : value and number of its row, by id; changed in place
+        key : id of the item or agent
+        value : the prompt or group
+        description : description of the value, for errors
+        number : number of the row
+
+        Raises: PoolError [pool-contradiction] if an earlier row has another value.
+        """
         earlier, earlier_number = recorded.setdefault(key, (value, number))
         if earlier != value:
             raise self._source.make_error(
@@ -257,18 +319,22 @@ class _TidyRows:
             )
 
     def to_pool(self) -> Pool:
-        agents, items = list(self._agents), list(self._items)
-        texts, further = self._cells.to_texts(self._source, agents=agents, items=items)
+        """Make the pool of all rows. Raises: PoolError if there are no rows, or two with the same agent, item and repeat."""
+        agent_ids, item_ids = list(self._agents), list(self._items)
+        texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
+        groups = {agent_id: group for agent_id, (group, _) in self._groups.items()}
+        prompts = {item_id: prompt for item_id, (prompt, _) in self._prompts.items()}
         return Pool(
-            agents=tuple(Agent(key, group=self._groups.get(key, (None,))[0]) for key in agents),
-            items=tuple(Item(key, prompt=self._prompts.get(key, (None,))[0]) for key in items),
+            agents=tuple(Agent(agent_id, group=groups.get(agent_id)) for agent_id in agent_ids),
+            items=tuple(Item(item_id, prompt=prompts.get(item_id)) for item_id in item_ids),
             texts=texts,
             name=self._source.path.stem,
-            repeat_texts=further,
+            repeat_texts=repeat_texts,
         )
 
 
 def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
+    """Return whether all strings are valid UTF-8."""
     try:
         for column in columns:
             column.validate(full=True)
@@ -317,10 +383,14 @@ def _record_batch(
     *,
     number: int,
 ) -> bool:
-    """Record the prompts of items, or the groups of agents; return False if a value is too long or contradicts another.
+    """Record the prompts of items, or the groups of agents, and return whether all of them are valid.
 
-    column : values (n,), null if missing
+    They are not valid if a value is too long, or if an item or agent has two values.
+
+    column : prompts or groups (n,), null if missing
     positions : int array (n,), position in `ids` of the item or agent of each row
+    ids : ids of the items or agents
+    recorded : value and number of its row, by id; changed in place
     number : number of the first row
     """
     if column.null_count == len(column):
@@ -329,31 +399,42 @@ def _record_batch(
     values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
     codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
 
-    # pairs of an id and a value as one number each, with the first row of each pair
+    # each distinct pair of an id and a value is one number, found with its first row
     pairs, first_rows = np.unique(positions * len(values) + codes, return_index=True)
     for pair, row in zip(pairs.tolist(), first_rows.tolist(), strict=True):
-        name, value = ids[pair // len(values)], values[pair % len(values)]
-        if value and (len(value) > LONG_TEXT or recorded.setdefault(name, (value, number + row))[0] != value):
+        id_position, code = divmod(pair, len(values))
+        value = values[code]
+        if not value:
+            continue
+        if len(value) > LONG_TEXT:
+            return False
+        recorded_value, _ = recorded.setdefault(ids[id_position], (value, number + row))
+        if recorded_value != value:
             return False
     return True
 
 
 def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file, each with the number of its first line."""
-    lines = (
-        source.decode(raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw, number)
-        for number, raw in enumerate(file, 1)
-    )
-    reader = csv.reader(lines, strict=True)
-    start = 1
+    """Yield the number of the first line and the fields of each record of a CSV file that is not blank.
+
+    Raises: PoolError [pool-csv], [pool-encoding].
+    """
+
+    def decode_lines() -> Iterator[str]:
+        for number, raw in enumerate(file, 1):
+            line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            yield source.decode(line, number)
+
+    reader = csv.reader(decode_lines(), strict=True)
+    first_line = 1
     try:
         for record in reader:
             if record:
-                yield start, record
-            start = reader.line_num + 1
+                yield first_line, record
+            first_line = reader.line_num + 1
     except csv.Error as error:
         raise source.make_error(
-            start,
+            first_line,
             f"the record that starts here is not CSV ({error}). "
             "Close every double quote, double those inside a text, and end lines with a line feed.",
             slug="pool-csv",
@@ -361,6 +442,12 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
 
 
 def _check_columns(source: Source, names: list[str], *, number: int | None) -> None:
+    """Check that a table has the required columns, and no unknown or duplicate ones.
+
+    number : number of the header's line, for errors; None without a header line
+
+    Raises: PoolError [pool-columns].
+    """
     allowed = (*REQUIRED, *OPTIONAL)
     missing = [name for name in REQUIRED if name not in names]
     duplicates = sorted(name for name, n in Counter(names).items() if n > 1)
@@ -392,12 +479,10 @@ def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
     Strings, dictionaries of strings and nulls are allowed, and for `repeat` also numbers.
     """
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if name == "repeat" and (pa.types.is_integer(value_type) or pa.types.is_floating(value_type)):
-        return
-    if not any(
-        is_allowed(value_type)
-        for is_allowed in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
-    ):
+    allowed_types = [pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null]
+    if name == "repeat":
+        allowed_types += [pa.types.is_integer, pa.types.is_floating]
+    if not any(is_type(value_type) for is_type in allowed_types):
         raise source.make_error(
             None,
             f"the column {name} does not contain strings: got the type {kind}. Cast it to string before writing.",

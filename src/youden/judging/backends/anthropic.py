@@ -34,11 +34,13 @@ class AnthropicJudge(WireJudge):
 
     @staticmethod
     def headers(connection: Connection) -> dict[str, str]:
-        """Return the headers of every request; the API key is in a separate header."""
+        """Return the headers of every request, with the API key in the header x-api-key."""
         headers = {"Content-Type": "application/json", "anthropic-version": VERSION}
         if connection.authorization is not None:
             headers["Authorization"] = connection.authorization
-        return headers if connection.api_key is None else headers | {"x-api-key": connection.api_key}
+        if connection.api_key is not None:
+            headers["x-api-key"] = connection.api_key
+        return headers
 
     def encode(self, request: Request) -> bytes:
         """Return the body of a Messages request."""
@@ -50,48 +52,55 @@ class AnthropicJudge(WireJudge):
 
 
 def to_anthropic(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the body of a chat request to that of a Messages request.
+    """Convert the body of an OpenAI chat request to that of a request to Anthropic's Messages API.
 
     >>> to_anthropic({"model": "m", "messages": [{"role": "system", "content": "s"}], "max_tokens": 8})
     {'model': 'm', 'max_tokens': 8, 'messages': [], 'system': 's'}
     """
     parameters = {name: value for name, value in body.items() if name not in ("model", "messages", "response_format")}
     max_tokens = parameters.pop("max_completion_tokens", None) or parameters.pop("max_tokens", None)
-    system = "\n\n".join(message["content"] for message in body["messages"] if message["role"] == "system")
+    system_texts = [message["content"] for message in body["messages"] if message["role"] == "system"]
+    other_messages = [message for message in body["messages"] if message["role"] != "system"]
     converted = {
         "model": body["model"],
         "max_tokens": max_tokens or _DEFAULT_MAX_TOKENS,
-        "messages": [message for message in body["messages"] if message["role"] != "system"],
+        "messages": other_messages,
         **parameters,
     }
+    system = "\n\n".join(system_texts)
     if system:
         converted["system"] = system
-    if (response_format := body.get("response_format")) is not None:
+    response_format = body.get("response_format")
+    if response_format is not None:
         schema = response_format.get("json_schema", {}).get("schema")
         converted["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     return converted
 
 
 def from_anthropic(reply: object) -> object:
-    """Convert a message to a chat completion; return anything else, such as an error, unchanged."""
+    """Convert a reply of Anthropic's Messages API to an OpenAI chat completion.
+
+    Any other value, such as an error, is returned unchanged.
+    """
     if not isinstance(reply, dict) or not isinstance(reply.get("content"), list):
         return reply
-    parts = [part for part in reply["content"] if isinstance(part, dict) and part.get("type") == "text"]
-    text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+    text_parts = [part for part in reply["content"] if isinstance(part, dict) and part.get("type") == "text"]
+    text = "".join(part["text"] for part in text_parts if isinstance(part.get("text"), str))
     stop_reason = reply.get("stop_reason")
-    finish_reason = _FINISH_REASONS.get(stop_reason, stop_reason) if isinstance(stop_reason, str) else None
+    finish_reason = None
+    if isinstance(stop_reason, str):
+        finish_reason = _FINISH_REASONS.get(stop_reason, stop_reason)
     refusal = "The model declined to answer." if stop_reason == "refusal" else None
 
-    # prompt_tokens = input_tokens + cached tokens
     usage = object_or_empty(reply.get("usage"))
-    n_cached = sum(n for name in _CACHED_TOKENS if isinstance(n := usage.get(name), int))
-    n_in = usage.get("input_tokens", 0)
+    n_prompt_tokens = usage.get("input_tokens", 0)
+    if isinstance(n_prompt_tokens, int):
+        cached_counts = [usage.get(name) for name in _CACHED_TOKENS]
+        n_prompt_tokens += sum(n for n in cached_counts if isinstance(n, int))
     return {
         "error": reply.get("error"),
         "model": reply.get("model"),
         "choices": [{"message": {"content": text, "refusal": refusal}, "finish_reason": finish_reason}],
-        "usage": {
-            "prompt_tokens": n_in + n_cached if isinstance(n_in, int) else n_in,
-            "completion_tokens": usage.get("output_tokens", 0),
-        },
+        "usage": {"prompt_tokens": n_prompt_tokens, "completion_tokens": usage.get("output_tokens", 0)},
     }

@@ -15,9 +15,9 @@ SameSource = Callable[[str, str], float | bool | None]
 
 
 def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
-    """Answer every trial of a plan by a function, in the plan's order.
+    """Call a function for every trial of a plan, in the plan's order, and return its answers as verdicts.
 
-    The function is called for all trials each time; its answers are not stored.
+    The answers are not stored, so the function is called again for each plan.
 
     Parameters
     ----------
@@ -38,17 +38,19 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
         [judge-function] if the function raises an exception or returns anything else.
     """
     name = getattr(function, "__qualname__", type(function).__name__)
-    answer, responses = np.full(len(plan), np.nan), plan.pool.all_texts
+    texts = plan.pool.all_texts
     first_rows, second_rows = plan.text_rows
     second_items = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
-    for n in range(len(plan)):
-        texts = responses[first_rows[n], plan.item[n]], responses[second_rows[n], second_items[n]]
+    answer = np.full(len(plan), np.nan)
+    for trial in range(len(plan)):
+        text_a = texts[first_rows[trial], plan.item[trial]]
+        text_b = texts[second_rows[trial], second_items[trial]]
         try:
-            result: object = function(*texts)
+            result: object = function(text_a, text_b)
         except Exception as error:
             raise JudgeError(
-                f"The judge {name} failed on trial {n}: {type(error).__name__}: {error} ({locate_exception(error)}). Correct the "
-                "function.",
+                f"The judge {name} failed on trial {trial}: {type(error).__name__}: {error} ({locate_exception(error)}). Correct "
+                "the function.",
                 slug="judge-function",
             ) from error
         if result is None:
@@ -56,10 +58,10 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
         if not isinstance(result, bool | int | float | np.number | np.bool_) or not 0 <= result <= 1:
             raise JudgeError(
                 f"The judge {name} must return True, False, a number from 0 to 1, or None: got {repr(result)[:60]} for trial "
-                f"{n}. Return True or 1 for the same source, and None for no answer.",
+                f"{trial}. Return True or 1 for the same source, and None for no answer.",
                 slug="judge-function",
             )
-        answer[n] = float(result)
+        answer[trial] = float(result)
 
     has_answer = ~np.isnan(answer)
     return Verdicts(

@@ -58,13 +58,15 @@ class LitellmJudge:
                 "set api_key_env, or set `backend: wire` for this server.",
                 slug="judge-auth-conflict",
             )
-        self._litellm = _import_library()
+        self._litellm = _import_litellm()
         self._http: Any = None
 
     async def answer(self, request: Request) -> Completion:
-        """Return the model's reply. Raises: CallError."""
-        self._http = self._litellm.aclient_session = self._http or _client()
-        began = time.perf_counter()
+        """Send a request and return the model's reply. Raises: CallError."""
+        if self._http is None:
+            self._http = _make_client()
+        self._litellm.aclient_session = self._http
+        start_time = time.perf_counter()
         try:
             reply = await self._litellm.acompletion(
                 timeout=self._connection.timeout,
@@ -75,9 +77,9 @@ class LitellmJudge:
                 **self._server_options(),
                 **make_request_body(request),
             )
-            return parse_completion(reply.model_dump(), seconds=time.perf_counter() - began)
+            return parse_completion(reply.model_dump(), seconds=time.perf_counter() - start_time)
         except Exception as error:
-            raise reject_if_echoed(_call_error(error), request) from None
+            raise reject_if_echoed(_to_call_error(error), request) from None
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -88,6 +90,7 @@ class LitellmJudge:
             await self._http.aclose()
 
     def _server_options(self) -> dict[str, Any]:
+        """Return the arguments of litellm for the address and the API key, if the judge's config has them."""
         options: dict[str, Any] = {}
         if self._connection.address:
             options |= {"api_base": self._connection.address, "api_key": _NO_KEY}
@@ -96,18 +99,24 @@ class LitellmJudge:
         return options
 
 
-def _call_error(error: Exception) -> CallError:
-    """Convert an error of litellm. It reports a lost connection as status 500 too, so the cost of a 500 is unknown."""
-    if (wrapped := _find_call_error(error)) is not None:
-        return wrapped
+def _to_call_error(error: Exception) -> CallError:
+    """Convert an error of litellm.
+
+    litellm reports a lost connection as status 500, too. So a call with this status may have cost something.
+    """
+    wrapped_error = _find_call_error(error)
+    if wrapped_error is not None:
+        return wrapped_error
     if isinstance(error, openai.APITimeoutError):
         return CallError("No reply within the timeout.", kind="transient")
     if not isinstance(error, openai.APIError):
         return CallError(f"{type(error).__name__}: {error}", kind="transient")
-    status, message = getattr(error, "status_code", None), str(error)
+
+    message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
         return CallError(message, kind="fatal", status=_UNAUTHORISED)
     code = find_fatal_code(message)
+    status = getattr(error, "status_code", None)
     if not isinstance(status, int) or status < _MIN_ERROR_STATUS or status == _SERVER_ERROR:
         return CallError(message, kind="fatal" if code else "transient", wording=code)
 
@@ -121,24 +130,28 @@ def _call_error(error: Exception) -> CallError:
 
 
 def _find_call_error(error: BaseException | None) -> CallError | None:
-    """Find the CallError that our HTTP client raised and the libraries wrapped; None if there is none."""
+    """Return the CallError that our HTTP client raised and that libraries wrapped in other errors; None without one."""
     while error is not None and not isinstance(error, CallError):
         error = error.__cause__ or error.__context__
     return error
 
 
-def _client() -> Any:
-    """Make the client for OpenAI's SDK in litellm: no redirects, no cookies, and a limit on the size of replies."""
+def _make_client() -> Any:
+    """Make the HTTP client for OpenAI's SDK in litellm: no redirects, no cookies, and a limit on the size of replies."""
     httpx: Any = import_module("httpx")
+    client = httpx.AsyncClient()
+    client.cookies.jar.set_policy(NO_COOKIES)
+    send_unlimited = client.send
 
-    async def send(request: Any, **options: Any) -> Any:
-        stream = await send_unlimited(request, **{**options, "stream": True, "follow_redirects": False})
-        response = await read_response(stream)
+    async def send_limited(request: Any, **options: Any) -> Any:
+        options |= {"stream": True, "follow_redirects": False}
+        response = await read_response(await send_unlimited(request, **options))
         if not response.is_success:
             raise make_status_error(response.status_code, response.content, response.headers)
         with suppress(ValueError):
             reply = parse_json(response.content).value
-            if (error := find_reply_error(reply)) is not None:
+            error = find_reply_error(reply)
+            if error is not None:
                 raise error
             if join_contents(reply):  # litellm accepts only a string
                 response = type(response)(
@@ -149,14 +162,15 @@ def _client() -> Any:
                 )
         return response
 
-    client = httpx.AsyncClient()
-    client.cookies.jar.set_policy(NO_COOKIES)
-    send_unlimited, client.send = client.send, send
+    client.send = send_limited
     return client
 
 
-def _import_library() -> Any:
-    """Import litellm and switch off its logs, telemetry, cache and retries. Raises: JudgeError [judge-extra]."""
+def _import_litellm() -> Any:
+    """Import litellm, and switch off its logs, telemetry, cache and retries.
+
+    Raises: JudgeError [judge-extra] if it is not installed.
+    """
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ["LITELLM_MODE"] = "PRODUCTION"  # otherwise it loads addresses and proxies from a .env file
     try:
@@ -166,9 +180,8 @@ def _import_library() -> Any:
             "The judge's backend is litellm, which is not installed. Install it with: pip install 'youden[litellm]'.",
             slug="judge-extra",
         ) from None
-    logging.getLogger("LiteLLM").setLevel(
-        logging.CRITICAL
-    )  # its warnings repeat a server's replies, which may contain keys
+    # litellm's warnings repeat a server's replies, which may contain keys
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     library.telemetry = False
     library.suppress_debug_info = True
     library.cache = None

@@ -40,27 +40,30 @@ class OpenAIJudge:
         client: AsyncOpenAI | None = None,
     ) -> None:
         self.name = connection.name
-        self._client = client or _sdk_client(connection)
+        self._client = client or _make_client(connection)
 
     async def answer(self, request: Request) -> Completion:
-        """Return the model's reply. Raises: CallError."""
-        began = time.perf_counter()
+        """Send a request and return the model's reply. Raises: CallError."""
+        start_time = time.perf_counter()
         try:
             # `chat.completions.create` checks the type of every part, which takes a quarter of a call's CPU time
             reply = await self._client.post("/chat/completions", cast_to=bytes, body=make_request_body(request))
-            return parse_completion(parse_reply(reply), seconds=time.perf_counter() - began)
+            return parse_completion(parse_reply(reply), seconds=time.perf_counter() - start_time)
         except CallError as error:
             raise reject_if_echoed(error, request) from None
         except Exception as error:
-            raise reject_if_echoed(_call_error(error), request) from None
+            raise reject_if_echoed(_to_call_error(error), request) from None
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.close()
 
 
-def _call_error(error: Exception) -> CallError:
-    """Convert an error of the SDK. The SDK reports a refused connection as a timeout, so its cause decides."""
+def _to_call_error(error: Exception) -> CallError:
+    """Convert an error of the SDK.
+
+    The SDK reports a refused connection as a timeout. So the error of aiohttp that caused it is converted instead.
+    """
     if isinstance(error, openai.APIStatusError):
         return make_status_error(error.status_code, error.response.content, error.response.headers)
     cause: BaseException = error
@@ -69,7 +72,7 @@ def _call_error(error: Exception) -> CallError:
     return make_connection_error(cause)
 
 
-class _Bounded(DefaultAioHttpClient):
+class _BoundedClient(DefaultAioHttpClient):
     """An HTTP client that limits the size of a reply and stores no cookies."""
 
     def __init__(self) -> None:
@@ -78,10 +81,15 @@ class _Bounded(DefaultAioHttpClient):
 
     async def send(self, request: Any, **options: Any) -> Any:
         """Send a request and read its reply."""
-        return await read_response(await super().send(request, **{**options, "stream": True}))
+        response = await super().send(request, **{**options, "stream": True})
+        return await read_response(response)
 
 
-def _sdk_client(connection: Connection) -> AsyncOpenAI:
+def _make_client(connection: Connection) -> AsyncOpenAI:
+    """Make a client of OpenAI's SDK that does not retry.
+
+    Other servers than OpenAI's get neither the organization nor the headers that the SDK reads from the environment.
+    """
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
     client = AsyncOpenAI(
         api_key=connection.api_key or _NO_KEY,
@@ -89,9 +97,11 @@ def _sdk_client(connection: Connection) -> AsyncOpenAI:
         timeout=connection.timeout,
         max_retries=0,
         default_headers=headers,
-        http_client=_Bounded(),
+        http_client=_BoundedClient(),
     )
-    if not f".{urlsplit(connection.address).hostname}".endswith(".api.openai.com"):
-        client.organization = client.project = None  # the SDK reads them from the environment; only OpenAI may get them
-        client._custom_headers = headers  # without those in OPENAI_CUSTOM_HEADERS, for the same reason
+    host = urlsplit(connection.address).hostname
+    is_openai = f".{host}".endswith(".api.openai.com")
+    if not is_openai:
+        client.organization = client.project = None
+        client._custom_headers = headers  # without those in OPENAI_CUSTOM_HEADERS
     return client

@@ -51,22 +51,37 @@ class _Server:
     last_failure: str = ""
     """Reason of its last failure."""
 
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the server gets no requests other than probes."""
+        return self.wait > 0
+
     def record_success(self) -> None:
-        self.n_failed, self.wait = 0, 0.0
+        """Reset the failures, and send requests to the server again."""
+        self.n_failed = 0
+        self.wait = 0.0
 
     def record_failure(self, reason: str, *, now: float, is_certain: bool, was_probe: bool) -> None:
         """Record a failed call, and leave the server out if it failed too often.
 
-        is_certain: whether every call to the server would have failed. was_probe: whether the call was a probe.
+        reason : why the call failed
+        now : time by the clock of the judge, in seconds
+        is_certain : whether every other call to the server would have failed, too
+        was_probe : whether the call tested a server that is left out
         """
         self.n_failed += 1
         self.last_failure = reason
-        if self.wait and not was_probe:
+        if self.is_left_out and not was_probe:
             return
-        if self.wait or is_certain or self.n_failed >= FAILURE_THRESHOLD:
-            self.n_left_out += not self.wait
-            self.wait = min(MAX_WAIT_SECONDS, 2 * self.wait) or MIN_WAIT_SECONDS
-            self.probe_time = now + self.wait
+
+        if self.is_left_out:
+            self.wait = min(MAX_WAIT_SECONDS, 2 * self.wait)
+        elif is_certain or self.n_failed >= FAILURE_THRESHOLD:
+            self.n_left_out += 1
+            self.wait = MIN_WAIT_SECONDS
+        else:
+            return
+        self.probe_time = now + self.wait
 
 
 class RoundRobin:
@@ -84,15 +99,22 @@ class RoundRobin:
         self._servers = [_Server(address, judge) for address, judge in servers.items()]
         self.name = self._servers[0].judge.name
         self._clock = clock
-        self._last = -1
+        self._last_position = -1
 
     @property
     def has_fallback_server(self) -> bool:
         """Whether at least one server is not left out."""
-        return any(not server.wait for server in self._servers)
+        return any(not server.is_left_out for server in self._servers)
 
     async def answer(self, request: Request) -> Completion:
-        """Return the reply of one of the servers. Raises: CallError that names the last server that was tried."""
+        """Send a request to one server after another until one replies.
+
+        Raises
+        ------
+        CallError
+            If all servers fail, or if a failure is specific to the request or may have cost something. Its reason
+            begins with the address of the last server.
+        """
         tried: list[_Server] = []
         while True:
             server = self._select(tried)
@@ -106,17 +128,17 @@ class RoundRobin:
 
     def warnings(self) -> tuple[Finding, ...]:
         """Return a finding for each server that was left out."""
-        return tuple(
-            Finding(
-                "server",
-                f"The server {server.address} failed and was left out, {server.n_left_out:,} ×"
-                f"{', also at the end' if server.wait else ''} (the last failure: {server.last_failure}). Other servers answered "
-                "instead.",
-                facts={"address": server.address, "n": server.n_left_out},
+        findings = []
+        for server in self._servers:
+            if server.n_left_out == 0:
+                continue
+            at_end = ", also at the end" if server.is_left_out else ""
+            message = (
+                f"The server {server.address} failed and was left out, {server.n_left_out:,} ×{at_end} (the last failure: "
+                f"{server.last_failure}). Other servers answered instead."
             )
-            for server in self._servers
-            if server.n_left_out
-        )
+            findings.append(Finding("server", message, facts={"address": server.address, "n": server.n_left_out}))
+        return tuple(findings)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -125,41 +147,51 @@ class RoundRobin:
                 await server.judge.aclose()
 
     def _select(self, tried: Collection[_Server]) -> _Server:
-        """Select a server: one that is due for its probe, else the one with the fewest calls in flight.
+        """Select the server for a request, among those that were not tried.
 
-        If all servers are left out, select the one that is probed next.
+        This is a server that is left out and due for a probe, or else the working server with the fewest calls in
+        flight. If all servers are left out, it is the one whose probe is due next.
         """
-        now, n = self._clock(), len(self._servers)
-        in_turn = [self._servers[(self._last + 1 + k) % n] for k in range(n)]
+        now = self._clock()
+        next_position = self._last_position + 1
+        in_turn = [*self._servers[next_position:], *self._servers[:next_position]]
         untried = [server for server in in_turn if server not in tried]
-        due = [server for server in untried if server.wait and now >= server.probe_time and not server.is_probed]
-        working = [server for server in untried if not server.wait]
-        if due or not working:
-            return min(due or untried, key=lambda server: server.probe_time)
+        left_out = [server for server in untried if server.is_left_out]
+        working = [server for server in untried if not server.is_left_out]
+
+        due_for_probe = [server for server in left_out if now >= server.probe_time and not server.is_probed]
+        if due_for_probe:
+            return min(due_for_probe, key=lambda server: server.probe_time)
+        if not working:
+            return min(untried, key=lambda server: server.probe_time)
         selected = min(working, key=lambda server: server.n_in_flight)
-        self._last = self._servers.index(selected)
+        self._last_position = self._servers.index(selected)
         return selected
 
     async def _send(self, server: _Server, request: Request) -> Completion:
-        is_probe, failure, is_certain = bool(server.wait), "", False
-        server.is_probed |= is_probe
+        """Send a request to a server, and record whether the server failed. Raises: CallError."""
+        is_probe = server.is_left_out
+        failure_reason = ""
+        is_certain = False
+        if is_probe:
+            server.is_probed = True
         server.n_in_flight += 1
         try:
-            completion = await server.judge.answer(request)
+            return await server.judge.answer(request)
         except CallError as error:
             if error.kind != "rejected" and error.status != TOO_MANY_REQUESTS:
-                failure, is_certain = error.reason, _is_independent_of_request(error) and error.unbilled
+                failure_reason = error.reason
+                is_certain = _is_independent_of_request(error) and error.unbilled
             raise
         except asyncio.CancelledError:
-            failure = "no reply in time"
+            failure_reason = "no reply in time"
             raise
-        else:
-            return completion
         finally:
             server.n_in_flight -= 1
-            server.is_probed &= not is_probe
-            if failure:
-                server.record_failure(failure, now=self._clock(), is_certain=is_certain, was_probe=is_probe)
+            if is_probe:
+                server.is_probed = False
+            if failure_reason:
+                server.record_failure(failure_reason, now=self._clock(), is_certain=is_certain, was_probe=is_probe)
             else:
                 server.record_success()
 
@@ -202,9 +234,21 @@ class Jury:
         self._vote = vote
 
     def answer_many(self, plan: Plan) -> Verdicts:
-        """Return the jury's verdicts; cost, tokens and seconds are sums over its judges.
+        """Combine the judges' verdicts into those of the jury; cost, tokens and seconds are sums over its judges.
 
-        Raises: JudgeError [judge-plan] if a ballot is on another plan.
+        Parameters
+        ----------
+        plan : Plan
+            Plan that all judges judged.
+
+        Returns
+        -------
+        Verdicts
+
+        Raises
+        ------
+        JudgeError
+            [judge-plan] if the verdicts of a judge are on another plan.
         """
         ballots = self._ballots
         if any(ballot.plan is not plan for ballot in ballots):
@@ -213,22 +257,25 @@ class Jury:
                 slug="judge-plan",
             )
 
-        hard = np.stack([ballot.hard_answer for ballot in ballots])
+        answers = np.stack([ballot.answer for ballot in ballots])
+        hard_answers = np.stack([ballot.hard_answer for ballot in ballots])
         if self._vote == "majority":
-            n_yes, n_no = (hard == 1).sum(axis=0), (hard == 0).sum(axis=0)
+            n_yes = (hard_answers == 1).sum(axis=0)
+            n_no = (hard_answers == 0).sum(axis=0)
             has_majority = np.maximum(n_yes, n_no) * 2 > len(ballots)
             answer = np.where(has_majority, (n_yes > n_no).astype(float), np.nan)
-            hard_answer = answer
+            hard_answer = answer.copy()
         else:
-            answer = np.mean([ballot.answer for ballot in ballots], axis=0)
+            answer = np.mean(answers, axis=0)
             hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
 
-        missing = _first_reason(np.stack([ballot.missing_reason for ballot in ballots]))
+        first_reason = _find_first_reason(np.stack([ballot.missing_reason for ballot in ballots]))
+        missing_reason = np.where(np.isnan(answer), first_reason, 0).astype(np.int8)
         return Verdicts(
             plan=plan,
             answer=answer,
-            hard_answer=hard_answer.copy(),
-            missing_reason=np.where(np.isnan(answer), missing, 0).astype(np.int8),
+            hard_answer=hard_answer,
+            missing_reason=missing_reason,
             judge={
                 "name": self.name,
                 "backend": "jury",
@@ -241,24 +288,26 @@ class Jury:
             seconds=_sum_columns([ballot.seconds for ballot in ballots], plan, float),
             models=tuple(dict.fromkeys(model for ballot in ballots for model in ballot.models)),
             usd_calibration=sum(ballot.usd_calibration for ballot in ballots),
-            votes=np.stack([ballot.answer for ballot in ballots]),
+            votes=answers,
             warnings=tuple(_with_judge_name(warning, ballot) for ballot in ballots for warning in ballot.warnings),
         )
 
 
 def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:
+    """Return a finding with the name of the judge whose verdicts it is about, in the message and in the facts."""
     name = str(ballot.judge.get("name"))
     return replace(warning, message=f"{name}: {warning.message}", facts={**warning.facts, "judge": name})
 
 
-def _first_reason(missing: Codes) -> Codes:
-    """Return the first code of each column that is not 'answered'; 'unparsed' if all judges answered, but disagree.
+def _find_first_reason(missing_reasons: Codes) -> Codes:
+    """Return, for each trial, the reason of the first judge that has no answer; 'unparsed' if all judges answered.
 
-    missing : int array (n_judges, n_trials)
+    missing_reasons : int array (n_judges, n_trials), codes of `MISSING_REASONS`; 0 if the judge answered
     """
-    is_missing = missing != 0
-    first = np.take_along_axis(missing, is_missing.argmax(axis=0)[None], axis=0)[0]
-    return np.asarray(np.where(first == 0, MISSING_REASONS.index("unparsed"), first))
+    first_judge = (missing_reasons != 0).argmax(axis=0)
+    reasons = np.take_along_axis(missing_reasons, first_judge[None], axis=0)[0]
+    all_answered = reasons == 0
+    return np.asarray(np.where(all_answered, MISSING_REASONS.index("unparsed"), reasons))
 
 
 def _sum_columns(columns: Sequence[np.ndarray | None], plan: Plan, dtype: type) -> np.ndarray:

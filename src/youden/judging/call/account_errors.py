@@ -123,7 +123,17 @@ class ErrorParts(NamedTuple):
 
 
 def parse_error_parts(body: object) -> ErrorParts:
-    """Find the codes and the message in the parsed body of an error.
+    """Find the codes and the message in the body of an error.
+
+    Parameters
+    ----------
+    body : object
+        Body of the reply, parsed from JSON. The error may be the body itself, its field `error`, or the first element of
+        a list.
+
+    Returns
+    -------
+    ErrorParts
 
     Examples
     --------
@@ -132,39 +142,61 @@ def parse_error_parts(body: object) -> ErrorParts:
     >>> parse_error_parts({"error": "Incorrect API key provided."})
     ErrorParts(codes=(), message='Incorrect API key provided.')
     """
-    outer = _first_object(body)
+    outer = _get_first_object(body)
     if outer is None:
         return ErrorParts((), body)
     error = outer.get("error") or outer
-    inner = _first_object(error)
-    holders = [outer] if inner is None or inner is outer else [inner, outer]
+    inner = _get_first_object(error)
+
+    objects = [outer if inner is None else inner]
     details = (inner or outer).get("details")
-    holders[1:1] = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
-    messages = (holder.get(name) for holder in holders for name in ("message", "detail", "Message"))
-    message = error if inner is None else next((text for text in messages if text is not None), None)
-    return ErrorParts(tuple(_codes_of(holders)), message)
+    if isinstance(details, list):
+        objects += [detail for detail in details if isinstance(detail, dict)]
+    if outer is not objects[0]:
+        objects.append(outer)
+
+    codes = tuple(_iter_codes(objects))
+    if inner is None:
+        return ErrorParts(codes, error)
+    for fields in objects:
+        for name in ("message", "detail", "Message"):
+            if fields.get(name) is not None:
+                return ErrorParts(codes, fields[name])
+    return ErrorParts(codes, None)
 
 
-def _first_object(value: object) -> Mapping[str, Any] | None:
-    """Return `value` or, if it is a list, its first element; None if that is not a JSON object."""
+def _get_first_object(value: object) -> Mapping[str, Any] | None:
+    """Return a JSON object that is the value itself or the first element of a list; None if there is none."""
     if isinstance(value, list):
         value = next(iter(value), None)
     return value if isinstance(value, dict) else None
 
 
-def _codes_of(holders: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
-    for holder in holders:
+def _iter_codes(objects: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:
+    """Yield the values of the fields in which providers write codes."""
+    for fields in objects:
         for name in ("code", "type", "status", "reason", "__type", "Code"):
-            code = holder.get(name)
+            code = fields.get(name)
             if isinstance(code, str | int) and not isinstance(code, bool):
                 yield code
 
 
 def find_account_error(codes: Iterable[object], message: object) -> tuple[int, str | None] | None:
-    """Find the error about the account or the model that the codes or the message report; None if there is none.
+    """Find an error about the account or the model: no credit, an invalid key or an unknown model.
 
-    Returns the HTTP status of the error (402 for missing credit, 401 for an invalid key, 404 for an unknown model), and
-    the part of the message that identifies it, or None if a code does. message: "" to decide by the codes alone.
+    Parameters
+    ----------
+    codes : iterable of object
+        The provider's codes for the error.
+    message : object
+        The provider's message, which is searched if no code is known; "" to use the codes alone.
+
+    Returns
+    -------
+    (int, str or None) or None
+        HTTP status that the error should have (402 for missing credit, 401 for an invalid key, 404 for an unknown
+        model), and the part of the message that identifies it; this part is None if a code does. None without such an
+        error.
 
     Examples
     --------
@@ -174,19 +206,26 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
     (401, None)
     """
     for code in codes:
-        # Amazon writes "namespace#Name"
-        if isinstance(code, str) and (status := _STATUS_OF_CODE.get(code.rpartition("#")[2].casefold())):
-            return status, None
+        if not isinstance(code, str):
+            continue
+        _, _, name = code.rpartition("#")  # Amazon writes "namespace#Name"
+        known_status = _STATUS_OF_CODE.get(name.casefold())
+        if known_status is not None:
+            return known_status, None
+
     if isinstance(message, str):
         text = " ".join(message.split())
         for status, pattern in _PATTERNS.items():
-            if (match := pattern.search(text)) is not None:
+            match = pattern.search(text)
+            if match is not None:
                 return status, match[0]
     return None
 
 
 def is_echo(wording: str, texts: Iterable[str]) -> bool:
-    """Return whether a request's texts contain `wording`, so that the error's message may merely repeat them.
+    """Return whether the texts of a request contain a part of an error's message, which may then be a quotation.
+
+    Letter case and white space do not matter.
 
     Examples
     --------

@@ -48,7 +48,10 @@ class UncertainCosts:
     max_usd_lost: float = 0.0
 
     def describe_unreported(self, model: str) -> str:
-        """Describe how answers without a possible usage are booked; empty if there are none."""
+        """Describe the cost that is counted for answers without valid token counts; empty if there are none.
+
+        model : name of the model
+        """
         if not self.n_unreported:
             return ""
         example = "" if self.example is None else f" (one of them: {self.example})"
@@ -58,16 +61,15 @@ class UncertainCosts:
         )
 
     def findings(self, model: str) -> tuple[Finding, ...]:
-        """Return one finding for each kind of uncertain cost."""
+        """Return up to two findings: on answers without valid token counts, and on calls without a reply.
+
+        model : name of the model
+        """
         findings = []
         if self.n_unreported:
             message = self.describe_unreported(model)
             findings.append(
-                Finding(
-                    "bill",
-                    message,
-                    facts={"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model},
-                )
+                Finding("bill", message, facts={"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model})
             )
         if self.n_lost:
             message = (
@@ -75,8 +77,8 @@ class UncertainCosts:
                 f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.max_usd_lost:.6g} USD, which is "
                 "what the cap counts."
             )
-            facts = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
-            findings.append(Finding("bill", message, facts=facts))
+            lost = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
+            findings.append(Finding("bill", message, facts=lost))
         return tuple(findings)
 
 
@@ -118,12 +120,15 @@ class Budget:
         Parameters
         ----------
         model : str
+            Name of the model.
         usd : float
-            USD that are booked for it.
+            Cost that is counted for the answer, in USD. Answers that cost nothing or an unknown amount (NaN) are not
+            recorded.
         fault : str or None
-            What is wrong with the usage that it reported; None if it reported none.
+            Description of the reported token counts and of why they are not possible; None if they are missing.
         """
-        if usd > 0:
+        is_paid = usd > 0  # False also for NaN, an unknown cost
+        if is_paid:
             costs = self.uncertain[model]
             costs.n_unreported += 1
             costs.usd_unreported += usd
@@ -135,12 +140,14 @@ class Budget:
         Parameters
         ----------
         model : str
+            Name of the model.
         usd : float
-            USD that are booked for it.
+            Estimated cost that is counted for the call, in USD.
         max_usd : float
-            The most that it can have cost, in USD.
+            Largest possible cost of the call, in USD. Calls that cost nothing are not recorded.
         """
-        if max_usd > 0:
+        is_paid = max_usd > 0  # False also for NaN, an unknown cost
+        if is_paid:
             costs = self.uncertain[model]
             costs.n_lost += 1
             costs.usd_lost += usd
@@ -152,23 +159,24 @@ class Budget:
         return " ".join(filter(None, notes))
 
     def can_reserve(self, usd: float) -> bool:
-        """Return whether `usd` USD can be reserved now."""
-        return (
-            self.cap == math.inf
-            or self.spent + (self._reserved + math.ceil(usd * PICODOLLARS_PER_USD)) / PICODOLLARS_PER_USD <= self.cap
-        )
+        """Return whether a cost in USD fits the cap, in addition to what is spent and reserved."""
+        if self.cap == math.inf:
+            return True
+        reserved_picodollars = self._reserved + math.ceil(usd * PICODOLLARS_PER_USD)
+        return self.spent + reserved_picodollars / PICODOLLARS_PER_USD <= self.cap
 
     async def reserve(self, usd: float) -> None:
-        """Reserve the largest possible cost of a call, after waiting for calls in flight if necessary.
+        """Reserve the largest possible cost of a call. Wait for calls in flight if the cap does not allow it yet.
 
         Parameters
         ----------
         usd : float
+            Largest possible cost of the call, in USD.
 
         Raises
         ------
         OutOfMoneyError
-            If the cap does not allow it and no reservation remains that could be released.
+            If the cap does not allow the call, and no call in flight could release its reservation.
         """
         while not self.can_reserve(usd):
             if not self._reserved:
@@ -179,19 +187,19 @@ class Budget:
         self.reserve_unconditionally(usd)
 
     def reserve_unconditionally(self, usd: float) -> None:
-        """Reserve `usd` USD even if that exceeds the cap."""
+        """Reserve a cost in USD, even if this exceeds the cap."""
         if self.cap != math.inf:
             self._reserved += math.ceil(usd * PICODOLLARS_PER_USD)
 
     def settle(self, reserved: float, spent: float) -> None:
-        """Release a reservation and count what was spent in its place.
+        """Release the reservation of a call, count its actual cost, and wake the tasks that wait to reserve.
 
         Parameters
         ----------
         reserved : float
             USD that were reserved.
         spent : float
-            USD that were spent.
+            Actual cost in USD.
         """
         self.spent += spent
         if self.cap != math.inf:
@@ -213,8 +221,8 @@ class TypicalUsage:
     """Estimates the token usage of calls without a reply from the usage that other answers reported."""
 
     def __init__(self) -> None:
-        self._n = 0
-        self._max_share_in = 0.0
+        self._n_observations = 0
+        self._max_fraction_in = 0.0  # of the largest possible number of tokens of a request
         self._max_tokens_out = 0
 
     def observe(self, tokens_in: int, tokens_out: int, *, max_tokens_in: int) -> None:
@@ -227,12 +235,15 @@ class TypicalUsage:
         max_tokens_in : int
             Largest possible number of tokens of the request.
         """
-        self._n += 1
-        self._max_share_in = max(self._max_share_in, tokens_in / max_tokens_in)
+        self._n_observations += 1
+        self._max_fraction_in = max(self._max_fraction_in, tokens_in / max_tokens_in)
         self._max_tokens_out = max(self._max_tokens_out, tokens_out)
 
     def estimate(self, max_tokens_in: int, max_tokens_out: int) -> tuple[int, int]:
-        """Estimate the usage of a call without a reply.
+        """Estimate the token usage of a call without a reply.
+
+        The estimate is 1.25 times the largest usage of other answers, for requests relative to their size. Until there
+        are `MIN_OBSERVATIONS` answers, it is the largest possible usage.
 
         Parameters
         ----------
@@ -242,7 +253,7 @@ class TypicalUsage:
         Returns
         -------
         tokens_in, tokens_out : int
-            The largest possible numbers, until there are `MIN_OBSERVATIONS` answers.
+            Estimated numbers of tokens, at most the largest possible numbers.
 
         Examples
         --------
@@ -252,8 +263,8 @@ class TypicalUsage:
         >>> usage.estimate(800, 50)
         (250, 2)
         """
-        if self._n < MIN_OBSERVATIONS:
+        if self._n_observations < MIN_OBSERVATIONS:
             return max_tokens_in, max_tokens_out
-        tokens_in = math.ceil(MARGIN * self._max_share_in * max_tokens_in)
+        tokens_in = math.ceil(MARGIN * self._max_fraction_in * max_tokens_in)
         tokens_out = math.ceil(MARGIN * self._max_tokens_out)
         return min(tokens_in, max_tokens_in), min(tokens_out, max_tokens_out)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from youden.judging.call.account_errors import ErrorParts, parse_error_parts
 from youden.judging.call.failures import CallError, Failure, make_http_error, to_text
@@ -19,10 +19,6 @@ from youden.judging.call.proxies import find_proxy
 from youden.judging.call.secrets import register_secrets
 from youden.text.json_text import parse_json
 from youden.types import Completion, Finding, Judge, Request
-
-
-def _host(parts: SplitResult) -> str:
-    return parts.netloc.rpartition("@")[2]
 
 
 def to_public_address(url: str) -> str:
@@ -34,7 +30,8 @@ def to_public_address(url: str) -> str:
     'https://host:8000/v1'
     """
     parts = urlsplit(url)
-    return f"{parts.scheme}://{_host(parts)}{parts.path}".rstrip("/")
+    _, _, host_and_port = parts.netloc.rpartition("@")
+    return f"{parts.scheme}://{host_and_port}{parts.path}".rstrip("/")
 
 
 def make_basic_authorization(url: str) -> str | None:
@@ -143,10 +140,11 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     Parameters
     ----------
     status : int
+        HTTP status of the reply.
     body : str or bytes
-        Body of the reply; the error's codes and message are read from it.
+        Body of the reply, which may contain the error's codes and message.
     headers : mapping of str to str
-        Headers of the reply, in any case; the reason of a redirect states where it leads.
+        Headers of the reply; letter case does not matter. For a redirect, its target becomes part of the reason.
 
     Returns
     -------
@@ -156,43 +154,52 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
         parts = parse_error_parts(parse_json(body).value)
     except ValueError:
         parts = ErrorParts((), body.decode(errors="replace") if isinstance(body, bytes) else body)
-    message = f"moved to {_redirect_target(headers)}." if 300 <= status < 400 else parts.message
+
+    message = parts.message
+    is_redirect = 300 <= status < 400
+    if is_redirect:
+        message = f"moved to {_describe_redirect_target(headers)}."
     reason = f"HTTP {status}: {to_text(message)}"
     return make_http_error(status, parts.codes, message, reason=reason, retry_after=parse_retry_after(headers))
 
 
-def _redirect_target(headers: Mapping[str, str]) -> str:
-    """Return where a redirect leads, without credentials and query."""
-    location = next((value for name, value in headers.items() if name.lower() == "location"), "")
+def _describe_redirect_target(headers: Mapping[str, str]) -> str:
+    """Return the address in the Location header, without credentials and query."""
+    lower_case = {name.lower(): value for name, value in headers.items()}
+    location = lower_case.get("location", "")
+    if "://" not in location:
+        path, _, _ = location.partition("?")
+        return path or "an unknown address"
     try:
-        target = to_public_address(location) if "://" in location else location.partition("?")[0]
+        return to_public_address(location) or "an unknown address"
     except ValueError:
         return "an invalid address"
-    return target or "an unknown address"
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Read how long the server asks to wait before the next attempt.
+    """Parse the time that the server asks to wait before the next attempt.
 
     Parameters
     ----------
     headers : mapping of str to str
-        Headers of a reply, in any case: Retry-After in seconds or as a date, or Retry-After-Ms.
+        Headers of a reply, of which Retry-After (seconds, or a date) and Retry-After-Ms are read; letter case does not
+        matter.
 
     Returns
     -------
     float or None
-        Seconds, at least 0; None if the server does not say.
+        Seconds, at least 0; None if the headers contain no valid time.
     """
-    lower = {name.lower(): value for name, value in headers.items()}
-    for header, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+    lower_case = {name.lower(): value for name, value in headers.items()}
+    for header, units_per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
-            return max(0.0, float(lower[header]) / unit)
+            return max(0.0, float(lower_case[header]) / units_per_second)
         except (KeyError, ValueError):
             continue
+
     try:
-        retry_at = parsedate_to_datetime(lower["retry-after"])
-        now = parsedate_to_datetime(lower["date"])
-        return max(0.0, (retry_at - now).total_seconds())
+        retry_at = parsedate_to_datetime(lower_case["retry-after"])
+        server_time = parsedate_to_datetime(lower_case["date"])
+        return max(0.0, (retry_at - server_time).total_seconds())
     except (LookupError, ValueError, TypeError, ArithmeticError):
         return None

@@ -74,7 +74,9 @@ class CallError(Exception):
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
-        self.unbilled = (status is not None and status not in _MAYBE_BILLED) if unbilled is None else unbilled
+        if unbilled is None:
+            unbilled = status is not None and status not in _MAYBE_BILLED
+        self.unbilled = unbilled
         self.wording = wording
         super().__init__(self.reason)
 
@@ -113,9 +115,12 @@ def classify_status(status: int) -> FailureKind:
     >>> classify_status(429), classify_status(400), classify_status(503), classify_status(307)
     ('transient', 'rejected', 'transient', 'fatal')
     """
-    if status in _FATAL or 300 <= status < 400:
+    is_redirect = 300 <= status < 400
+    if status in _FATAL or is_redirect:
         return "fatal"
-    return "transient" if status in _TRANSIENT or status >= 500 else "rejected"
+    if status in _TRANSIENT or status >= 500:
+        return "transient"
+    return "rejected"
 
 
 def make_http_error(
@@ -150,31 +155,39 @@ def make_http_error(
     ('fatal', 402)
     """
     kind = classify_status(status)
-    account = find_account_error(codes, message if kind == "rejected" and status in _CLASSIFIED_BY_MESSAGE else "")
-    if account is None:
+    searches_message = kind == "rejected" and status in _CLASSIFIED_BY_MESSAGE
+    account_error = find_account_error(codes, message if searches_message else "")
+    if account_error is None:
         return CallError(reason, kind=kind, status=status, retry_after=retry_after)
-    account_status, wording = account
-    is_specific = account_status == BAD_KEY or (account_status == NO_CREDIT and status in _FATAL) or wording is not None
-    if is_specific:
+
+    account_status, wording = account_error
+    is_bad_key = account_status == BAD_KEY
+    is_fatal_without_credit = account_status == NO_CREDIT and status in _FATAL
+    if is_bad_key or is_fatal_without_credit or wording is not None:
         status = account_status
     return CallError(reason, kind="fatal", status=status, retry_after=retry_after, wording=wording)
 
 
 def reject_if_echoed(error: CallError, request: Request) -> CallError:
-    """Convert a fatal error to a rejection, if its only reason is wording that the request itself contains.
+    """Convert a fatal error to a rejection if the provider may only have repeated the text of the request.
+
+    An error such as "credit balance is too low" ends the run if it is found in the provider's message. If the request
+    contains the same words, the message may be a quotation.
 
     Parameters
     ----------
     error : CallError
+        Error of the call.
     request : Request
         The request that failed.
 
     Returns
     -------
     CallError
-        `error` itself in all other cases.
+        A rejection of this request, or `error` itself if it does not depend on words of the request.
     """
-    if error.wording is None or not is_echo(error.wording, (message.content for message in request.messages)):
+    request_texts = [message.content for message in request.messages]
+    if error.wording is None or not is_echo(error.wording, request_texts):
         return error
     return CallError(error.reason, kind="rejected", status=_REJECTED, unbilled=error.unbilled)
 
@@ -187,7 +200,10 @@ def find_fatal_code(message: str) -> str | None:
     >>> find_fatal_code('{"error": {"code": "insufficient_quota"}}')
     'insufficient_quota'
     """
-    return next((code for code in _CODES_IN_TEXT if code in message), None)
+    for code in _CODES_IN_TEXT:
+        if code in message:
+            return code
+    return None
 
 
 def is_no_response(error: CallError) -> bool:
@@ -213,7 +229,8 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
         [judge-unreachable] or [judge-rejects].
     """
     reply = f"The judge '{judge}' at {address} replied: {error.reason}"
-    if (status_error := _error_for_status(reply, error.status)) is not None:
+    status_error = _make_status_error(reply, error.status)
+    if status_error is not None:
         return status_error
     if error.kind == "fatal":
         return JudgeError(
@@ -232,8 +249,11 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     )
 
 
-def _error_for_status(reply: str, status: int | None) -> JudgeError | None:
-    """Build the error for a status with a known remedy; None for any other status."""
+def _make_status_error(reply: str, status: int | None) -> JudgeError | None:
+    """Build the error for an HTTP status with a known remedy; None for any other status.
+
+    reply : description of the server's reply, for the message
+    """
     if status in (401, 403):
         return JudgeError(f"{reply} Check the key in the environment and its permissions.", slug="judge-key")
     if status in (404, 405):

@@ -40,8 +40,8 @@ class ConcurrencyLimiter:
         Largest value of the limit.
     start : int, default 20
         First value of the limit.
-    clock : callable, optional
-        Returns seconds.
+    clock : callable, default time.monotonic
+        Clock in seconds.
 
     Attributes
     ----------
@@ -127,36 +127,48 @@ class RateLimiter:
         if n_workers == self._n_workers:
             return
         self._n_workers = n_workers
-        requests, tokens = self._rates
-        self._requests = None if requests is None else make_request_limiter(requests / 60 / n_workers)
-        self._tokens = None
-        if tokens is not None:
-            self._tokens = AsyncLimiter(tokens / 60 / n_workers * TOKEN_WINDOW_SECONDS, TOKEN_WINDOW_SECONDS)
+        requests_per_minute, tokens_per_minute = self._rates
+        self._request_limiter = None
+        if requests_per_minute is not None:
+            self._request_limiter = make_request_limiter(requests_per_minute / 60 / n_workers)
+        self._token_limiter = None
+        if tokens_per_minute is not None:
+            tokens_per_window = tokens_per_minute / 60 / n_workers * TOKEN_WINDOW_SECONDS
+            self._token_limiter = AsyncLimiter(tokens_per_window, TOKEN_WINDOW_SECONDS)
 
     async def acquire(self, tokens: float) -> None:
-        """Wait until a request with this estimated number of tokens may be sent."""
+        """Wait until a request may be sent.
+
+        Parameters
+        ----------
+        tokens : float
+            Estimated number of tokens of the request and its answer.
+        """
         async with self._queue:
-            if self._requests is not None:
-                await self._requests.acquire()
-            if self._tokens is not None:
-                tokens, self._unsettled_tokens = tokens + self._unsettled_tokens, 0.0
-                while tokens > 0:
-                    portion = min(tokens, self._tokens.max_rate)
-                    await self._tokens.acquire(portion)
-                    tokens -= portion
-                self._unsettled_tokens += tokens
+            if self._request_limiter is not None:
+                await self._request_limiter.acquire()
+            if self._token_limiter is None:
+                return
+
+            remaining_tokens = tokens + self._unsettled_tokens
+            self._unsettled_tokens = 0.0
+            while remaining_tokens > 0:
+                portion = min(remaining_tokens, self._token_limiter.max_rate)
+                await self._token_limiter.acquire(portion)
+                remaining_tokens -= portion
+            self._unsettled_tokens += remaining_tokens  # negative if earlier requests used less than estimated
 
     def settle(self, reserved: float, used: float) -> None:
-        """Correct the estimate of a request that was sent; the difference changes how long the next requests wait.
+        """Correct the estimate for a request that was answered; the next requests wait longer or shorter.
 
         Parameters
         ----------
         reserved : float
-            Tokens for which it was sent.
+            Estimated number of tokens that was passed to `acquire`.
         used : float
-            Tokens that it used.
+            Actual number of tokens.
         """
-        if self._tokens is not None:
+        if self._token_limiter is not None:
             self._unsettled_tokens += used - reserved
 
 

@@ -116,30 +116,32 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         Of kind `transient`, if the reply is not a valid completion; if the reply contains an error, of the kind that
         the error's code means.
     """
-    if (error := find_reply_error(reply)) is not None:
+    error = find_reply_error(reply)
+    if error is not None:
         raise error
+
     body = _require_object(reply, "the reply")
     choice = _require_object(_first_choice(body.get("choices")), "choices[0]")
     message = _require_object(choice.get("message"), "the message")
-    usage = object_or_empty(body.get("usage"))
     provider_fields = object_or_empty(message.get("provider_specific_fields"))
     text, refusal = _join_content(message.get("content"))
-    n_out = count_answer_tokens(usage)
+    usage = object_or_empty(body.get("usage"))
+    n_answer_tokens = count_answer_tokens(usage)
 
-    completion = validate_completion(
-        Completion(
-            text=text,
-            finish_reason=choice.get("finish_reason") or "unknown",
-            model=body.get("model") or "",
-            tokens_in=usage.get("prompt_tokens", 0),
-            tokens_out=usage.get("completion_tokens", 0) if n_out is None else n_out,
-            seconds=seconds,
-            fingerprint=body.get("system_fingerprint"),
-            refusal=message.get("refusal") or provider_fields.get("refusal") or refusal,
-            top_logprobs=_first_alternatives(choice.get("logprobs"), text, message),
-        )
+    completion = Completion(
+        text=text,
+        finish_reason=choice.get("finish_reason") or "unknown",
+        model=body.get("model") or "",
+        tokens_in=usage.get("prompt_tokens", 0),
+        tokens_out=usage.get("completion_tokens", 0) if n_answer_tokens is None else n_answer_tokens,
+        seconds=seconds,
+        fingerprint=body.get("system_fingerprint"),
+        refusal=message.get("refusal") or provider_fields.get("refusal") or refusal,
+        top_logprobs=_find_first_alternatives(choice.get("logprobs"), text, message),
     )
-    is_empty = not (completion.text.strip() or completion.refusal or n_out)
+    completion = validate_completion(completion)
+
+    is_empty = not (completion.text.strip() or completion.refusal or n_answer_tokens)
     if is_empty and completion.finish_reason.casefold() in _COMPLETED:
         raise CallError(
             f"The reply is empty and reports no tokens (finish reason '{completion.finish_reason}').",
@@ -155,20 +157,33 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 
 
 def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
-    """Count the tokens of an answer, reasoning included, from the field `usage` of a reply; None if a count is invalid.
+    """Count the tokens of an answer, including reasoning.
 
     Some gateways do not count reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
+
+    Parameters
+    ----------
+    usage : mapping
+        Field `usage` of a reply.
+
+    Returns
+    -------
+    int or None
+        None if the number of tokens of the request or of the answer is invalid.
     """
     n_in = _parse_count(usage.get("prompt_tokens", 0))
     n_out = _parse_count(usage.get("completion_tokens", 0))
     if n_in is None or n_out is None:
         return None
+
     details = object_or_empty(usage.get("completion_tokens_details"))
     n_reasoning = _parse_count(details.get("reasoning_tokens")) or _parse_count(usage.get("reasoning_tokens")) or 0
     n_total = _parse_count(usage.get("total_tokens")) or 0
-    # more reasoning tokens than tokens of the answer: the answer's tokens do not include them
-    n_with_reasoning = n_out + n_reasoning if n_reasoning > n_out else 0
-    return max(n_out, n_total - n_in, n_with_reasoning)
+
+    n_with_reasoning = n_out
+    if n_reasoning > n_out:  # the tokens of the answer cannot include those of the reasoning
+        n_with_reasoning = n_out + n_reasoning
+    return max(n_with_reasoning, n_total - n_in)
 
 
 def validate_completion(reply: Completion) -> Completion:
@@ -190,22 +205,27 @@ def validate_completion(reply: Completion) -> Completion:
     CallError
         Of kind `transient`, if the text or the log-probabilities are invalid.
     """
-    if _is_plain(reply) and not has_secret(reply.text, reply.finish_reason, reply.model, reply.fingerprint or ""):
+    if _needs_no_cleaning(reply) and not has_secret(reply.text, reply.finish_reason, reply.model, reply.fingerprint or ""):
         return reply
+
     if not isinstance(reply.text, str):
-        raise _invalid(f"the content is {_describe_type(reply.text)}")
+        raise _make_invalid_error(f"the content is {_describe_type(reply.text)}")
     tokens_in, tokens_out = _parse_count(reply.tokens_in), _parse_count(reply.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
+    has_valid_duration = _is_number(reply.seconds) and 0 <= reply.seconds < math.inf
+    refusal = None
+    if isinstance(reply.refusal, str):
+        refusal = mask_secrets(to_encodable(reply.refusal))
     return Completion(
         text=mask_secrets(to_encodable(reply.text)),
         finish_reason=_clean_name(reply.finish_reason) or "unknown",
         model=_clean_name(reply.model) or "",
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        seconds=reply.seconds if _is_number(reply.seconds) and 0 <= reply.seconds < math.inf else 0.0,
+        seconds=reply.seconds if has_valid_duration else 0.0,
         fingerprint=_clean_name(reply.fingerprint),
-        refusal=mask_secrets(to_encodable(reply.refusal)) if isinstance(reply.refusal, str) else None,
+        refusal=refusal,
         top_logprobs=_validate_logprobs(reply.top_logprobs),
     )
 
@@ -213,12 +233,14 @@ def validate_completion(reply: Completion) -> Completion:
 def check_usage_for(
     completion: Completion, request: Request, *, answer_limit: int | None
 ) -> tuple[Completion, str | None]:
-    """Check that the token counts of a completion are possible for a request; see `check_usage`.
+    """Check that the token counts that a provider reports are possible for a request.
 
     Parameters
     ----------
     completion : Completion
+        Answer with the reported token counts.
     request : Request
+        Request that was answered.
     answer_limit : int or None
         Largest number of tokens of an answer; None if nothing limits it.
 
@@ -249,6 +271,7 @@ def check_usage(
     Parameters
     ----------
     completion : Completion
+        Answer with the reported token counts.
     n_bytes, n_messages : int
         Total size of the request's messages in UTF-8, and their number.
     answer_limit : int or None
@@ -268,11 +291,16 @@ def check_usage(
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
+    if n_in == 0 and n_out == 0:
+        return completion, None
+
     min_in = max(1, n_bytes // MAX_TOKEN_BYTES)
     max_in = MAX_USAGE_FACTOR * max_request_tokens(n_bytes, n_messages)
     min_out = math.ceil(_count_bytes(completion.text) / MAX_TOKEN_BYTES)
-    max_out = MAX_TOKEN_COUNT if answer_limit is None else MAX_USAGE_FACTOR * max(answer_limit, MIN_ANSWER_LIMIT_TOKENS)
-    if (min_in <= n_in <= max_in and min_out <= n_out <= max_out) or not (n_in or n_out):
+    max_out = MAX_TOKEN_COUNT
+    if answer_limit is not None:
+        max_out = MAX_USAGE_FACTOR * max(answer_limit, MIN_ANSWER_LIMIT_TOKENS)
+    if min_in <= n_in <= max_in and min_out <= n_out <= max_out:
         return completion, None
     fault = f"it reports {n_in:,} tokens in and {n_out:,} out for a request of {n_bytes:,} bytes, which is impossible"
     return replace(completion, tokens_in=0, tokens_out=0), fault
@@ -310,6 +338,11 @@ def count_request_bytes(request: Request) -> int:
 
 
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
+    """Check the size of an answer's text, refusal and log-probabilities.
+
+    Raises: CallError (rejected) if they are too long for the limit on answers, in tokens, or for any answer if the limit
+        is None.
+    """
     max_text_bytes = MAX_REPLY_BYTES if answer_limit is None else MAX_BYTES_PER_TOKEN * answer_limit + EXTRA_BYTES
     n_text_bytes = _count_bytes(completion.text)
     if completion.refusal is not None:
@@ -322,23 +355,30 @@ def _check_length(completion: Completion, answer_limit: int | None) -> None:
 
 
 def _count_bytes(text: str) -> int:
+    """Count the bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Join the text parts of a message's content; return its text, and its refusal or None.
+    """Return the text of a message's content, and its refusal or None; the content may be a text or a list of parts.
 
-    Other parts, such as reasoning, do not belong to the answer. An invalid content is returned unchanged.
+    Only the texts of parts that belong to the answer are joined, not those of reasoning. A content of any other form is
+    returned unchanged.
     """
     if content is None:
         return "", None
     listed = [content] if isinstance(content, dict) and "text" in content else content
     if not isinstance(listed, list) or not all(isinstance(part, dict | str) for part in listed):
         return content, None
+
     parts: list[dict[str, Any]] = [{"text": part} if isinstance(part, str) else part for part in listed]
-    answer_parts = [part for part in parts if part.get("type") in _TEXT_PARTS and not part.get("thought")]
-    texts = [part["text"] for part in answer_parts if part.get("text") is not None]
-    refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and "refusal" in part]
+    texts, refusals = [], []
+    for part in parts:
+        kind = part.get("type")
+        if kind in _TEXT_PARTS and not part.get("thought") and part.get("text") is not None:
+            texts.append(part["text"])
+        elif kind == "refusal" and "refusal" in part:
+            refusals.append(part["refusal"])
     if not all(isinstance(text, str) for text in (*texts, *refusals)):
         return content, None
     return "".join(texts), "".join(refusals) or None
@@ -358,14 +398,18 @@ def join_contents(reply: object) -> bool:
         Whether any content was replaced.
     """
     choices = object_or_empty(reply).get("choices")
-    has_parts = False
-    for choice in choices if isinstance(choices, list) else ():
+    if not isinstance(choices, list):
+        return False
+
+    is_changed = False
+    for choice in choices:
         message = object_or_empty(object_or_empty(choice).get("message"))
-        if isinstance(message.get("content"), list | dict):
-            has_parts = True
-            message["content"], refusal = _join_content(message["content"])
+        content = message.get("content")
+        if isinstance(content, list | dict):
+            is_changed = True
+            message["content"], refusal = _join_content(content)
             message["refusal"] = message.get("refusal") or refusal
-    return has_parts
+    return is_changed
 
 
 _TEXT_PARTS = ("text", "output_text", None)
@@ -373,14 +417,18 @@ _TEXT_PARTS = ("text", "output_text", None)
 
 
 def _first_choice(choices: object) -> object:
-    if not isinstance(choices, list) or not choices:
-        raise _invalid(f"choices is {'an empty list' if choices == [] else _describe_type(choices)}")
+    """Return the first element of `choices`. Raises: CallError (transient) if it is not a list, or empty."""
+    if not isinstance(choices, list):
+        raise _make_invalid_error(f"choices is {_describe_type(choices)}")
+    if not choices:
+        raise _make_invalid_error("choices is an empty list")
     return choices[0]
 
 
 def _require_object(value: object, name: str) -> dict[str, Any]:
+    """Return a JSON object. Raises: CallError (transient) if the value is of another type; `name` is for the message."""
     if not isinstance(value, dict):
-        raise _invalid(f"{name} is {_describe_type(value)}")
+        raise _make_invalid_error(f"{name} is {_describe_type(value)}")
     return value
 
 
@@ -388,28 +436,39 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 """Fields of a message in which servers return reasoning. The log-probabilities may include the tokens of reasoning."""
 
 
-def _after_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
-    """Return the answer in `text` without reasoning; None if neither the text nor another field contains reasoning."""
-    answer, has_reasoning = split_reasoning(text) if isinstance(text, str) else ("", False)
-    is_separate = isinstance(message.get("content"), list) or any(message.get(name) for name in _REASONING_FIELDS)
-    return answer or "" if has_reasoning or is_separate else None
+def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
+    """Return the text of a message without its reasoning; None if neither the text nor another field has reasoning."""
+    answer, has_inline_reasoning = split_reasoning(text) if isinstance(text, str) else ("", False)
+    has_reasoning_part = isinstance(message.get("content"), list)
+    has_reasoning_field = any(message.get(name) for name in _REASONING_FIELDS)
+    if has_inline_reasoning or has_reasoning_part or has_reasoning_field:
+        return answer or ""
+    return None
 
 
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the entries of the last tokens, which spell `answer`; an empty list if they do not spell it."""
-    tokens = [_token_of(entry) for entry in entries]
-    end = next((n for n in range(len(tokens), 0, -1) if not _END_TOKEN.fullmatch(tokens[n - 1])), 0)
-    stripped_answer, spelled = answer.strip(), ""
-    for n in range(end - 1, -1, -1):
-        spelled = tokens[n] + spelled
+    """Return the last entries whose tokens spell the answer, and all after them; an empty list if none do.
+
+    entries : elements of the log-probabilities, one per token of the reply
+    """
+    tokens = [_get_token(entry) for entry in entries]
+    end = len(tokens)
+    while end > 0 and _END_TOKEN.fullmatch(tokens[end - 1]):
+        end -= 1
+
+    stripped_answer = answer.strip()
+    spelled = ""
+    for position in range(end - 1, -1, -1):
+        spelled = tokens[position] + spelled
         if spelled.strip() == stripped_answer:
-            return entries[n:]
+            return entries[position:]
         if len(spelled) > len(answer) + MAX_TOKEN_BYTES:
             break
     return []
 
 
-def _token_of(entry: object) -> str:
+def _get_token(entry: object) -> str:
+    """Return the token of an entry; empty if it has none."""
     token = object_or_empty(entry).get("token")
     return token if isinstance(token, str) else ""
 
@@ -417,48 +476,64 @@ def _token_of(entry: object) -> str:
 _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 
 
-def _first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
-    """Return the alternatives, as (token, log-probability), of the answer's first token that is not blank."""
+def _find_first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
+    """Return the tokens that the model considered for the first token of its answer that is not blank.
+
+    They are returned as pairs (token, log-probability), which are not validated; empty without log-probabilities.
+
+    logprobs : log-probabilities of the tokens of the reply
+    text : text of the message
+    message : the message, whose other fields may contain reasoning
+
+    Raises: CallError (transient) if the log-probabilities are invalid.
+    """
     if logprobs is None:
         return ()
     entries = _require_object(logprobs, "logprobs").get("content")
     if entries is None:
         return ()
     if not isinstance(entries, list):
-        raise _invalid(f"the content of logprobs is {_describe_type(entries)}")
+        raise _make_invalid_error(f"the content of logprobs is {_describe_type(entries)}")
 
-    answer = _after_reasoning(text, message)
-    for value in entries if answer is None else _find_answer_tokens(answer, entries):
+    answer = _remove_reasoning(text, message)
+    if answer is not None:
+        entries = _find_answer_tokens(answer, entries)
+    for value in entries:
         entry = _require_object(value, "a token of logprobs")
-        if not isinstance(entry.get("token"), str):
-            raise _invalid(f"a token of logprobs is {_describe_type(entry.get('token'))}")
-        if entry["token"].strip():
-            top = entry.get("top_logprobs") or []
-            if not isinstance(top, list):
-                raise _invalid(f"top_logprobs is {_describe_type(top)}")
-            alternatives = [_require_object(alternative, "an alternative") for alternative in top]
-            return tuple((alternative.get("token"), alternative.get("logprob")) for alternative in alternatives)
+        token = entry.get("token")
+        if not isinstance(token, str):
+            raise _make_invalid_error(f"a token of logprobs is {_describe_type(token)}")
+        if not token.strip():
+            continue
+        alternatives = entry.get("top_logprobs") or []
+        if not isinstance(alternatives, list):
+            raise _make_invalid_error(f"top_logprobs is {_describe_type(alternatives)}")
+        objects = [_require_object(alternative, "an alternative") for alternative in alternatives]
+        return tuple((alternative.get("token"), alternative.get("logprob")) for alternative in objects)
     return ()
 
 
 def _validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:
-    """Validate (token, log-probability) pairs. Log-probabilities must be at most 0; pairs with −∞ are left out."""
+    """Return valid pairs (token, log-probability); pairs with a log-probability of −∞ are left out.
+
+    Raises: CallError (transient) if a value is not such a pair, or a log-probability is greater than 0.
+    """
     if not isinstance(alternatives, list | tuple):
-        raise _invalid(f"top_logprobs is {_describe_type(alternatives)}")
+        raise _make_invalid_error(f"top_logprobs is {_describe_type(alternatives)}")
     valid = []
     for pair in alternatives:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise _invalid("an alternative is not a token with its log-probability")
+            raise _make_invalid_error("an alternative is not a token with its log-probability")
         token, logprob = pair
         if not _is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING_TOLERANCE:
-            raise _invalid(f"a log-probability is {_describe_number(logprob)}")
+            raise _make_invalid_error(f"a log-probability is {_describe_number(logprob)}")
         if logprob > -math.inf:
             valid.append((mask_secrets(to_encodable(token)), min(float(logprob), 0.0)))
     return tuple(valid)
 
 
-def _is_plain(completion: Completion) -> bool:
-    """Return whether a completion needs no cleaning, like most: short ASCII fields, no log-probabilities."""
+def _needs_no_cleaning(completion: Completion) -> bool:
+    """Return whether a completion has only short ASCII fields and no log-probabilities, like most completions."""
     text, reason = completion.text, completion.finish_reason
     model, build = completion.model, completion.fingerprint
     return (
@@ -480,6 +555,7 @@ def _is_plain(completion: Completion) -> bool:
 
 
 def _is_number(value: object) -> bool:
+    """Return whether a value is a float, or an integer that a float represents exactly; a bool is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return isinstance(value, float) or abs(value) <= 2**53
@@ -491,18 +567,25 @@ def _parse_count(value: object) -> int | None:
         return None
     if type(value) is int:  # as most are
         return value if 0 <= value <= MAX_TOKEN_COUNT else None
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= len(str(MAX_TOKEN_COUNT)):
+    max_digits = len(str(MAX_TOKEN_COUNT))
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= max_digits:
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TOKEN_COUNT:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if value == int(value) else None
+    if not 0 <= value <= MAX_TOKEN_COUNT or value != int(value):
+        return None
+    return int(value)
 
 
 def _clean_name(value: object) -> str | None:
-    return mask_secrets(to_encodable(value))[:MAX_NAME_CHARACTERS] if isinstance(value, str) else None
+    """Return a text without secrets, cut to `MAX_NAME_CHARACTERS`; None if the value is not a text."""
+    if not isinstance(value, str):
+        return None
+    return mask_secrets(to_encodable(value))[:MAX_NAME_CHARACTERS]
 
 
-def _invalid(fault: str) -> CallError:
+def _make_invalid_error(fault: str) -> CallError:
+    """Make the error for a reply that is not a chat completion; `fault` describes why."""
     return CallError(f"The reply is not a valid chat completion ({fault}).", kind="transient")
 
 

@@ -33,11 +33,11 @@ UNKNOWN_STATUS = 500
 
 
 def find_reply_error(reply: object) -> CallError | None:
-    """Find and classify the error that a parsed reply holds in place of an answer.
+    """Find and classify the error that a reply contains in place of an answer, although its HTTP status is 200.
 
-    The error may be the whole reply, a field next to `choices`, or a field of the first choice or its message. A choice
-    with a text and the finish reason `stop` or `length` is an answer, unless the choice itself has an error. A finish
-    reason in `_FAILED` is an error even if no field describes it.
+    The error may be a field of the reply, of its first choice, or of the message of this choice. Without such a field,
+    the finish reason "error" or "network_error" is an error, too. A reply with a text and the finish reason "stop" or
+    "length" is an answer, unless its choice has an error.
 
     Parameters
     ----------
@@ -64,13 +64,15 @@ def find_reply_error(reply: object) -> CallError | None:
     message = object_or_empty(choice.get("message"))
     fields = (choice.get("error"), message.get("error"), reply.get("error"))
     errors = [value for value in fields if value and _is_error(value)]
-    ended = choice.get("finish_reason")
-    if not errors and ended not in _FAILED:
+    finish_reason = choice.get("finish_reason")
+    if not errors and finish_reason not in _FAILED:
         return None
-    if ended in _ENDED_BY_ITSELF and message.get("content") and not _is_error(choice.get("error")):
+    is_complete_answer = finish_reason in _ENDED_BY_ITSELF and bool(message.get("content"))
+    if is_complete_answer and not _is_error(choice.get("error")):
         return None
-    first_error = errors[0] if errors else {}
-    failure = error_from_codes(parse_error_parts(first_error), prefix="HTTP 200 with an error inside")
+
+    error_parts = parse_error_parts(errors[0] if errors else {})
+    failure = error_from_codes(error_parts, prefix="HTTP 200 with an error inside")
     if object_or_empty(reply.get("usage")).get("completion_tokens"):
         failure.unbilled = False
     return failure
@@ -86,7 +88,7 @@ def _is_error(value: object) -> bool:
 
 
 def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
-    """Build the error for a reply without an HTTP status for it, from the first known code in it.
+    """Build the error for a reply whose HTTP status does not describe it, from its first known code.
 
     Parameters
     ----------
@@ -100,11 +102,13 @@ def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     CallError
         Of kind `transient` if no code is known, because the error may then be unrelated to the request.
     """
-    classified_code = next((code for code in parts.codes if find_status(code) is not None), None)
-    status = find_status(classified_code) or UNKNOWN_STATUS
-    shown_code = next((str(code) for code in (classified_code, *parts.codes) if code), "no code")
+    known_codes = [code for code in parts.codes if find_status(code) is not None]
+    status = find_status(known_codes[0]) if known_codes else None
+    displayed_codes = [str(code) for code in (*known_codes, *parts.codes) if code]
+    displayed_code = displayed_codes[0] if displayed_codes else "no code"
     message = parts.message if isinstance(parts.message, str) and parts.message else "no reason given"
-    return make_http_error(status, parts.codes, parts.message, reason=f"{prefix} ({shown_code}): {message}")
+    reason = f"{prefix} ({displayed_code}): {message}"
+    return make_http_error(status or UNKNOWN_STATUS, parts.codes, parts.message, reason=reason)
 
 
 def find_status(code: object) -> int | None:
@@ -115,13 +119,18 @@ def find_status(code: object) -> int | None:
     >>> find_status("overloaded_error"), find_status("429"), find_status(200)
     (503, 429, None)
     """
-    if isinstance(code, str):
-        is_status = len(code) == 3 and code.isascii() and code.isdigit()
-        account = find_account_error([code], "")
-        return find_status(int(code)) if is_status else _STATUS.get(code, account[0] if account else None)
-    return code if isinstance(code, int) and 400 <= code <= 599 else None
+    if isinstance(code, int):
+        return code if 400 <= code <= 599 else None
+    if not isinstance(code, str):
+        return None
+    if len(code) == 3 and code.isascii() and code.isdigit():
+        return find_status(int(code))
+    if code in _STATUS:
+        return _STATUS[code]
+    account_error = find_account_error([code], "")
+    return account_error[0] if account_error is not None else None
 
 
 def object_or_empty(value: object) -> dict[str, Any]:
-    """Return `value` if it is a JSON object, else an empty one."""
+    """Return a value that is a JSON object, and an empty dictionary for any other value."""
     return value if isinstance(value, dict) else {}

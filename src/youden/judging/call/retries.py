@@ -34,10 +34,14 @@ def _is_transient(error: BaseException) -> bool:
     return isinstance(error, CallError) and error.kind == "transient"
 
 
-def _wait_retry_after(retry_state: RetryCallState) -> float:
-    """Wait as long as the server asked in Retry-After."""
-    error = retry_state.outcome.exception() if retry_state.outcome is not None else None
-    return (error.retry_after or 0.0) if isinstance(error, CallError) else 0.0
+def _get_retry_after(retry_state: RetryCallState) -> float:
+    """Return the seconds that the server asked to wait in Retry-After; 0 if it did not."""
+    if retry_state.outcome is None:
+        return 0.0
+    error = retry_state.outcome.exception()
+    if not isinstance(error, CallError):
+        return 0.0
+    return error.retry_after or 0.0
 
 
 class RetryPolicy:
@@ -57,11 +61,11 @@ class RetryPolicy:
         self._tenacity = Retrying(
             retry=retry_if_exception(_is_transient),
             stop=stop_after_attempt(max_tries),
-            wait=wait_combine(jitter, _wait_retry_after),
+            wait=wait_combine(jitter, _get_retry_after),
         )
 
     def next_wait(self, attempts: Attempts, error: CallError) -> float | None:
-        """Count a failure in `attempts` and compute the wait until the next attempt.
+        """Count a failed attempt, and compute the time until the next attempt.
 
         Parameters
         ----------
@@ -73,21 +77,23 @@ class RetryPolicy:
         Returns
         -------
         float or None
-            Seconds until the next attempt; None to give up.
+            Seconds until the next attempt; None if the call must not be sent again.
         """
         state = RetryCallState(self._tenacity, None, (), {})
         state.set_exception((type(error), error, None))
         if not self._tenacity.retry(state):
             return None
+
         if error.status == TOO_MANY_REQUESTS:
             attempts.n_throttled += 1
             state.attempt_number = attempts.n_throttled
             seconds = self._tenacity.wait(state)
             attempts.throttled_seconds += seconds
             return seconds if attempts.throttled_seconds <= MAX_THROTTLED_SECONDS else None
+
         attempts.n_failed += 1
         state.attempt_number = attempts.n_failed
-        if self._tenacity.stop(state) or _wait_retry_after(state) > MAX_THROTTLED_SECONDS:
+        if self._tenacity.stop(state) or _get_retry_after(state) > MAX_THROTTLED_SECONDS:
             return None
         return self._tenacity.wait(state)
 

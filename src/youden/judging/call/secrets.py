@@ -39,7 +39,7 @@ _registered = KnownSecrets()
 
 
 def register_secrets(secrets: Iterable[str | None]) -> None:
-    """Mask these secrets from now on; those below `MIN_SECRET_CHARACTERS` in errors only.
+    """Add secrets that are masked from now on; short ones, below `MIN_SECRET_CHARACTERS`, are masked in errors only.
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ def register_secrets(secrets: Iterable[str | None]) -> None:
 
 
 def _iter_parts(form: str) -> Iterator[str]:
+    """Yield all substrings of `_PART_CHARACTERS` characters."""
     for start in range(len(form) - _PART_CHARACTERS + 1):
         yield form[start : start + _PART_CHARACTERS]
 
@@ -97,7 +98,9 @@ def has_secret(*texts: str) -> bool:
 
 
 def mask_secret_parts(text: str) -> str:
-    """Replace parts of secrets in a text by `***`: eight or more characters of a secret in any form, and short secrets.
+    """Replace parts of secrets in a text by `***`.
+
+    A part has eight or more characters of a secret, plain or encoded. Shorter secrets are replaced as a whole.
 
     Examples
     --------
@@ -105,26 +108,34 @@ def mask_secret_parts(text: str) -> str:
     >>> mask_secret_parts("Incorrect key: sk-01234567****cdef.")
     'Incorrect key: *******cdef.'
     """
-    is_masked = bytearray(len(text))
+    is_secret = [False] * len(text)  # per character
     for start in range(len(text) - _PART_CHARACTERS + 1):
-        if text[start : start + _PART_CHARACTERS] in _registered.parts:
-            is_masked[start : start + _PART_CHARACTERS] = b"\1" * _PART_CHARACTERS
+        part = slice(start, start + _PART_CHARACTERS)
+        if text[part] in _registered.parts:
+            is_secret[part] = [True] * _PART_CHARACTERS
 
-    output = ""
-    for is_secret, run in groupby(zip(text, is_masked, strict=True), key=itemgetter(1)):
-        output += MASK if is_secret else "".join(character for character, _ in run)
+    masked_text = ""
+    for is_secret_run, run in groupby(zip(text, is_secret, strict=True), key=itemgetter(1)):
+        masked_text += MASK if is_secret_run else "".join(character for character, _ in run)
     for secret in _registered.short:
-        output = output.replace(secret, MASK)
-    return output
+        masked_text = masked_text.replace(secret, MASK)
+    return masked_text
 
 
 def _iter_forms(secret: str) -> Iterator[str]:
     """Yield the forms that a secret can have in a text: plain, in JSON, in a URL, and in base64 at any offset."""
     yield secret
-    yield from (json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""))
-    for offset in range(3):
+    json_without_quotes = json.dumps(secret)[1:-1]
+    yield from (json_without_quotes, quote(secret), quote(secret, safe=""))
+
+    # Base64 encodes three bytes by four characters, so a secret has three forms, by its offset in a group of three bytes.
+    # The first and the last characters are left out if they also depend on bytes before or after the secret.
+    n_shared_start = {0: 0, 1: 2, 2: 3}
+    for offset, n_shared in n_shared_start.items():
         encoded = base64.b64encode(bytes(offset) + secret.encode()).decode()
-        # leave out the characters that also depend on the bytes before and after the secret
-        start = offset and offset + 1
-        stop = len(encoded.rstrip("=")) - encoded.endswith("=")
-        yield from (encoded[start:stop], encoded[start:stop].replace("+", "-").replace("/", "_"))
+        unpadded = encoded.rstrip("=")
+        is_padded = unpadded != encoded
+        stop = len(unpadded) - 1 if is_padded else len(unpadded)
+        form = encoded[n_shared:stop]
+        yield form
+        yield form.replace("+", "-").replace("/", "_")  # the alphabet for URLs

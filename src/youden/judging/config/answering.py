@@ -133,6 +133,7 @@ class AnswerSettings(BaseModel):
     @field_validator("base_url", mode="plain")
     @classmethod
     def _validate_base_url(cls, value: object) -> str | tuple[str, ...] | None:
+        """Return the valid URL or URLs without trailing slashes; a list of one URL becomes the URL."""
         if value is None:
             return None
         if not isinstance(value, list | tuple):
@@ -146,9 +147,11 @@ class AnswerSettings(BaseModel):
     @field_validator("parameters")
     @classmethod
     def _validate_parameters(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if secret := {name for name in parameters if name.casefold() in SECRETS}:
+        """Raise ValueError if a parameter has the name of a secret, such as an API key."""
+        secret_names = sorted(name for name in parameters if name.casefold() in SECRETS)
+        if secret_names:
             raise ValueError(
-                f"secrets must not be in a config (got {', '.join(sorted(secret))}); set api_key_env to the name of a variable"
+                f"secrets must not be in a config (got {', '.join(secret_names)}); set api_key_env to the name of a variable"
             )
         return parameters
 
@@ -196,8 +199,9 @@ class AnswerSettings(BaseModel):
     def request_parameters(self) -> dict[str, Json]:
         """All parameters of a request other than model and messages."""
         optional = {"temperature": self.temperature, "max_tokens": self.max_answer_tokens, "seed": self.seed}
-        given = {name: value for name, value in optional.items() if value is not None}
-        return given | make_decision_parameters(self.decision, tuple(self.loaded_prompt.labels)) | self.parameters
+        settings = {name: value for name, value in optional.items() if value is not None}
+        decision_parameters = make_decision_parameters(self.decision, tuple(self.loaded_prompt.labels))
+        return settings | decision_parameters | self.parameters
 
     @property
     def max_answer_tokens(self) -> int | None:
@@ -236,7 +240,7 @@ class AnswerSettings(BaseModel):
 
 
 def _parse_base_url(url: object) -> str:
-    """Return `url` without a trailing slash. Raises: ValueError, if it is not a valid base URL."""
+    """Return a URL without a trailing slash. Raises: ValueError if it is not an http or https address without a query."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0

@@ -1,4 +1,4 @@
-"""Load the config of a judge by its name, from a file or from a mapping, and completes it with prices.
+"""Load the config of a judge by its name, from a file or from a mapping, and add the prices of its model.
 
 Prices in the config take precedence. Otherwise the model's prices are read from litellm's table in the installed
 package, without importing it, or from the shipped part of that table. The network is never used.
@@ -40,28 +40,40 @@ PRICES = "prices.json"
 
 
 def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
-    """Find the prices of a judge's model in litellm's table, in USD per million tokens of requests and of answers.
+    """Find the prices of a judge's model in litellm's table.
 
-    None if the table has no price for the model, or if the judge has a custom address, where any price is possible.
+    Parameters
+    ----------
+    config : JudgeConfig
+
+    Returns
+    -------
+    (float, float) or None
+        USD per million tokens of requests and of answers. None if the table has no price for the model, or if the judge
+        has a custom address, where any price is possible.
     """
     backend, model = config.backend, config.model
     if model is None or config.address not in ("", get_backend_record(backend).address):
         return None
-    entry = _find_entry(backend, model)
-    if backend in PROVIDERS and entry.get("litellm_provider") != _table_provider(backend):
+
+    entry = _find_table_entry(backend, model)
+    if backend in PROVIDERS and entry.get("litellm_provider") != _get_table_provider(backend):
         return None  # a model of another provider with the same name
-    price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
-    if not price_in or not price_out:
+    usd_per_token_in = entry.get("input_cost_per_token")
+    usd_per_token_out = entry.get("output_cost_per_token")
+    if not usd_per_token_in or not usd_per_token_out:
         return None
-    return round(1e6 * price_in, 6), round(1e6 * price_out, 6)
+    return round(1e6 * usd_per_token_in, 6), round(1e6 * usd_per_token_out, 6)
 
 
-def _find_entry(backend: str, model: str) -> Mapping[str, Any]:
-    """Find a model in the table, with or without the name of its provider; empty if it is not there."""
-    return _load_table().get(f"{_table_provider(backend)}/{model}") or _load_table().get(model, {})
+def _find_table_entry(backend: str, model: str) -> Mapping[str, Any]:
+    """Return the entry of a model in the table of prices, with or without the name of its provider; empty without one."""
+    table = _load_table()
+    return table.get(f"{_get_table_provider(backend)}/{model}") or table.get(model, {})
 
 
-def _table_provider(backend: str) -> str:
+def _get_table_provider(backend: str) -> str:
+    """Return the name of a backend's provider in the table of prices."""
     return get_backend_record(backend).priced_as or backend
 
 
@@ -70,21 +82,24 @@ def _load_table() -> Mapping[str, Mapping[str, Any]]:
     """Load litellm's table if litellm is installed, else the shipped part of it."""
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
-        shipped_table: Mapping[str, Mapping[str, Any]] = orjson.loads(
-            find_resource("configs", PRICES, local=False).read_bytes()
-        )
-        return shipped_table
+        return _read_table(find_resource("configs", PRICES, local=False))
     try:
-        table: Mapping[str, Mapping[str, Any]] = orjson.loads((Path(spec.origin).parent / _LITELLM_TABLE).read_bytes())
+        return _read_table(Path(spec.origin).parent / _LITELLM_TABLE)
     except (OSError, ValueError):
         return {}
+
+
+def _read_table(file: Path) -> Mapping[str, Mapping[str, Any]]:
+    table: Mapping[str, Mapping[str, Any]] = orjson.loads(file.read_bytes())
     return table
 
 
 def _describe_table() -> str:
-    """Describe the table of prices: litellm's version, or for the shipped part its source and date."""
+    """Describe the table of prices by the version of litellm or, for the shipped part, by its source and date."""
     source = _load_table().get("source")
-    return f"litellm {version('litellm')}'s table" if source is None else str(source["says"])
+    if source is None:
+        return f"litellm {version('litellm')}'s table"
+    return str(source["description"])
 
 
 __all__ = ["JudgeConfig", "call_cost", "load_judge_config", "load_judge_of_run"]
@@ -114,15 +129,16 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be
         loaded, see `load_judge_config`.
     """
-    loaded = config.__dict__.get("loaded_judge")
-    if loaded is not None and loaded[0] == (config.judge, config.file):
-        judge: JudgeConfig = loaded[1]
-        return judge
+    cache_key = (config.judge, config.file)
+    cached_key, cached_judge = config.__dict__.get("loaded_judge", (None, None))
+    if isinstance(cached_judge, JudgeConfig) and cached_key == cache_key:
+        return cached_judge
+
     name = config.judge_name
     if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
         report_judge_shadow(name, Path(config.judge))
     judge = load_judge_config(config.judge, file=config.file).with_env_folders(config.directory)
-    config.__dict__["loaded_judge"] = (config.judge, config.file), judge
+    config.__dict__["loaded_judge"] = (cache_key, judge)
     return judge
 
 
@@ -155,10 +171,12 @@ def load_judge_config(
     if isinstance(source, Mapping):
         config = _validate(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
         return config.with_source_file(file, from_code=from_code)
+
     path = _find_file(source)
     if path is None:
         keys = {"backend": str(source)} if source in JUDGES else infer_judge_keys(str(source)) or {}
         return _validate(keys, location=f"the judge '{source}'", folder=Path())
+
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as error:
@@ -206,35 +224,46 @@ def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
 def list_judges() -> list[JudgeConfig]:
     """Load all judges that have a config file, sorted by name; files that cannot be loaded are left out."""
     judges = []
-    for name in _judge_names():
+    for name in _list_judge_names():
         with suppress(ConfigError):
             judges.append(load_judge_config(name))
     return judges
 
 
-def _judge_names() -> list[str]:
-    return sorted({path.stem for folder in _judge_folders() for path in folder.glob("*.yaml")})
+def _list_judge_names() -> list[str]:
+    """Return the names of all judges that have a config file, sorted."""
+    files = [path for folder in _list_judge_folders() for path in folder.glob("*.yaml")]
+    return sorted({path.stem for path in files})
 
 
-def _judge_folders() -> list[Path]:
+def _list_judge_folders() -> list[Path]:
     """Return the folders that are searched for judges: judges/ in the working directory, then each configs/judges/."""
     return [Path("judges"), *(root / "judges" for root in find_resource_folders("configs"))]
 
 
 def _find_file(source: str | Path) -> Path | None:
-    """Find the file of a judge; None for the name of a backend or model. Raises: ConfigError [unknown-judge]."""
+    """Find the file of a judge, given its path or its name; None if the name is that of a backend or model.
+
+    Raises: ConfigError [unknown-judge] if there is no file, backend or model of this name.
+    """
     if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
         path = Path(source)
         report_shadow_at(path)
         is_shipped = path.parts[:1] == ("configs",) and not path.exists()
-        return find_resource("configs", Path(*path.parts[1:]).as_posix()) if is_shipped else path
-    for folder in _judge_folders():
-        if (path := folder / f"{source}.yaml").is_file():
+        if is_shipped:
+            path_in_configs = Path(*path.parts[1:]).as_posix()
+            return find_resource("configs", path_in_configs)
+        return path
+
+    for folder in _list_judge_folders():
+        path = folder / f"{source}.yaml"
+        if path.is_file():
             report_judge_shadow(source, path)
             return path
     if _needs_no_file(source):
         return None
-    names = sorted({*_judge_names(), *JUDGES})
+
+    names = sorted({*_list_judge_names(), *JUDGES})
     similar = get_close_matches(source, names, n=1)
     hint = f"Did you mean '{similar[0]}'?" if similar else f"Known: {', '.join(names)}."
     raise ConfigError(
@@ -249,11 +278,14 @@ def _needs_no_file(name: str) -> bool:
     if name in JUDGES:
         return True
     keys = infer_judge_keys(name)
-    return keys is not None and ("/" in name or bool(_find_entry(str(keys["backend"]), name)))
+    if keys is None:
+        return False
+    names_provider = "/" in name
+    return names_provider or bool(_find_table_entry(str(keys["backend"]), name))
 
 
 def report_judge_shadow(name: str, path: Path) -> bool:
-    """Report that a judge's file is used in place of a shipped judge, a backend or a model of the same name.
+    """Report that a judge's file hides a shipped judge, a backend or a model of the same name.
 
     Parameters
     ----------
@@ -290,85 +322,120 @@ def find_local_judge(name: str) -> Path | None:
 def _validate(
     data: Mapping[str, Any], *, location: str, folder: Path, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
-    """Validate judge keys, load the judges that they name, and add prices.
+    """Make the config of a judge from its keys: load the judges that they name, validate all keys, and add prices.
 
-    `folder` is the folder of the judge's file, for relative paths.
+    data : keys of the judge
+    location : description of the place of the keys, for error messages
+    folder : folder of the judge's file, to which paths are relative
+    file, from_code : file of the keys, and whether they were passed from Python; for judges that they contain
+
+    Raises: ConfigError [judge-config] if a key is invalid; the errors of `load_judge_config` for other judges.
     """
-    data = dict(data)
-
-    def load(judge: object) -> object:
-        if isinstance(judge, str | Mapping):
-            return _load_nested(judge, folder, file, from_code=from_code)
-        return judge
-
-    if "replay_of" in data:
-        data["replay_of"] = load(data["replay_of"])
-    if isinstance(data.get("judges"), list):
-        data["judges"] = [load(judge) for judge in data["judges"]]
-    backend = data.get("backend")
-    if data.get("base_url") is None and isinstance(backend, str) and (record := (BACKENDS | PROVIDERS).get(backend)):
-        url = find_base_url(record.key_variable)
-        data |= {"base_url": url} if url else {}
-    prompt = data.get("prompt")
+    keys = dict(data)
+    if "replay_of" in keys:
+        keys["replay_of"] = _load_nested(keys["replay_of"], folder, file, from_code=from_code)
+    if isinstance(keys.get("judges"), list):
+        keys["judges"] = [_load_nested(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
+    prompt = keys.get("prompt")
     if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
-        data["prompt"] = str(folder / prompt)
+        keys["prompt"] = str(folder / prompt)
+    _set_base_url_from_environment(keys)
+
     try:
-        config = JudgeConfig.model_validate(_expand_price(data))
+        _check_keys(keys)
+        config = JudgeConfig.model_validate(_expand_price(keys))
     except ValidationError as error:
-        raise _config_error(location, f"{format_validation_error(error, hidden=_MAY_BE_SECRET)}. Correct it.") from None
+        raise _make_config_error(
+            location, f"{format_validation_error(error, hidden=_MAY_BE_SECRET)}. Correct it."
+        ) from None
     except ValueError as error:
-        raise _config_error(location, str(error)) from None
+        raise _make_config_error(location, str(error)) from None
 
-    if config.makes_calls:
-        config.questions()
-        _check_provider(config, location)
-    elif unused := data.keys() - _KEYS_WITHOUT_CALLS:
-        raise _config_error(
-            location,
-            f"the judge '{config.backend}' makes no calls, so {', '.join(sorted(unused))} would have no effect. Remove it.",
-        )
+    if not config.makes_calls:
+        unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
+        if unused_keys:
+            raise _make_config_error(
+                location,
+                f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove it.",
+            )
+        return config
 
-    has_no_price = config.price_in is None and config.price_out is None
-    if config.makes_calls and has_no_price and (prices := find_table_price(config)):
-        return config.with_prices(*prices, source=_describe_table())
+    config.questions()
+    _check_provider(config, location)
+    if config.price_in is None and config.price_out is None:
+        prices = find_table_price(config)
+        if prices is not None:
+            return config.with_prices(*prices, source=_describe_table())
     return config
 
 
+def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
+    """Set the key `base_url` to the address in a variable such as OPENAI_BASE_URL, unless the keys contain an address."""
+    backend = keys.get("backend")
+    if keys.get("base_url") is not None or not isinstance(backend, str):
+        return
+    record = (BACKENDS | PROVIDERS).get(backend)
+    url = None if record is None else find_base_url(record.key_variable)
+    if url is not None:
+        keys["base_url"] = url
+
+
 def _check_provider(config: JudgeConfig, location: str) -> None:
+    """Check the address and the parameters of a judge by the rules of its provider.
+
+    Raises: ConfigError [judge-config].
+    """
     record = config.record
-    if config.backend == "litellm" and (fault := find_litellm_fault(config.model or "", config.parameters)):
-        raise _config_error(location, fault)
+    if config.backend == "litellm":
+        fault = find_litellm_fault(config.model or "", config.parameters)
+        if fault is not None:
+            raise _make_config_error(location, fault)
     if config.backend in PROVIDERS and not config.address:
-        raise _config_error(location, f"{record.title} has a separate address for each user. Set base_url to yours.")
+        raise _make_config_error(
+            location, f"{record.title} has a separate address for each user. Set base_url to yours."
+        )
     for name in record.unsupported.keys() & config.request_parameters.keys():
-        raise _config_error(
+        raise _make_config_error(
             location, f"{record.title} rejects the parameter '{name}'. Use instead: {record.unsupported[name]}."
         )
 
 
-def _expand_price(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the key `price` of a judge's file by both prices. Raises: ValueError, if a key is unknown or secret."""
-    for key in data:
+def _check_keys(keys: Mapping[str, Any]) -> None:
+    """Raise ValueError if a key of a judge's file is unknown, or contains a secret such as an API key."""
+    for key in keys:
         if str(key).casefold() in SECRETS:
             raise ValueError(
                 f"'{key}' must not be in a config. Set the API key in an environment variable, and api_key_env to its name."
             )
         if key not in _KEYS:
             raise ValueError(f"{format_unknown_key(str(key), _KEYS)}.")
-    if "price" not in data:
-        return dict(data)
-    if "price_in" in data or "price_out" in data:
+
+
+def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys with `price_in` and `price_out` in place of `price`.
+
+    Raises: ValueError if both are set.
+    """
+    if "price" not in keys:
+        return dict(keys)
+    if "price_in" in keys or "price_out" in keys:
         raise ValueError("both price and price_in or price_out are set. Set either price, or price_in and price_out.")
-    other_keys = {key: value for key, value in data.items() if key != "price"}
-    return other_keys | {"price_in": data["price"], "price_out": data["price"]}
+    other_keys = {key: value for key, value in keys.items() if key != "price"}
+    return other_keys | {"price_in": keys["price"], "price_out": keys["price"]}
 
 
-def _load_nested(source: str | Mapping[str, Any], folder: Path, file: Path | None, *, from_code: bool) -> JudgeConfig:
-    """Load a judge that is named in the file of another judge in `folder`."""
-    if isinstance(source, str) and source.endswith((".yaml", ".yml")):
-        return load_judge_config(folder / source)
-    return load_judge_config(source, file=file, from_code=from_code)
+def _load_nested(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
+    """Load a judge whose name, path or keys are in the keys of another judge; other values are returned unchanged.
+
+    folder : folder to which a path is relative
+    """
+    if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
+        return load_judge_config(folder / judge)
+    if isinstance(judge, str | Mapping):
+        return load_judge_config(judge, file=file, from_code=from_code)
+    return judge
 
 
-def _config_error(location: str, fault: str) -> ConfigError:
+def _make_config_error(location: str, fault: str) -> ConfigError:
+    """Make the error for a judge's config; `location` is its file, and `fault` includes the remedy."""
     return ConfigError(f"In {location}: {fault}", slug="judge-config")

@@ -60,13 +60,15 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @model_validator(mode="after")
     def _validate_backend_keys(self) -> Self:
+        """Check that keys fit the backend, and set the default name."""
         if self.replay_of is not None and self.backend != REPLAY:
             raise ValueError(f"`replay_of` is valid only with `backend: {REPLAY}`")
         if self.judges and self.backend != JURY:
             raise ValueError(f"`judges` is valid only with `backend: {JURY}`")
         if self.backend == JURY:
             self._check_jury()
-        if self.makes_calls and (reserved := _RESERVED_PARAMETERS & set(self.parameters)):
+        reserved = _RESERVED_PARAMETERS & set(self.parameters)
+        if self.makes_calls and reserved:
             raise ValueError(
                 f"{', '.join(sorted(reserved))} must not be under parameters, because it has its own key or is fixed"
             )
@@ -75,6 +77,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return self
 
     def _check_jury(self) -> None:
+        """Raise ValueError if the judges of a jury are too few, have the same name, are juries, or can tie."""
         names = [judge.name for judge in self.judges]
         if len(names) < 2 or len(set(names)) < len(names):
             raise ValueError(f"a jury needs two or more `judges` with different names: got {names}")
@@ -228,7 +231,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return config
 
     def find_key_uses(self) -> tuple[KeyUse, ...]:
-        """Return which environment variables are sent to which hosts; for a jury, by any of its judges."""
+        """Return the hosts that each environment variable with a key is sent to; for a jury, by all its judges."""
         if self.judges:
             return tuple(use for judge in self.judges for use in judge.find_key_uses())
         if not self.makes_calls:
@@ -254,16 +257,19 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         variable = self.key_variable
         if variable is None:
             return None, ""
-        if key := environment.get(variable, "").strip():
+        key = environment.get(variable, "").strip()
+        if key:
             return key, "the environment"
-        for file in self._env_files():
-            if not file.is_file() or not is_inside_folder(file):
-                continue
-            if key_in_file := _read_variable(file, variable):
+
+        readable_files = [file for file in self._env_files() if file.is_file() and is_inside_folder(file)]
+        for file in readable_files:
+            key_in_file = _read_variable(file, variable)
+            if key_in_file is not None:
                 return key_in_file, str(file)
         return None, ""
 
     def _env_files(self) -> tuple[Path, ...]:
+        """Paths of the `.env` files that may contain the key; they need not exist."""
         return tuple(folder / DOTENV for folder in dict.fromkeys((*self._env_folders, Path())))
 
     def describe_connections(self) -> list[str]:
@@ -272,13 +278,19 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return [line for judge in self.judges for line in judge.describe_connections()]
         if not self.makes_calls:
             return []
-        hosts = ", ".join(map(_host_and_port, self.urls)) or f"the host that {self.backend} knows for {self.model}"
-        key = f"key from {self.key_variable}" if self.key_variable is not None else "no key"
-        if self.backend == "litellm" and self.key_variable is None:
-            key = "key found by litellm"
+        hosts = ", ".join(map(_host_and_port, self.urls))
+        if not hosts:
+            hosts = f"the host that {self.backend} knows for {self.model}"
+
         if any(make_basic_authorization(url) for url in self.urls):
-            key = "password in its base_url"
-        return [f"{self.name} at {hosts}, {key}"]
+            credentials = "password in its base_url"
+        elif self.key_variable is not None:
+            credentials = f"key from {self.key_variable}"
+        elif self.backend == "litellm":
+            credentials = "key found by litellm"
+        else:
+            credentials = "no key"
+        return [f"{self.name} at {hosts}, {credentials}"]
 
     def check_trust(self, environment: Mapping[str, str]) -> None:
         """Check that each key may be sent to its hosts; for a jury, the keys of all its judges.
@@ -306,11 +318,19 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             check_uses(self.find_key_uses(), judge=self.name, file=self._file)
         self.check_addresses(sends_key=key is not None)
 
-        url_variable, _ = BASE_URLS.get(self.key_variable or "", ("", ""))
         is_key_from_file = key is not None and source != "the environment"
-        if url_variable and is_key_from_file and self.base_url is None and _read_variable(Path(source), url_variable):
+        if is_key_from_file:
+            self._check_no_url_in_file(Path(source))
+
+    def _check_no_url_in_file(self, file: Path) -> None:
+        """Check that the `.env` file that contains the key does not also set an address for it.
+
+        Raises: ConfigError [env-base-url].
+        """
+        url_variable, _ = BASE_URLS.get(self.key_variable or "", ("", ""))
+        if url_variable and self.base_url is None and _read_variable(file, url_variable) is not None:
             raise ConfigError(
-                f"{source} sets the key in {self.key_variable} and an address in {url_variable}, but "
+                f"{file} sets the key in {self.key_variable} and an address in {url_variable}, but "
                 "the address is read only from the "
                 f"process environment. Export {url_variable}, or set base_url in a judge's file.",
                 slug="env-base-url",
@@ -329,21 +349,28 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         ConfigError
             [key-over-http]: if it would be sent over http to another machine.
         """
-        for url in self.urls if self.makes_calls and sends_key else ():
-            if urlsplit(url).scheme == "http" and not is_loopback(get_host(url)):
+        if not self.makes_calls or not sends_key:
+            return
+        for url in self.urls:
+            host = get_host(url)
+            if urlsplit(url).scheme == "http" and not is_loopback(host):
                 raise ConfigError(
-                    f"The judge '{self.name}' would send a key to {get_host(url)} over http, where others can read it. "
+                    f"The judge '{self.name}' would send a key to {host} over http, where others can read it. "
                     "Nothing was sent. Set base_url to an address that begins with https://, or set `api_key_env: null`.",
                     slug="key-over-http",
                 )
 
     def connection(self, environment: Mapping[str, str]) -> Connection:
-        """Return what the judge's backend is built from: its address and its secrets.
+        """Return the address and the secrets that the judge's backend needs.
 
         Parameters
         ----------
         environment : mapping of str to str
-            Environment variables.
+            Environment variables, which may contain the API key.
+
+        Returns
+        -------
+        Connection
 
         Raises
         ------
@@ -364,11 +391,13 @@ class JudgeConfig(RequestSettings, AnswerSettings):
                 slug="judge-auth-conflict",
             )
         self.check_trust(environment)
-        record = self.record
-        is_default_address = bool(record.address) and self.address == record.address
-        if key is None and (variable is not None or is_default_address):
+
+        provider_address = self.record.address
+        is_provider_address = bool(provider_address) and self.address == provider_address
+        needs_key = variable is not None or is_provider_address
+        if key is None and needs_key:
             raise JudgeError(
-                f"The judge '{self.name}' needs a key, but the environment variable {variable or record.key_variable} "
+                f"The judge '{self.name}' needs a key, but the environment variable {variable or self.record.key_variable} "
                 "is empty or not set, and no .env file next to the config or in the working directory contains it"
                 f"{self._describe_unread_env_files()}. Set the variable; for a server that needs no key, set its base_url and "
                 "`api_key_env: null`.",
@@ -403,16 +432,24 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
 
 def _host_and_port(url: str) -> str:
-    port = to_public_address(url).partition("://")[2].partition("/")[0].rpartition(":")[2]
-    return get_host(url) + (f":{port}" if port.isdigit() else "")
+    """Return the host of a URL, and its port if the URL contains one, as "host:port"."""
+    _, _, after_scheme = to_public_address(url).partition("://")
+    network_location, _, _ = after_scheme.partition("/")
+    _, _, port = network_location.rpartition(":")
+    host = get_host(url)
+    return f"{host}:{port}" if port.isdigit() else host
 
 
 def _read_variable(file: Path, variable: str) -> str | None:
-    """Read one variable from a `.env` file; None if it is empty or missing. Raises: ConfigError [judge-env-file]."""
+    """Return the value of a variable in a `.env` file; None if the variable is empty or missing.
+
+    Raises: ConfigError [judge-env-file] if the file cannot be read.
+    """
     from dotenv import dotenv_values
 
     try:
-        return (dotenv_values(file, interpolate=False, encoding="utf-8-sig").get(variable) or "").strip() or None
+        value = dotenv_values(file, interpolate=False, encoding="utf-8-sig").get(variable)
+        return (value or "").strip() or None
     except (OSError, ValueError):
         raise ConfigError(
             f"{file} cannot be read, and {variable} is not in the environment. Save it as UTF-8 text with lines NAME=VALUE, or "
@@ -422,7 +459,10 @@ def _read_variable(file: Path, variable: str) -> str | None:
 
 
 def _find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Find the values that, judging by their names, a library may send as keys and a reply may therefore quote."""
+    """Return the values of environment variables whose names end in _KEY, _TOKEN, _SECRET or _PASSWORD.
+
+    A library may send them, and a reply may then quote them. Values under eight characters are left out.
+    """
     values = [value for name, value in environment.items() if name.upper().endswith(_SECRET_NAMES)]
     return tuple(value for value in values if len(value) >= _MIN_SECRET_CHARACTERS)
 

@@ -132,105 +132,166 @@ def is_loopback(host: str) -> bool:
 
 
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
-    """Return which environment variables a judge sends to which hosts; empty if it sends none.
+    """Return the hosts that a judge sends environment variables to.
 
-    litellm itself finds the key of a provider and knows its host, which is written `litellm/PROVIDER` here. If the
-    judge has a custom address, litellm would send the key that it finds to that address.
+    litellm finds the key of a provider and its host by itself; such a host is written `litellm/PROVIDER`. If the judge
+    has a custom address, litellm sends the key that it finds to this address.
 
-    variable: contains the API key; None if the judge names none. urls: empty if the backend's library
-    knows the address.
+    Parameters
+    ----------
+    backend, model : str, str or None
+        Backend and model of the judge.
+    variable : str or None
+        Environment variable that contains the API key; None if the judge names none.
+    urls : iterable of str
+        Addresses of the judge's servers; empty if the backend's library knows the address.
+
+    Returns
+    -------
+    tuple of KeyUse
+        Empty if the judge sends no environment variable.
     """
-    provider = (model or "").partition("/")[0] if "/" in (model or "") else "openai"
+    provider, slash, _ = (model or "").partition("/")
+    if not slash:
+        provider = "openai"
     hosts = [get_host(url) for url in urls]
+
     if variable is not None:
         return tuple(KeyUse(variable, host) for host in hosts or [f"{backend}/{provider}"])
     if backend != "litellm" or provider in _WITHOUT_CREDENTIALS:
         return ()
-    return tuple(
-        KeyUse(name, host) for host in hosts for name in _FOUND_BY_LITELLM.get(provider, _litellm_names(provider))
-    )
+    variables = _FOUND_BY_LITELLM.get(provider, _get_litellm_variables(provider))
+    return tuple(KeyUse(name, host) for host in hosts for name in variables)
 
 
-def _litellm_names(provider: str) -> tuple[str, ...]:
+def _get_litellm_variables(provider: str) -> tuple[str, ...]:
     """Return the variables in which litellm searches for the key of a provider."""
     name = re.sub(r"\W", "_", provider).upper()
     return f"{name}_API_KEY", f"{name}_API_TOKEN"
 
 
 def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Find a fault that could make litellm send a request to a host other than its provider's.
+    """Describe why litellm could send a request to a host other than its provider's, and the remedy.
 
-    Returns the fault and its remedy, or None.
+    Parameters
+    ----------
+    model : str
+        Name of the model, with its provider.
+    parameters : mapping
+        Parameters of requests.
+
+    Returns
+    -------
+    str or None
+        None if neither the model nor a parameter can change the host.
     """
-    if unknown := sorted(parameters.keys() - LITELLM_PARAMETERS):
-        return f"a parameter could make litellm send the request elsewhere: got {unknown[0]!r}. Move it to extra_body."
+    unknown_parameters = sorted(parameters.keys() - LITELLM_PARAMETERS)
+    if unknown_parameters:
+        return f"a parameter could make litellm send the request elsewhere: got {unknown_parameters[0]!r}. Move it to extra_body."
     for name in ("aws_region_name", "vertex_location"):  # parts of the host's name
         if name in parameters and not _HOST_LABEL.fullmatch(str(parameters[name])):
             return f"{name} is not a region: got {str(parameters[name])[:60]!r}. Set a region, such as us-east-1."
-    regions = [resource.split(":")[2:3] for resource in model.split("arn:")[1:]]
-    if "://" in model or not all(region and _HOST_LABEL.fullmatch(region[0]) for region in regions):
+
+    # The fourth field of an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…, becomes a part of the host's name.
+    has_invalid_region = False
+    for fields_after_arn in model.split("arn:")[1:]:
+        region = fields_after_arn.split(":")[2:3]
+        if not region or not _HOST_LABEL.fullmatch(region[0]):
+            has_invalid_region = True
+    if "://" in model or has_invalid_region:
         return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
     return None
 
 
 def is_known(use: KeyUse) -> bool:
-    """Return whether the host is known for the variable.
+    """Return whether an environment variable is known to contain a key for the host.
 
     Examples
     --------
     >>> is_known(KeyUse("OPENAI_API_KEY", "api.openai.com")), is_known(KeyUse("OPENAI_API_KEY", "api.openai.com.evil.com"))
     (True, False)
     """
-    if use.variable in _litellm_names(use.host.removeprefix("litellm/")):
+    if use.variable in _get_litellm_variables(use.host.removeprefix("litellm/")):
         return use.host.startswith("litellm/")
-    return any(re.fullmatch(pattern, use.host) for pattern in _known_hosts().get(use.variable, ()))
+    return any(re.fullmatch(pattern, use.host) for pattern in _compile_known_hosts().get(use.variable, ()))
 
 
 @cache
-def _known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Return the patterns of the known hosts of each variable; for litellm, also the names of its providers."""
-    hosts_of = {variable: [*hosts] for variable, hosts in HOSTS.items()}
+def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
+    """Return regular expressions for the known hosts of each environment variable.
+
+    Hosts of litellm are written `litellm/PROVIDER`.
+    """
+    hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
-        if record.key_variable is not None:
-            addresses = [get_host(record.address)] if record.address else []
-            hosts_of.setdefault(record.key_variable, []).extend([*addresses, f"litellm/{record.priced_as or name}"])
-    return {
-        variable: tuple(re.escape(host).replace(r"\*", "[a-z0-9-]+") for host in hosts)
-        for variable, hosts in hosts_of.items()
-    }
+        if record.key_variable is None:
+            continue
+        hosts = hosts_by_variable.setdefault(record.key_variable, [])
+        if record.address:
+            hosts.append(get_host(record.address))
+        hosts.append(f"litellm/{record.priced_as or name}")
+
+    patterns = {}
+    for variable, hosts in hosts_by_variable.items():
+        patterns[variable] = tuple(re.escape(host).replace(r"\*", "[a-z0-9-]+") for host in hosts)
+    return patterns
 
 
 def is_allowed(use: KeyUse) -> bool:
-    """Return whether the variable may be sent to the host: a known, configured or allowed one.
+    """Return whether an environment variable may be sent to a host.
 
-    A host is known for its provider, configured if a variable of the process environment names it, and allowed if the
-    user allowed it. Raises: ConfigError [trust-file] if the user's file of allowed hosts is invalid.
+    This is the case if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets it, or
+    if the user allowed it with `youden doctor --trust`.
+
+    Raises
+    ------
+    ConfigError
+        [trust-file]: if the user's file of allowed hosts is invalid.
     """
     if not use.host:
         return False
-    url = find_base_url(use.variable)
-    if is_known(use) or (url is not None and use.host == get_host(url)):
+    if is_known(use):
         return True
-    return use.host in read_trusted(find_trusted_file()).get(use.variable, ())
+    url = find_base_url(use.variable)
+    if url is not None and use.host == get_host(url):
+        return True
+    allowed_hosts = read_trusted(find_trusted_file()).get(use.variable, ())
+    return use.host in allowed_hosts
 
 
 def find_base_url(variable: str | None) -> str | None:
-    """Return the address that the process environment sets for the key in `variable`; None if it sets none."""
-    name, ending = BASE_URLS.get(variable or "", ("", ""))
-    url = os.environ.get(name, "").strip().rstrip("/")
-    return (url.removesuffix(ending) + ending) or None if url else None
+    """Return the address that a variable such as OPENAI_BASE_URL sets for the key in `variable`; None if none does."""
+    url_variable, path = BASE_URLS.get(variable or "", ("", ""))
+    url = os.environ.get(url_variable, "").strip().rstrip("/")
+    if not url:
+        return None
+    return url.removesuffix(path) + path or None
 
 
 def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
-    """Check that environment variables may be sent to their hosts. Raises: ConfigError [key-not-trusted].
+    """Check that environment variables with API keys may be sent to their hosts.
 
-    judge, file: name and file of the judge, for the message; None if it has no file.
+    Parameters
+    ----------
+    uses : iterable of KeyUse
+        Pairs of a variable and a host.
+    judge : str
+        Name of the judge that sends them, for the error message.
+    file : Path or None
+        File of the judge, for the error message; None if it has no file.
+
+    Raises
+    ------
+    ConfigError
+        [key-not-trusted]: if a variable may not be sent to its host. [trust-file]: if the user's file of allowed hosts
+        is invalid.
     """
     for use in uses:
         if is_allowed(use):
             continue
         source = f"the judge '{judge}'" if file is None else str(file)
-        command = format_command(["youden", "doctor", "JUDGE.yaml" if file is None else str(file), "--trust"])
+        judge_file = "JUDGE.yaml" if file is None else str(file)
+        command = format_command(["youden", "doctor", judge_file, "--trust"])
         raise ConfigError(
             f"{source} would send the environment variable {use.variable} to {use.host}, which is not a known host of that key. "
             f"Nothing was sent. If you trust the file and the host, run this once to allow it: {command}",
@@ -239,9 +300,11 @@ def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None
 
 
 def find_trusted_file() -> Path:
-    """Return the file with the allowed pairs: `youden/trusted.yaml` in the user's configuration directory.
+    """Return the path of the user's file of allowed hosts, `youden/trusted.yaml` in the configuration directory.
 
-    A relative XDG_CONFIG_HOME is ignored, as its specification demands: it would lead into the project.
+    A relative path in XDG_CONFIG_HOME is ignored, as its specification demands: a project must not contain the file.
+
+    Raises: ConfigError [trust-file] if the user has neither a configuration directory nor a home directory.
     """
     name = "APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME"
     base = os.environ.get(name, "")
@@ -249,31 +312,34 @@ def find_trusted_file() -> Path:
         base = os.path.join(os.path.expanduser("~"), ".config")
     path = Path(base) / "youden" / "trusted.yaml"
     if not path.is_absolute():
-        raise _damaged(path, f"this user has no home directory. Set {name} to a directory outside the project")
+        raise _make_trust_file_error(
+            path, f"this user has no home directory. Set {name} to a directory outside the project"
+        )
     return path
 
 
 def read_trusted(path: Path) -> dict[str, list[str]]:
-    """Read the allowed hosts by variable; none without a file. Raises: ConfigError [trust-file], if it is invalid."""
+    """Read the hosts that the user allowed, by environment variable; empty if the file does not exist.
+
+    Raises: ConfigError [trust-file] if the file is invalid.
+    """
     try:
         content = read_yaml(path) or {}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise _damaged(path, " ".join(str(error).split())) from None
+        raise _make_trust_file_error(path, " ".join(str(error).split())) from None
     if not isinstance(content, dict):
-        raise _damaged(path, "it has no keys")
+        raise _make_trust_file_error(path, "it has no keys")
     for variable, hosts in content.items():
-        if (
-            not isinstance(variable, str)
-            or not isinstance(hosts, list)
-            or not all(isinstance(host, str) for host in hosts)
-        ):
-            raise _damaged(path, f"{variable!r:.60} has no list of hosts")
+        is_list_of_hosts = isinstance(hosts, list) and all(isinstance(host, str) for host in hosts)
+        if not isinstance(variable, str) or not is_list_of_hosts:
+            raise _make_trust_file_error(path, f"{variable!r:.60} has no list of hosts")
     return content
 
 
-def _damaged(path: Path, problem: str) -> ConfigError:
+def _make_trust_file_error(path: Path, problem: str) -> ConfigError:
+    """Make the error for a file of allowed hosts that cannot be used; `problem` is not a full sentence."""
     return ConfigError(
         f"{path} cannot be used: {problem}. A valid line is `OPENAI_API_KEY: [gateway.example.com]`. Correct or delete the file.",
         slug="trust-file",

@@ -43,7 +43,10 @@ class BatchLeases:
 
     @asynccontextmanager
     async def hold(self, *, on_failure: Callable[[YoudenError], None]) -> AsyncIterator[None]:
-        """Renew all leases during the block, and release them at its end. on_failure: called if they are lost."""
+        """Renew all leases during the block, and release them at its end.
+
+        on_failure : function that is called with the error if the leases are lost
+        """
         renewing = asyncio.create_task(self._renew_repeatedly(on_failure))
         try:
             yield
@@ -55,37 +58,56 @@ class BatchLeases:
 
     def pending(self) -> list[Job]:
         """Return the batches that were sent, or are being sent, and not merged, oldest first."""
-        jobs = list_jobs(self._store.place)
+        jobs = list_jobs(self._store.backend)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, wanted: Sequence[Call]) -> list[Call]:
-        """Acquire leases; return the calls that no other process has leased or answered meanwhile."""
+        """Acquire leases on the requests of calls, and return the calls that have to be sent.
+
+        These are the calls that no other process has leased, or has answered since they were looked up. Sets `elsewhere`
+        if another process has leased one of them.
+
+        Raises: JudgeError [lease-lost].
+        """
         self.renew()
         keys = [call.key for call in wanted]
-        leased = self._leases.acquire(keys)
-        answered = self._store.answers(keys)
-        settled = {call.key for call in wanted if not isinstance(call.cached, Completion) and call.key in answered}
-        self._leases.release(settled)
-        self.elsewhere |= bool(set(keys) - leased - settled)
-        return [call for call in wanted if call.key in leased - settled]
+        leased_keys = self._leases.acquire(keys)
+        answered_keys = self._store.answers(keys).keys()
+        newly_answered = {
+            call.key for call in wanted if call.key in answered_keys and not isinstance(call.cached, Completion)
+        }
+        self._leases.release(newly_answered)
+
+        if set(keys) - leased_keys - newly_answered:
+            self.elsewhere = True
+        keys_to_send = leased_keys - newly_answered
+        return [call for call in wanted if call.key in keys_to_send]
 
     def exclude_sent(self, keys: Collection[str]) -> set[str]:
-        """Return the leased keys that are in no batch of another process; release the others.
+        """Return the request hashes that are in no batch of another process, and release the leases on the others.
 
-        If this process took a key over from an unresponsive process, that one may have sent the key in a batch. Its
-        record is found here, because it was made while the key was leased.
+        If this process took over a lease from an unresponsive process, that process may have sent the request in a
+        batch. The record of the batch exists by now, because it is made while the request is leased.
         """
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
-        sent = {key for job in other_jobs for key in job.keys} & set(keys)
-        self.release(sent)
-        self.elsewhere |= bool(sent)
-        return set(keys) - sent
+        keys_in_other_jobs = {key for job in other_jobs for key in job.keys}
+        sent_keys = keys_in_other_jobs & set(keys)
+        self.release(sent_keys)
+        if sent_keys:
+            self.elsewhere = True
+        return set(keys) - sent_keys
 
     def note(self, usd: float, keys: Sequence[str]) -> Job:
-        """Record a new batch and acquire its lease. Raises: JudgeError [lease-lost]; nothing is recorded then."""
+        """Record a new batch, acquire its lease, and return its record.
+
+        usd : largest possible cost of the batch
+        keys : request hashes, in the order of the file's lines
+
+        Raises: JudgeError [lease-lost], before anything is recorded.
+        """
         self.check()
         job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys)))
-        self._store.place.put_rows("batches", [job.row])
+        self._store.backend.put_rows("batches", [job.row])
         return job
 
     def note_file(self, job: Job, file: str) -> Job:
@@ -98,28 +120,37 @@ class BatchLeases:
 
     def forget(self, job: Job) -> None:
         """Delete the record of a batch that was not started."""
-        self._store.place.forget_batch(job.id)
+        self._store.backend.forget_batch(job.id)
 
     def settle(self, job: Job, remainder: Job | None) -> None:
-        """Delete the record of a merged batch, or replace it by that of its remainder, at the next `Store.flush`."""
+        """Delete the record of a batch whose results are stored, at the next `Store.flush`.
+
+        remainder : record that replaces it if results are missing, or None
+        """
         if remainder is not None:
             self._acquire_job(remainder)
         self._store.settle(job.id, None if remainder is None else remainder.row)
 
     def resume(self) -> list[Job]:
-        """Acquire and return the batches that an earlier process left; delete the records of those not uploaded."""
-        leased = self._leases.acquire([job.lease_key for job in self.pending()])
-        resumed = []
-        for job in self.pending() if leased else ():
-            if job.lease_key not in leased:
+        """Acquire the leases on batches that an earlier process left, and return the records of these batches.
+
+        The records of batches that were not uploaded are deleted.
+        """
+        leased_keys = self._leases.acquire([job.lease_key for job in self.pending()])
+        if not leased_keys:
+            return []
+
+        resumed_jobs = []
+        for job in self.pending():
+            if job.lease_key not in leased_keys:
                 continue
             if job.file is None:
                 self.forget(job)
                 continue
             self._own_ids.add(job.id)
             self._leases.acquire(job.keys)
-            resumed.append(job)
-        return resumed
+            resumed_jobs.append(job)
+        return resumed_jobs
 
     def release(self, keys: Collection[str]) -> None:
         """Release the leases on requests that were not sent."""
@@ -137,16 +168,22 @@ class BatchLeases:
         self._leases.renew()
 
     def _acquire_job(self, job: Job) -> Job:
+        """Acquire the lease on a batch of this process, and return its record."""
         self._leases.acquire([job.lease_key])
         self._own_ids.add(job.id)
         return job
 
     def _update(self, job: Job) -> Job:
-        if not self._store.place.note_batch(job.id, file=job.file, batch=job.batch):
+        """Write the provider's ids of a file and a batch into the store, and return the record.
+
+        Raises: JudgeError [lease-lost] if another process has deleted the record.
+        """
+        if not self._store.backend.note_batch(job.id, file=job.file, batch=job.batch):
             raise lease_lost_error(self._store.name)
         return job
 
     async def _renew_repeatedly(self, on_failure: Callable[[YoudenError], None]) -> None:
+        """Renew all leases every second until this task is cancelled, or a renewal fails."""
         while True:
             await asyncio.sleep(1)
             try:

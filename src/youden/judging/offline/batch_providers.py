@@ -161,25 +161,32 @@ class FolderBatches:
         return file
 
     async def status(self, batch: str) -> BatchState:
-        """Return how many requests of a batch have a result line, and whether it has ended."""
-        answers = self._answer_path(batch)
-        done_path = answers.with_suffix(".done")
+        """Return the current status of a batch: the number of requests with a result line, and whether it has ended.
+
+        Raises: CallError (transient) if the batch is marked as done, and its file of answers cannot be read completely.
+        """
+        answers_path = self._answer_path(batch)
+        done_path = answers_path.with_suffix(".done")
+        answered_keys: set[str] = set()
+        n_unreadable = 0
         with _file_errors():
             is_marked_done = done_path.exists()
-            requested, _ = self._read_keys(self._folder / batch)
-            answered, n_unreadable = self._read_keys(answers) if answers.exists() else (set(), 0)
-        done = answered & requested
-        if done == requested:
-            return BatchState("completed", ended=True, n_done=len(done), files=(answers.name,))
+            requested_keys, _ = self._read_keys(self._folder / batch)
+            if answers_path.exists():
+                answered_keys, n_unreadable = self._read_keys(answers_path)
+
+        n_done = len(answered_keys & requested_keys)
+        if n_done == len(requested_keys):
+            return BatchState("completed", ended=True, n_done=n_done, files=(answers_path.name,))
         if not is_marked_done:
-            return BatchState("waiting", ended=False, n_done=len(done))
-        if not done or n_unreadable:
+            return BatchState("waiting", ended=False, n_done=n_done)
+        if n_done == 0 or n_unreadable > 0:
             raise CallError(
-                f"{done_path.name} exists, but {answers.name} has {len(done):,} results and "
+                f"{done_path.name} exists, but {answers_path.name} has {n_done:,} results and "
                 f"{n_unreadable:,} lines that cannot be read. Complete the file, or remove those lines.",
                 kind="transient",
             )
-        return BatchState("ended short", ended=True, n_done=len(done), files=(answers.name,), n_lines=len(done))
+        return BatchState("ended short", ended=True, n_done=n_done, files=(answers_path.name,), n_lines=n_done)
 
     async def fetch(self, file: str) -> bytes:
         """Return the content of a file of answers."""
@@ -190,19 +197,28 @@ class FolderBatches:
         """Do nothing: no file is left open."""
 
     def _answer_path(self, requests: str) -> Path:
+        """Return the path of the answers to a file of requests, given its name."""
         return self._folder / requests.replace("requests-", "answers-", 1)
 
     def _read_keys(self, path: Path) -> tuple[set[str], int]:
-        """Return the keys of a file's lines, and the number of lines without one; cached until the file changes."""
-        version = path.stat().st_size, path.stat().st_mtime_ns
-        cached = self._key_cache.get(path.name)
-        if cached is None or cached[0] != version:
-            read = LineReader().read
-            with path.open("rb") as file:
-                line_keys = [read(line).key for line in file if line.strip()]
-            keys = [key for key in line_keys if isinstance(key, str)]
-            cached = self._key_cache[path.name] = version, (set(keys), len(line_keys) - len(keys))
-        return cached[1]
+        """Return the request hashes in a file of JSON lines, and the number of lines without one.
+
+        The result is cached until the size or the modification time of the file changes.
+        """
+        stat = path.stat()
+        version = stat.st_size, stat.st_mtime_ns
+        if path.name in self._key_cache:
+            cached_version, cached_result = self._key_cache[path.name]
+            if cached_version == version:
+                return cached_result
+
+        reader = LineReader()
+        with path.open("rb") as file:
+            line_keys = [reader.read(line).key for line in file if line.strip()]
+        keys = [key for key in line_keys if isinstance(key, str)]
+        result = set(keys), len(line_keys) - len(keys)
+        self._key_cache[path.name] = version, result
+        return result
 
 
 @contextmanager

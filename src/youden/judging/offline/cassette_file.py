@@ -24,7 +24,7 @@ from youden.judging.question.parsing import Reading
 from youden.judging.question.questions import Questions, canonical_request, hash_request, iter_keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import look_up
-from youden.text.json_text import JSONDecodeError, ParsedJson, parse_json
+from youden.text.json_text import JSONDecodeError, parse_json
 from youden.text.regular_files import read_regular
 from youden.text.yaml_text import format_validation_error
 from youden.types import Completion, Message, Plan
@@ -53,8 +53,12 @@ class _Message(_Strict):
     characters: int | None = None
 
     @model_validator(mode="after")
-    def _text_or_hash(self) -> Self:
-        if (self.content is None) == (self.sha256 is None) or (self.sha256 is None) != (self.characters is None):
+    def _check_content(self) -> Self:
+        """Raise ValueError unless the message has either its content, or the hash and the length of the content."""
+        has_content, has_hash, has_length = (
+            field is not None for field in (self.content, self.sha256, self.characters)
+        )
+        if has_content == has_hash or has_hash != has_length:
             raise ValueError("has either content, or sha256 and characters")
         return self
 
@@ -115,21 +119,20 @@ class Cassette:
 
 
 def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Failure) -> Entry:
-    """Make the entry of a canonical request, without the duration of its answer, which differs in each recording.
+    """Make the entry of a request, without the duration of its answer, which differs in each recording.
 
     Parameters
     ----------
     key : str
         Request hash.
     request : mapping
-        Canonical form of the request.
+        Canonical form of the request: all fields that can change its answer.
     outcome : Completion or Failure
-        Its outcome.
+        Answer to the request, or its failure.
 
     Returns
     -------
     Entry
-        The entry.
     """
     if isinstance(outcome, Completion):
         outcome = replace(outcome, seconds=0.0)
@@ -158,21 +161,25 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
     visited: set[str] = set()
     chunks = look_up(iter_keys(questions, plan), store, make_request=lambda row, _: questions.request(plan, row))
     for call in chain.from_iterable(chunks):
-        if call.key not in visited:
-            visited.add(call.key)
+        if call.key in visited:
+            continue
+        visited.add(call.key)
+        if call.cached is None:
+            yield call.key, None
+        else:
             request = canonical_request(call.request, address=questions.address)
-            yield call.key, None if call.cached is None else make_entry(call.key, request, call.cached)
+            yield call.key, make_entry(call.key, request, call.cached)
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """Replace the texts of an entry such that its answer is still parsed as before.
+    """Replace the texts of an entry by their hashes, and its answer by one that is parsed like it.
 
     Parameters
     ----------
     entry : Entry
         The entry; one that is redacted already is returned as it is.
     read : callable
-        Parser of answers.
+        Function that parses an answer.
     labels : iterable of str
         Labels of the prompt, such as "YES" and "NO".
 
@@ -188,9 +195,8 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
         outcome = replace(outcome, reason=_hash_text(outcome.reason))
     else:
         outcome = _redact_completion(outcome, read=read, labels=labels)
-    return Entry(
-        entry.request_hash, {**entry.request, "messages": redacted_messages(entry.request["messages"])}, outcome
-    )
+    request = {**entry.request, "messages": redacted_messages(entry.request["messages"])}
+    return Entry(entry.request_hash, request, outcome)
 
 
 def redacted_messages(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -239,10 +245,12 @@ def read_cassette(path: Path) -> Cassette:
     """
     cassette, problems = check_cassette(path)
     if problems:
+        listed = "; ".join(problems[:_MAX_REPORTED_PROBLEMS])
         n_omitted = len(problems) - _MAX_REPORTED_PROBLEMS
-        suffix = f" (and {n_omitted} more)" if n_omitted > 0 else ""
+        if n_omitted > 0:
+            listed += f" (and {n_omitted} more)"
         raise InputError(
-            f"The cassette {path} is not valid: {'; '.join(problems[:_MAX_REPORTED_PROBLEMS])}{suffix}. "
+            f"The cassette {path} is not valid: {listed}. "
             "Restore it from version control, export it again, or record it again.",
             slug="cassette",
         )
@@ -252,8 +260,8 @@ def read_cassette(path: Path) -> Cassette:
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     """Read the valid entries of a cassette, and describe the invalid ones.
 
-    The key of each entry is compared with the hash of its request, except that of a redacted one, whose
-    texts are missing.
+    The request hash of each entry is compared with the hash of its request, unless the entry is redacted: its texts are
+    then missing.
 
     Parameters
     ----------
@@ -283,34 +291,47 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     head = _parse_head(path, lines[0] if lines else b"")
     entries: dict[str, Entry] = {}
     problems: list[str] = []
-    for number, text in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines[1:], start=2):
         try:
-            line = _Line.model_validate_json(_strict_json(text))
-        except ValidationError as error:
-            problems.append(f"line {number}: {format_validation_error(error, show_values=False)}")
+            entry = _parse_entry(line)
+        except ValueError as error:
+            problem = format_validation_error(error, show_values=False) if isinstance(error, ValidationError) else error
+            problems.append(f"line {number}: {problem}")
             continue
-        request = line.request.model_dump(exclude_none=True, exclude={"parameters"})
-        request["parameters"] = line.request.parameters
-        outcome = line.answer or line.failure
-        if outcome is None or (line.answer and line.failure):
-            problems.append(f"line {number}: it needs either an answer or a failure")
-            continue
-        entry = Entry(line.request_hash, request, outcome)
-        if line.request_hash in entries:
-            problems.append(f"line {number}: the key {line.request_hash[:12]}… occurs twice")
-        elif not entry.redacted and (key := _request_hash(request)) != line.request_hash:
-            problems.append(
-                f"line {number}: the key is {line.request_hash[:12]}…, but that of the request is {key[:12]}…"
-            )
+        if entry.request_hash in entries:
+            problems.append(f"line {number}: the key {entry.request_hash[:12]}… occurs twice")
         else:
-            entries[line.request_hash] = entry
+            entries[entry.request_hash] = entry
     return Cassette(tuple(head.judges), entries), problems
 
 
-def _strict_json(line: bytes) -> bytes:
-    """Replace lone surrogates, which pydantic rejects; return `line` itself if it has none."""
+def _parse_entry(line: bytes) -> Entry:
+    """Parse a line of a cassette.
+
+    Raises: ValueError if the line is not valid, if it does not have either an answer or a failure, or if its request has
+        another hash.
+    """
+    fields = _Line.model_validate_json(_replace_surrogates(line))
+    request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
+    request["parameters"] = fields.request.parameters
+    outcome = fields.answer or fields.failure
+    if outcome is None or (fields.answer and fields.failure):
+        raise ValueError("it needs either an answer or a failure")
+
+    entry = Entry(fields.request_hash, request, outcome)
+    if not entry.redacted:
+        request_hash = _compute_request_hash(request)
+        if request_hash != fields.request_hash:
+            raise ValueError(f"the key is {fields.request_hash[:12]}…, but that of the request is {request_hash[:12]}…")
+    return entry
+
+
+def _replace_surrogates(line: bytes) -> bytes:
+    """Replace lone surrogates in a line of JSON, which pydantic rejects; other lines are returned unchanged."""
+    if b"\\ud" not in line.lower():
+        return line
     try:
-        parsed = parse_json(line) if b"\\ud" in line.lower() else ParsedJson(None)
+        parsed = parse_json(line)
     except JSONDecodeError:
         return line
     return json.dumps(parsed.value).encode() if parsed.n_replaced_texts else line
@@ -336,12 +357,14 @@ def _parse_head(path: Path, line: bytes) -> _Head:
     return head
 
 
-def _request_hash(request: Mapping[str, Any]) -> str:
+def _compute_request_hash(request: Mapping[str, Any]) -> str:
+    """Compute the request hash of a canonical request that was read from JSON."""
     messages = [Message(message["role"], message["content"]) for message in request["messages"]]
     return hash_request({**request, "messages": messages})
 
 
 def _line_fields(entry: Entry) -> dict[str, Any]:
+    """Return the fields of an entry's line in a cassette; those of an answer that have their defaults are left out."""
     if isinstance(entry.outcome, Failure):
         return {"request_hash": entry.request_hash, "request": entry.request, "failure": vars(entry.outcome)}
     answer = _COMPLETION.dump_python(entry.outcome, mode="json", exclude={"seconds"}, exclude_defaults=True)
@@ -357,16 +380,23 @@ def _redact_completion(
 ) -> Completion:
     """Replace the text of a completion by one that is parsed like it.
 
-    The first that is parsed equally is used: the hash of the text, a label, an open reasoning tag, a label as JSON.
+    The new text is the first of these that is parsed equally: the hash of the text, a label, an open reasoning tag, a
+    label as JSON. If none is, it is the hash.
+
+    read : function that parses an answer
+    labels : labels of the prompt
     """
     labels = list(labels)
     json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
-    texts = [_hash_text(completion.text), *labels, "<think>", *json_labels]
+    hashed_text = _hash_text(completion.text)
+    hashed_refusal = _hash_text(completion.refusal) if completion.refusal else completion.refusal
 
-    refusal = completion.refusal and _hash_text(completion.refusal)
-    candidates = [replace(completion, text=text, refusal=refusal) for text in texts]
-    reading = repr(read(completion))
-    return next((candidate for candidate in candidates if repr(read(candidate)) == reading), candidates[0])
+    reading = repr(read(completion))  # equal texts also for NaN
+    for text in (hashed_text, *labels, "<think>", *json_labels):
+        candidate = replace(completion, text=text, refusal=hashed_refusal)
+        if repr(read(candidate)) == reading:
+            return candidate
+    return replace(completion, text=hashed_text, refusal=hashed_refusal)
 
 
 def _sha256(text: str) -> str:

@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 
 from youden.data.atomic import make_directory, move_into_place, remove_leftovers, scratch_directory
 from youden.errors import InputError
+from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.offline.lines import make_request_line
 from youden.judging.question.questions import Questions, iter_keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
-from youden.types import Plan, Request
+from youden.types import Completion, Plan, Request
 from youden.types.pool import Positions
 
 KEY_BYTES = 32
@@ -72,20 +73,21 @@ class RequestTable:
             One row per distinct request.
         """
         questions = config.questions()
-        keys_of_trials = np.empty(len(plan), dtype=f"S{KEY_BYTES}")
+        hashes = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # one per trial
         for row, key in iter_keys(questions, plan):
-            keys_of_trials[row] = bytes.fromhex(key)
-        unique, first_trial = np.unique(keys_of_trials, return_index=True)
+            hashes[row] = bytes.fromhex(key)
+        unique_hashes, first_rows = np.unique(hashes, return_index=True)
+        n_characters = questions.count_characters(plan)[first_rows]
         n_messages = len(questions.prompt.messages("", "", hint=questions.hint))
-        return cls(config, unique, first_trial, questions.count_characters(plan)[first_trial], n_messages)
+        return cls(config, unique_hashes, first_rows, n_characters, n_messages)
 
     def find(self, wanted: np.ndarray) -> np.ndarray:
-        """Find the positions of request hashes in `key`.
+        """Find the positions of request hashes in this table.
 
         Parameters
         ----------
         wanted : bytes array S32, shape (n,)
-            Hashes.
+            Request hashes.
 
         Returns
         -------
@@ -152,15 +154,21 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
 
 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
-    """Write the columns `request_hash` and `messages` (a list of role and content), with the manifest as metadata."""
-    message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    columns = [("request_hash", pa.string()), ("messages", pa.list_(message))]
+    """Write requests to a Parquet file with the columns `request_hash` and `messages`.
+
+    path : file to write
+    requests : pairs of request hash and request
+    manifest : content of `export.json`, which becomes the metadata of the file
+    """
+    messages_type = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    columns = [("request_hash", pa.string()), ("messages", messages_type)]
     schema = pa.schema(columns, metadata={METADATA: manifest})
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while chunk := list(islice(remaining, ROWS_PER_GROUP)):
+            request_hashes = [key for key, _ in chunk]
             messages = [_message_fields(request) for _, request in chunk]
-            arrays = [pa.array([key for key, _ in chunk]), pa.array(messages, pa.list_(message))]
+            arrays = [pa.array(request_hashes), pa.array(messages, messages_type)]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
@@ -217,7 +225,10 @@ def export_requests(
         file cannot be written.
     """
     judges = list_calling_judges(config)
-    names = [f"judge-{number}" for number in range(1, len(judges) + 1)] if config.judges else [""]
+    subfolders = [""]
+    if config.judges:
+        subfolders = [f"judge-{number}" for number in range(1, len(judges) + 1)]
+
     remove_leftovers(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
@@ -229,29 +240,38 @@ def export_requests(
         make_directory(folder.parent)
         with scratch_directory(folder.parent, name="youden") as scratch:
             tmp_folder = scratch / "new"
-            exports = [
-                _export_judge(plan, config=judge, store=store, folder=tmp_folder / name, format=format, shards=shards)
-                for judge, name in zip(judges, names, strict=True)
-            ]
-            if any(n for n, _ in exports):
+            n_requests = 0
+            tmp_files: list[Path] = []
+            for judge, subfolder in zip(judges, subfolders, strict=True):
+                n_judge_requests, judge_files = _export_judge(
+                    plan, config=judge, store=store, folder=tmp_folder / subfolder, format=format, shards=shards
+                )
+                n_requests += n_judge_requests
+                tmp_files += judge_files
+            if n_requests > 0:
                 move_into_place(tmp_folder, folder)
     except OSError as error:
         raise InputError(
             f"The export cannot be written to {folder} ({error}). Free disk space, or pass a folder that can be written.",
             slug="export-failed",
         ) from None
-    files = tuple(folder / file.relative_to(tmp_folder) for _, tmp_files in exports for file in tmp_files)
-    return sum(n for n, _ in exports), files
+    return n_requests, tuple(folder / file.relative_to(tmp_folder) for file in tmp_files)
 
 
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the requests of one judge; return how many there are, and their files."""
-    table, questions = RequestTable.from_plan(config, plan), config.questions()
+    """Write the requests of one judge without a stored answer; return their number and the files with requests.
+
+    folder : folder that is created, and also gets the manifest
+    shards : maximum number of files with requests
+    """
+    table = RequestTable.from_plan(config, plan)
+    questions = config.questions()
     unanswered = np.fromiter(_iter_unanswered(table, store, questions, plan), dtype=np.int64)
-    chunks = np.array_split(unanswered, min(shards, len(unanswered)) or 1)
-    names = [f"requests-{number}.{format}" for number, chunk in enumerate(chunks) if len(chunk)]
+    n_files = max(1, min(shards, len(unanswered)))
+    chunks = [chunk for chunk in np.array_split(unanswered, n_files) if len(chunk) > 0]
+    names = [f"requests-{number}.{format}" for number in range(len(chunks))]
     manifest = {
         "version": VERSION,
         "requests": len(unanswered),
@@ -261,21 +281,27 @@ def _export_judge(
         "files": names,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    for name, chunk in zip(names, chunks, strict=False):
-        requests = ((table.name(n), questions.request(plan, int(table.row[n]))) for n in chunk)
-        WRITERS[format](folder / name, requests, orjson.dumps(manifest))
+    write_requests = WRITERS[format]
+    for name, positions in zip(names, chunks, strict=True):
+        requests = ((table.name(n), questions.request(plan, int(table.row[n]))) for n in positions)
+        write_requests(folder / name, requests, orjson.dumps(manifest))
     (folder / MANIFEST).write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return len(unanswered), [folder / name for name in names]
 
 
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
-    """Yield, in plan order, the positions of requests that fit and have no stored answer or rejection."""
-    remaining = iter(np.argsort(table.row).tolist())
-    while chunk := {table.name(position): position for position in islice(remaining, CHUNK)}:
-        answers = store.answers(list(chunk))
-        failures = store.failures([key for key in chunk if key not in answers])
-        for key, position in chunk.items():
-            if key in answers or (key in failures and failures[key].kind == "rejected"):
+    """Yield the positions in the table of requests that must be sent, in the order of the plan.
+
+    These have neither a stored answer nor a stored rejection, and fit the context window of the model.
+    """
+    remaining_positions = iter(np.argsort(table.row).tolist())
+    while chunk := list(islice(remaining_positions, CHUNK)):
+        keys = [table.name(position) for position in chunk]
+        outcomes = store.get_outcomes(keys)
+        for key, position in zip(keys, chunk, strict=True):
+            outcome = outcomes.get(key)
+            is_rejected = isinstance(outcome, Failure) and outcome.kind == "rejected"
+            if isinstance(outcome, Completion) or is_rejected:
                 continue
             if questions.context is None or questions.fits(questions.request(plan, int(table.row[position]))):
                 yield position

@@ -71,8 +71,8 @@ class _HttpBatches:
     async def start(self, file: str, *, maybe_started: bool) -> str:
         """Start the batch of an uploaded file and return its id.
 
-        If a batch of the file may exist already, it is searched for first. The same holds for every retry after a lost
-        reply, which may have started one.
+        If a batch of the file may exist already, because an earlier process or a request without a reply may have
+        started it, the provider's list of batches is searched for it first.
 
         Parameters
         ----------
@@ -95,19 +95,23 @@ class _HttpBatches:
 
         async def find_or_start() -> str | None:
             nonlocal may_have_started
-            if may_have_started and (batch := await self._find_batch(file)) is not None:
-                return batch
-            if (body := self._start_body(file)) is None:
+            if may_have_started:
+                existing_batch = await self._find_batch(file)
+                if existing_batch is not None:
+                    return existing_batch
+            body = self._make_start_body(file)
+            if body is None:
                 return None
 
-            before, may_have_started = may_have_started, True
+            may_have_started_before = may_have_started
+            may_have_started = True
             data = io.BytesIO(orjson.dumps(body))
             try:
                 reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)
             except CallError as error:
                 status = error.status or 0
                 is_refused = 400 <= status < 500 and status not in _MAY_HAVE_STARTED
-                may_have_started = before or not is_refused
+                may_have_started = may_have_started_before or not is_refused
                 raise
             return _get_id(reply, "the batch")
 
@@ -121,7 +125,7 @@ class _HttpBatches:
         return batch
 
     async def status(self, batch: str) -> BatchState:
-        """Return the current status of a batch."""
+        """Return the current status of a batch, given its id."""
 
         async def get_state() -> BatchState:
             reply = await self._send_json("GET", f"{self.path}/{batch}")
@@ -134,7 +138,7 @@ class _HttpBatches:
         await self._http.aclose()
 
     @abstractmethod
-    def _start_body(self, file: str) -> dict[str, Any] | None:
+    def _make_start_body(self, file: str) -> dict[str, Any] | None:
         """Return the body of the request that starts the batch of a file; None if its requests are not available."""
 
     @abstractmethod
@@ -152,7 +156,7 @@ class _HttpBatches:
             reply = await self._send_json("GET", f"{self.path}?limit=100{cursor}")
             page = reply.get("data")
             if not isinstance(page, list) or not all(isinstance(entry, dict) for entry in page):
-                raise _invalid_reply("no list of batches")
+                raise _make_reply_error("no list of batches")
             for entry in page:
                 yield entry
             if not reply.get("has_more") or not page:
@@ -162,19 +166,27 @@ class _HttpBatches:
     async def _send_json(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> Mapping[str, Any]:
-        """Send a request and parse its reply as a JSON object."""
+        """Send a request and return its reply, which must be a JSON object.
+
+        path : path below the address of the provider
+        data : body of the request
+        seconds : timeout; 0 for the timeout of a judge call
+
+        Raises: CallError.
+        """
         try:
-            reply = parse_json(await self._send(method, path, data, seconds=seconds)).value
+            body = await self._send(method, path, data, seconds=seconds)
+            reply = parse_json(body).value
         except ValueError:
-            raise _invalid_reply("no JSON") from None
+            raise _make_reply_error("no JSON") from None
         if not isinstance(reply, dict):
-            raise _invalid_reply(f"a {type(reply).__name__}")
+            raise _make_reply_error(f"a {type(reply).__name__}")
         return reply
 
     async def _send(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> bytes:
-        """Send a request and return the body of its reply. seconds: timeout; 0 for the timeout of a judge call."""
+        """Send a request and return the body of its reply; the arguments are those of `_send_json`."""
         headers = data.headers if isinstance(data, aiohttp.Payload) else None
         return await self._http.send(
             method, path, data, headers=headers, max_seconds=seconds or self._timeout, max_bytes=_MAX_RESULT_BYTES
@@ -203,28 +215,30 @@ class OpenAIBatches(_HttpBatches):
         """Return the content of a result file."""
         return await self._policy.call(lambda: self._send("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
 
-    def _start_body(self, file: str) -> dict[str, Any]:
+    def _make_start_body(self, file: str) -> dict[str, Any]:
         return {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
 
     async def _find_batch(self, file: str) -> str | None:
-        """Find the batch of a file; None if the list, which may be late, has none after `MAX_LIST_LAG_SECONDS`."""
-        for part in (0, 1, 2, 4, 8):
-            await asyncio.sleep(MAX_LIST_LAG_SECONDS * part / 15)
+        """Search the provider's list for the batch of a file, for up to `MAX_LIST_LAG_SECONDS`; None if there is none."""
+        for n_fifteenths in (0, 1, 2, 4, 8):
+            await asyncio.sleep(MAX_LIST_LAG_SECONDS * n_fifteenths / 15)
             async for batch in self._iter_batches():
                 if batch.get("input_file_id") == file:
                     return _get_id(batch, "the batch")
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        status = reply.get("status")
-        status = status.lower() if isinstance(status, str) else None
+        """Parse the status of a batch. Raises: CallError if the status is unknown or is that of another batch."""
+        reported_status = reply.get("status")
+        status = reported_status.lower() if isinstance(reported_status, str) else None
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
-            raise _invalid_reply(f"a batch in the state {reply.get('status')!r:.60}")
+            raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
-        counts = [object_or_empty(reply.get("request_counts")).get(name) for name in ("completed", "failed")]
-        valid_counts = [n for n in counts if isinstance(n, int) and n >= 0]
-        has_counts, n_done = len(valid_counts) == len(counts), sum(valid_counts)
-        file_ids = [reply.get(name) for name in ("output_file_id", "error_file_id")]
+        counts = object_or_empty(reply.get("request_counts"))
+        valid_counts = [n for n in (counts.get("completed"), counts.get("failed")) if isinstance(n, int) and n >= 0]
+        has_counts = len(valid_counts) == 2
+        n_done = sum(valid_counts)
+        file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file for file in file_ids if isinstance(file, str) and file)
 
         # a completed batch has a line for every request, whatever its counts are
@@ -233,12 +247,14 @@ class OpenAIBatches(_HttpBatches):
             n_lines = n_done
 
         errors = object_or_empty(reply.get("errors")).get("data")
-        errors = errors if isinstance(errors, list) else []
-        line_errors = tuple(_parse_line_error(error) for error in errors if isinstance(error, dict))
+        line_errors: tuple[LineError, ...] = ()
+        if isinstance(errors, list):
+            line_errors = tuple(_parse_line_error(error) for error in errors if isinstance(error, dict))
         return BatchState(status, status in _ENDED, n_done, files, n_lines, line_errors)
 
 
 def _parse_line_error(error: Mapping[str, Any]) -> LineError:
+    """Parse an error of OpenAI about one line of a batch; fields of a wrong type are dropped."""
     code, message, line = error.get("code"), error.get("message"), error.get("line")
     return LineError(
         mask_secrets(code) if isinstance(code, str) else None,
@@ -287,34 +303,50 @@ class AnthropicBatches(_HttpBatches):
         text = await self._policy.call(lambda: self._fetch_results(file))
         return b"\n".join(_to_openai_line(line) for line in text.splitlines() if line.strip())
 
-    def _start_body(self, file: str) -> dict[str, Any] | None:
-        return {"requests": self._requests[file]} if file in self._requests else None
+    def _make_start_body(self, file: str) -> dict[str, Any] | None:
+        if file not in self._requests:
+            return None
+        return {"requests": self._requests[file]}
 
     async def _find_batch(self, file: str) -> str | None:
-        key, n_requests, created = file.split(":")
+        """Search for the batch that was started from a file; None if there is none.
+
+        Raises: CallError if a batch of the same size is in progress, which may be the one.
+        """
+        first_request_hash, n_requests, created = file.split(":")
+        earliest_start = int(created) - _MAX_CLOCK_DIFFERENCE_SECONDS
         async for entry in self._iter_batches():
-            if _created_seconds(entry.get("created_at")) < int(created) - _MAX_CLOCK_DIFFERENCE_SECONDS:
+            if _parse_time(entry.get("created_at")) < earliest_start:
                 return None
-            if sum(_request_counts(entry).values()) != int(n_requests):
+            if sum(_parse_counts(entry).values()) != int(n_requests):
                 continue
             batch = _get_id(entry, "the batch")
             if entry.get("processing_status") != "ended":
-                raise _invalid_reply(
+                raise _make_reply_error(
                     f"a batch of the same size, {batch}, which may be this one and is still in progress"
                 )
-            if key.encode() in await self._fetch_results(batch):
+            results = await self._fetch_results(batch)
+            if first_request_hash.encode() in results:
                 return batch
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        counts, status = _request_counts(reply), reply.get("processing_status")
+        """Parse the status of a batch. Raises: CallError if the status is unknown or is that of another batch."""
+        counts = _parse_counts(reply)
+        status = reply.get("processing_status")
         if reply.get("id") != batch or status not in ("in_progress", "canceling", "ended"):
-            raise _invalid_reply(f"a batch in the state {status!r:.60}")
+            raise _make_reply_error(f"a batch in the state {status!r:.60}")
+
         n_done = sum(counts.values()) - counts["processing"]
         if status != "ended":
             return BatchState(status, ended=False, n_done=n_done)
-        final = "cancelled" if counts["canceled"] else "expired" if counts["expired"] else "completed"
-        return BatchState(final, ended=True, n_done=n_done, files=(batch,))
+        if counts["canceled"]:
+            final_status = "cancelled"
+        elif counts["expired"]:
+            final_status = "expired"
+        else:
+            final_status = "completed"
+        return BatchState(final_status, ended=True, n_done=n_done, files=(batch,))
 
     async def _fetch_results(self, batch: str) -> bytes:
         return await self._send("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
@@ -333,39 +365,47 @@ def _to_openai_line(line: bytes) -> bytes:
     if kind == "succeeded":
         response = {"status_code": 200, "body": from_anthropic(result.get("message"))}
     else:
-        details = object_or_empty(result.get("error"))
-        details = object_or_empty(details.get("error")) or details
+        reported_error = object_or_empty(result.get("error"))
+        details = object_or_empty(reported_error.get("error")) or reported_error
         code = details.get("type") or f"batch_{kind}"
         error = {"code": code, "message": details.get("message") or f"The request {kind}."}
-        if (status := find_status(code)) is not None:
+        status = find_status(code)
+        if status is not None:
             response = {"status_code": status, "body": {"error": error}}
     return orjson.dumps({"custom_id": parsed.get("custom_id"), "response": response, "error": error})
 
 
-def _request_counts(reply: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of requests of a batch in each state of `_COUNTS`. Raises: CallError if one is missing."""
-    reported = object_or_empty(reply.get("request_counts"))
-    counts = {name: n for name in _COUNTS if isinstance(n := reported.get(name), int) and n >= 0}
-    if len(counts) != len(_COUNTS):
-        raise _invalid_reply("a batch without its counts")
+def _parse_counts(reply: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of requests of a batch in each state of `_COUNTS`.
+
+    Raises: CallError if a number is missing or invalid.
+    """
+    reported_counts = object_or_empty(reply.get("request_counts"))
+    counts = {}
+    for name in _COUNTS:
+        n_requests = reported_counts.get(name)
+        if not isinstance(n_requests, int) or n_requests < 0:
+            raise _make_reply_error("a batch without its counts")
+        counts[name] = n_requests
     return counts
 
 
-def _created_seconds(created_at: object) -> float:
-    """Convert an ISO 8601 time to seconds since 1970."""
+def _parse_time(created_at: object) -> float:
+    """Convert an ISO 8601 time to seconds since 1970. Raises: CallError if it is invalid."""
     try:
         return datetime.fromisoformat(str(created_at)).timestamp()
     except ValueError:
-        raise _invalid_reply("a batch without a valid time of creation") from None
+        raise _make_reply_error("a batch without a valid time of creation") from None
 
 
 def _get_id(reply: Mapping[str, Any], subject: str) -> str:
     """Return the id in a reply. Raises: CallError if there is none, or if it contains a secret of this process."""
     identifier = reply.get("id")
     if not isinstance(identifier, str) or not identifier or mask_secrets(identifier) != identifier:
-        raise _invalid_reply(f"no id of {subject}")
+        raise _make_reply_error(f"no id of {subject}")
     return identifier
 
 
-def _invalid_reply(content: str) -> CallError:
+def _make_reply_error(content: str) -> CallError:
+    """Make the error for a reply of the provider that is not valid; `content` describes the reply."""
     return CallError(f"The provider answered with {content}.", kind="transient")

@@ -36,44 +36,68 @@ _OPTIONAL_COLUMNS = (
     *("text", "finish_reason", "model", "tokens_in", "tokens_out", "refusal", "fingerprint", "top_logprobs"),
     "error",
 )
-_DEFAULTS = {"text": "", "finish_reason": "unknown", "model": "", "tokens_in": 0, "tokens_out": 0}
+_DEFAULTS: dict[str, Any] = {
+    "text": "",
+    "finish_reason": "unknown",
+    "model": "",
+    "tokens_in": 0,
+    "tokens_out": 0,
+    "top_logprobs": (),
+}
 
 
 def _find_answer_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files at `paths`; in place of a folder, all files of answers in it and its subfolders.
+    """List the files of answers at paths: each file, and the files of answers in each folder and its subfolders.
 
-    Files of an export are left out. Raises: InputError [import-no-file] if a path has none.
+    Raises: InputError [import-no-file] if a path does not exist, or if a folder contains no file of answers.
     """
     files: list[Path] = []
     for path in paths:
         if path.is_file():
             files.append(path)
             continue
-        answers = sorted(file for file in path.rglob("*") if _is_answer_file(file, path))
-        if not answers:
+        answer_files = sorted(file for file in path.rglob("*") if _is_answer_file(file, path))
+        if not answer_files:
             raise InputError(
                 f"There are no answers at {path}. Pass a file of result lines, a Parquet file, or a folder that contains such "
                 f"files (their names end in {', '.join(sorted(_SUFFIXES))} and do not begin with 'requests-', '.' or '_').",
                 slug="import-no-file",
             )
-        files += answers
+        files += answer_files
     return files
 
 
 def _is_answer_file(path: Path, folder: Path) -> bool:
+    """Return whether a file in a folder has an extension of answers, and is neither hidden nor part of an export."""
     is_hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     is_exported = path.name == MANIFEST or path.name.startswith("requests-")
     return path.suffix in _SUFFIXES and path.is_file() and not is_hidden and not is_exported
 
 
 def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a file of answers in chunks of at most `CHUNK_ROWS`; the outcome of an unreadable row is None.
+    """Yield the rows of a file of answers in chunks.
 
-    A Parquet file is recognised by its first bytes. Raises: InputError [import-unreadable] if the file is damaged;
-    [import-columns] if a Parquet file lacks columns; [unpacked-too-large].
+    Parameters
+    ----------
+    path : Path
+        Parquet file, which is recognised by its first bytes, or file of JSON lines.
+
+    Yields
+    ------
+    list of ResultLine
+        At most `CHUNK_ROWS` rows. The outcome of a row that cannot be read is None.
+
+    Raises
+    ------
+    InputError
+        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns;
+        [unpacked-too-large] if its decompressed size exceeds the limit.
     """
     try:
-        yield from _iter_parquet_rows(path) if _is_parquet(path) else _iter_json_rows(path)
+        if _is_parquet(path):
+            yield from _iter_parquet_rows(path)
+        else:
+            yield from _iter_json_rows(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(
             f"{path} cannot be read ({' '.join(str(error).split())[:200]}). It may be cut off. Write it again, or import the "
@@ -83,9 +107,10 @@ def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
 
 
 def _iter_json_rows(path: Path) -> Iterator[list[ResultLine]]:
-    read = LineReader().read
+    """Yield the rows of a file of JSON lines in chunks."""
+    reader = LineReader()
     with path.open("rb") as file:
-        rows = map(read, _iter_lines(file))
+        rows = map(reader.read, _iter_lines(file))
         while chunk := list(islice(rows, CHUNK_ROWS)):
             yield chunk
 
@@ -101,6 +126,10 @@ def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
+    """Yield the rows of a Parquet file in chunks.
+
+    Raises: InputError [import-columns] without the column `request_hash`, or without both `text` and `error`.
+    """
     file = open_parquet(path)
     available = set(file.schema_arrow.names)
     if "request_hash" not in available or not available & {"text", "error"}:
@@ -110,64 +139,74 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
             "finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
             slug="import-columns",
         )
-    names = [name for name in _OPTIONAL_COLUMNS if name in available]
-    columns = ["request_hash", *names]
-    remembered: dict[object, Completion] = {}
+    value_columns = [name for name in _OPTIONAL_COLUMNS if name in available]
+    columns = ["request_hash", *value_columns]
+    completions_by_row: dict[object, Completion] = {}
     for batch in iter_unpacked(file.iter_batches(batch_size=CHUNK_ROWS, columns=columns), path):
-        keys, *values = (_to_list(batch.column(name)) for name in columns)
-        rows = zip(*values, strict=True)
-        yield [ResultLine(key, _parse_row(names, row, remembered)) for key, row in zip(keys, rows, strict=True)]
+        request_hashes, *values = (_to_list(batch.column(name)) for name in columns)
+        outcomes = [_parse_row(value_columns, row, completions_by_row) for row in zip(*values, strict=True)]
+        yield [ResultLine(key, outcome) for key, outcome in zip(request_hashes, outcomes, strict=True)]
 
 
 def _parse_row(
-    names: Sequence[str], row: tuple[object, ...], remembered: dict[object, Completion]
+    names: Sequence[str], row: tuple[object, ...], completions_by_row: dict[object, Completion]
 ) -> Completion | CallError | None:
-    """Parse a row of a Parquet file. Equal rows of the file are parsed once: `remembered` holds their answers."""
+    """Convert a row of a Parquet file to an answer or a failure, as `_parse_fields` does.
+
+    names : names of the columns
+    row : values of the columns
+    completions_by_row : answers of earlier rows, which are reused for equal rows; the answer of this row is added
+    """
+    fields = dict(zip(names, row, strict=True))
     try:
-        if (completion := remembered.get(row)) is not None:
-            return completion
+        completion = completions_by_row.get(row)
     except TypeError:  # a row with a list, such as top_logprobs, cannot be a key
-        return _parse_fields(dict(zip(names, row, strict=True)))
-    outcome = _parse_fields(dict(zip(names, row, strict=True)))
-    remember(remembered, row, outcome)
+        return _parse_fields(fields)
+    if completion is not None:
+        return completion
+    outcome = _parse_fields(fields)
+    remember(completions_by_row, row, outcome)
     return outcome
 
 
 def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
-    """Convert the columns of a row to an answer or a failure; None if it has no text, refusal or error."""
-    error, text, logprobs = fields.get("error"), fields.get("text"), fields.get("top_logprobs")
+    """Return the answer in a row, given by column, or the error if the row has one or its answer is invalid.
+
+    Returns None if the row has neither a text, a refusal nor an error.
+    """
+    error, logprobs = fields.get("error"), fields.get("top_logprobs")
     if isinstance(error, str) and error:
         return CallError(f"The engine reported: {error}", kind="transient")
-    if text is None and fields.get("refusal") is None:
+    if fields.get("text") is None and fields.get("refusal") is None:
         return None
 
-    skipped = ("error", "top_logprobs")
-    given = {name: value for name, value in fields.items() if value is not None and name not in skipped}
+    present_fields = {name: value for name, value in fields.items() if value is not None and name != "error"}
+    completion_fields = _DEFAULTS | present_fields
     if isinstance(logprobs, list):
-        logprobs = [_to_pair(value) for value in logprobs]
+        completion_fields["top_logprobs"] = [_to_pair(value) for value in logprobs]
     try:
-        return validate_completion(
-            Completion(**{**_DEFAULTS, **given, "top_logprobs": () if logprobs is None else logprobs})
-        )
+        return validate_completion(Completion(**completion_fields))
     except CallError as invalid:
         return invalid
 
 
 def _to_pair(value: object) -> object:
-    """Convert {"token": …, "logprob": …} to a pair; return any other value unchanged, for the checks to reject."""
+    """Convert {"token": …, "logprob": …} to a pair; any other value is returned unchanged, and is rejected later."""
     return (value.get("token"), value.get("logprob")) if isinstance(value, dict) else value
 
 
 def _to_list(column: pa.Array) -> list[Any]:
+    """Convert a column to a list; bytes of a text that are not UTF-8 are replaced."""
     try:
         values: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:  # a text that is not UTF-8: the valid part of it may still be parsed
+    except UnicodeDecodeError:  # the valid part of the text may still be parsed
         texts = column.cast(pa.binary()).to_pylist()
         values = [None if text is None else text.decode("utf-8", "replace") for text in texts]
     return values
 
 
 def _is_parquet(path: Path) -> bool:
+    """Return whether a file begins like a Parquet file."""
     with path.open("rb") as file:
         return file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
 
@@ -222,14 +261,16 @@ class ImportCounts:
     not_sent_reason: str = ""
 
     def sentences(self) -> Iterator[str]:
-        """Yield the number of rows read as a sentence, then a sentence for each other count that is not 0."""
+        """Yield a sentence on the rows read and the outcomes added, then one for each reason why rows were skipped."""
         yield (
             f"{format_count(self.n_rows, 'row')} read: {format_count(self.n_new, 'answer')} added, {self.n_stored:,} stored "
             f"already, {self.n_failed:,} failures"
         )
         if self.n_unknown:
-            names = f"{', '.join(self.unknown_keys)}{' …' if self.n_unknown > len(self.unknown_keys) else ''}"
-            yield f"{format_count(self.n_unknown, 'row')} skipped: not a request of this plan ({names})"
+            examples = ", ".join(self.unknown_keys)
+            if self.n_unknown > len(self.unknown_keys):
+                examples += " …"
+            yield f"{format_count(self.n_unknown, 'row')} skipped: not a request of this plan ({examples})"
         if self.n_unreadable:
             yield f"{format_count(self.n_unreadable, 'row')} skipped: cut off, or not a result"
         if self.n_not_sent:
@@ -295,66 +336,77 @@ class _AnswerImport:
         self._store = store
         self._account = account
         self._counts = ImportCounts()
-        self._served = [ServedModels() for _ in requests]
-        self._counted_models: set[tuple[int, str, str | None]] = set()
+        self._served = [ServedModels() for _ in requests]  # per judge
+        self._counted_models: set[tuple[int, str, str | None]] = set()  # judge, model and fingerprint
         self._answer_limits = [table.config.answer_limit for table in requests]
-        self._any_answer = False
-        self._answers: dict[str, tuple[int, Completion]] = {}
+        self._has_answer = False
+        self._answers: dict[str, tuple[int, Completion]] = {}  # by request hash: judge and answer
         self._failures: dict[str, Failure] = {}
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Sort rows into answers and failures, and write them as soon as there are `ROWS_PER_WRITE` or more."""
+        """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more."""
         failures: dict[str, Failure] = {}
-        for key, judge, n_characters, reported in self._iter_plan_rows(rows):
-            outcome = self._check_usage(reported, judge, n_characters)
+        for key, judge, n_characters, reported_outcome in self._iter_plan_rows(rows):
+            outcome = self._check_usage(reported_outcome, judge, n_characters)
             if key in self._answers:
                 self._counts.n_stored += 1
             elif isinstance(outcome, Completion):
                 self._answers[key] = judge, outcome
-                self._any_answer = True
+                self._has_answer = True
             elif outcome.kind == "fatal":
                 self._counts.n_not_sent += 1
-                self._counts.not_sent_reason = self._counts.not_sent_reason or outcome.reason
+                if not self._counts.not_sent_reason:
+                    self._counts.not_sent_reason = outcome.reason
             else:
                 failures[key] = Failure(outcome.kind, outcome.status, outcome.reason)
+
         self._add_failures(failures)
         if len(self._answers) + len(self._failures) >= ROWS_PER_WRITE:
             self.flush()
 
     def flush(self) -> None:
-        """Write what the store does not have yet.
+        """Write the collected answers and failures of requests that have no answer in the store.
 
-        Keys are looked up and written in ascending order, so that each page of the store's tables is read
+        Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
         and written once.
         """
         keys = sorted(self._answers.keys() | self._failures.keys())
-        stored: set[str] = set()
+        stored_keys: set[str] = set()
         for start in range(0, len(keys), CHUNK):
-            stored |= self._store.answers(keys[start : start + CHUNK]).keys()
+            stored_keys |= self._store.answers(keys[start : start + CHUNK]).keys()
 
-        answers: dict[str, Completion] = {}
+        new_answers: dict[str, Completion] = {}
+        new_failures: dict[str, Failure] = {}
         for key in keys:
-            if key in self._answers and key not in stored:
-                judge, answers[key] = self._answers[key]
-                self._count_model(judge, answers[key])
-        answered = stored | self._answers.keys()
-        failures = {key: failure for key, failure in self._failures.items() if key not in answered}
+            if key in stored_keys:
+                continue
+            if key in self._answers:
+                judge, completion = self._answers[key]
+                new_answers[key] = completion
+                self._count_model(judge, completion)
+            else:
+                new_failures[key] = self._failures[key]
 
-        self._counts.n_stored += len(stored)
-        self._counts.n_new += len(answers)
-        self._counts.n_failed += len(failures)
-        self._store.add_all(answers, failures, account=self._account)
+        self._counts.n_stored += len(stored_keys)
+        self._counts.n_new += len(new_answers)
+        self._counts.n_failed += len(new_failures)
+        self._store.add_all(new_answers, new_failures, account=self._account)
         self._answers, self._failures = {}, {}
 
     def finish(self) -> ImportCounts:
-        """Record the served models and return the counts. Raises: InputError, JudgeError if nothing was imported."""
+        """Record the names of the models that answered, and return the counts.
+
+        Raises: JudgeError [import-rejected], InputError [import-other-plan] or [import-nothing] if nothing was imported.
+        """
         counts = self._counts
         if self._early_rejections:
             self._raise_rejected()
         for table, served in zip(self._requests, self._served, strict=True):
             self._store.remember_served(table.config.public(), served.new_names())
-        if counts.n_unknown == counts.n_rows - counts.n_unreadable > 0:
+
+        n_readable = counts.n_rows - counts.n_unreadable
+        if counts.n_unknown == n_readable > 0:
             raise InputError(
                 f"None of the {counts.n_unknown:,} answers belongs to a request of this plan (keys "
                 f"{', '.join(counts.unknown_keys)} …). They belong to another plan, judge or prompt. Pass the config that was "
@@ -370,35 +422,47 @@ class _AnswerImport:
         return counts
 
     def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
-        """Yield the readable rows of this plan, and count the others.
+        """Yield the rows that answer a request of the plan, and count all others.
 
-        Yields (key, index of the judge, number of characters of its request, outcome).
+        Yields
+        ------
+        key : str
+            Request hash.
+        judge : int
+            Position of the judge that the request is for.
+        n_characters : int
+            Number of characters of the request.
+        outcome : Completion or CallError
         """
         readable = [row for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
         self._counts.n_unreadable += len(rows) - len(readable)
 
-        keys = hashes_to_bytes([row.key for row in readable])
-        judges, n_characters = np.full(len(keys), -1), np.zeros(len(keys), dtype=np.int64)
-        for number, table in enumerate(self._requests):
-            positions = table.find(keys)
-            is_new = (positions >= 0) & (judges < 0)
-            judges[is_new], n_characters[is_new] = number, table.characters[positions[is_new]]
+        hashes = hashes_to_bytes([row.key for row in readable])
+        judges = np.full(len(hashes), -1)  # -1 if the request is not one of the plan
+        n_characters = np.zeros(len(hashes), dtype=np.int64)
+        for judge, table in enumerate(self._requests):
+            positions = table.find(hashes)
+            is_found = (positions >= 0) & (judges < 0)
+            judges[is_found] = judge
+            n_characters[is_found] = table.characters[positions[is_found]]
 
-        hashes = keys.tobytes().hex()
+        all_digits = hashes.tobytes().hex()
+        n_digits = 2 * KEY_BYTES  # of a request hash in hexadecimal
         columns = zip(readable, judges.tolist(), n_characters.tolist(), strict=True)
-        for n, (row, judge, size) in enumerate(columns):
+        for position, (row, judge, n_row_characters) in enumerate(columns):
             if judge < 0 or row.outcome is None:
                 self._counts.n_unknown += 1
                 if len(self._counts.unknown_keys) < _MAX_EXAMPLES:
                     self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
-            else:
-                yield hashes[2 * KEY_BYTES * n : 2 * KEY_BYTES * (n + 1)], judge, size, row.outcome
+                continue
+            key = all_digits[n_digits * position : n_digits * (position + 1)]
+            yield key, judge, n_row_characters, row.outcome
 
     def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
-        """Check the token counts of an answer.
+        """Return an answer whose token counts are possible or 0, or an error if the answer is too long.
 
-        The length of its request is known in characters, not in bytes. A character has one to four bytes, which the
+        The length of the request is known in characters, not in bytes. A character has one to four bytes, which the
         limits of the check allow for.
         """
         if isinstance(outcome, CallError):
@@ -412,7 +476,8 @@ class _AnswerImport:
             )
         except CallError as error:
             return error
-        self._counts.n_doubted += fault is not None
+        if fault is not None:
+            self._counts.n_doubted += 1
         return completion
 
     def _count_model(self, judge: int, completion: Completion) -> None:
@@ -425,23 +490,27 @@ class _AnswerImport:
     def _add_failures(self, failures: dict[str, Failure]) -> None:
         """Add failures, but hold rejections back until the first answer: until then the engine may be at fault."""
         stored = self._store.failures(list(failures)) if failures else {}
-        rejected = {key for key, failure in stored.items() if failure.kind == "rejected"}
-        failures = {key: failure for key, failure in failures.items() if key not in rejected}
-        if self._any_answer:
-            self._failures |= self._early_rejections | failures
+        rejected_before = {key for key, failure in stored.items() if failure.kind == "rejected"}
+        new_failures = {key: failure for key, failure in failures.items() if key not in rejected_before}
+        if self._has_answer:
+            self._failures |= self._early_rejections | new_failures
             self._early_rejections = {}
             return
 
-        self._early_rejections |= {key: failure for key, failure in failures.items() if failure.kind == "rejected"}
-        self._failures |= {key: failure for key, failure in failures.items() if failure.kind != "rejected"}
+        for key, failure in new_failures.items():
+            if failure.kind == "rejected":
+                self._early_rejections[key] = failure
+            else:
+                self._failures[key] = failure
         if len(self._early_rejections) >= MAX_INITIAL_REJECTIONS:
             self._raise_rejected()
 
     def _raise_rejected(self) -> None:
-        last = list(self._early_rejections.values())[-1]
+        """Raise JudgeError [import-rejected] because no request was answered."""
+        last_rejection = list(self._early_rejections.values())[-1]
         raise JudgeError(
             f"The engine rejected all of the first {len(self._early_rejections):,} requests and answered none; "
-            f"the last reason: {last.reason} The rejections are not stored, because the engine may be at fault. Check its model "
-            "and parameters, or import the answers first.",
+            f"the last reason: {last_rejection.reason} The rejections are not stored, because the engine may be at fault. "
+            "Check its model and parameters, or import the answers first.",
             slug="import-rejected",
         )

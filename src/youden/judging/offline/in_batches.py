@@ -33,28 +33,45 @@ from youden.types import Completion
 
 
 def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, store_name: str) -> YoudenError:
-    """Make the error that ends the run after a step of a batch failed for good.
+    """Make the error that ends the run because a batch could not be uploaded, started or polled.
 
-    It is an IncompleteRunError if the failure was transient, else a JudgeError. job: the batch; None if it certainly
-    was not started. store_name: name of the store that has the batch's record.
+    Parameters
+    ----------
+    error : CallError
+        The failure.
+    config : JudgeConfig
+        The judge.
+    job : Job or None
+        Record of the batch; None if the batch was certainly not started.
+    store_name : str
+        Name of the store that contains the record.
+
+    Returns
+    -------
+    IncompleteRunError or JudgeError
+        IncompleteRunError [batch-unreachable] if the failure was transient. Otherwise a JudgeError: [batch-unknown] if
+        the provider does not know the batch, or else with the slug of the failure.
     """
+    n_requests = "" if job is None else format_count(len(job.keys), "request")
     if job is not None and job.batch is not None and error.status == NOT_FOUND:
         return JudgeError(
-            f"{config.address} does not know the batch {job.batch} of {format_count(len(job.keys), 'request')} ({error.reason}). "
+            f"{config.address} does not know the batch {job.batch} of {n_requests} ({error.reason}). "
             f"Use the account that sent it, or run `youden store batches {store_name} --forget {job.batch}` to give up its "
             "answers. Then run the same command again.",
             slug="batch-unknown",
         )
+
     if error.kind != "transient":
-        ended = to_judge_error(error, judge=config.name, address=config.address)
+        judge_error = to_judge_error(error, judge=config.name, address=config.address)
         if job is None or job.batch is not None:
-            return ended
+            return judge_error
         return JudgeError(
-            f"{ended.message} An earlier attempt may have started this batch of {format_count(len(job.keys), 'request')}, so its "
+            f"{judge_error.message} An earlier attempt may have started this batch of {n_requests}, so its "
             f"record is kept. To give it up and send the requests again, run `youden store batches {store_name} --forget "
             f"{job.id}`.",
-            slug=ended.slug,
+            slug=judge_error.slug,
         )
+
     if job is None:
         return IncompleteRunError(
             f"A batch of '{config.name}' could not be sent to {config.address}: {error.reason} It was not started. Run the same "
@@ -64,7 +81,7 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
     max_cost = "" if math.isnan(job.usd) else f", which can cost up to {job.usd:.6g} USD,"
     name = job.batch or job.id
     return IncompleteRunError(
-        f"The state of the batch {name} of {format_count(len(job.keys), 'request')}{max_cost} at {config.address} is unknown: "
+        f"The state of the batch {name} of {n_requests}{max_cost} at {config.address} is unknown: "
         f"{error.reason} It stays recorded, its requests are not sent again, and all answers are stored. Run the same command "
         f"again to check its state, or run `youden store batches {store_name} --forget {name}` to give it up and pay for its "
         "requests again.",
@@ -73,7 +90,12 @@ def make_run_error(error: CallError, *, config: JudgeConfig, job: Job | None, st
 
 
 def batch_refused_error(job: Job, state: BatchState, *, judge: str) -> JudgeError:
-    """Make the error for a batch that the provider rejected as a whole. judge: name of the judge."""
+    """Make the error for a batch that the provider rejected as a whole.
+
+    job : record of the batch
+    state : final state of the batch, with the provider's reasons
+    judge : name of the judge
+    """
     reasons = "; ".join(f"{error.code}: {error.message}" for error in state.errors[:3]) or "no reason given"
     return JudgeError(
         f"The provider of '{judge}' rejected the batch {job.batch} of {format_count(len(job.keys), 'request')}: {reasons}. "
@@ -84,7 +106,11 @@ def batch_refused_error(job: Job, state: BatchState, *, judge: str) -> JudgeErro
 
 
 def batch_cancelled_error(job: Job, *, n_unanswered: int) -> IncompleteRunError:
-    """Make the error for a batch that was cancelled. n_unanswered: number of its requests without an answer."""
+    """Make the error for a batch that was cancelled at the provider.
+
+    job : record of the batch
+    n_unanswered : number of its requests without an answer
+    """
     return IncompleteRunError(
         f"The batch {job.batch} was cancelled at the provider: {n_unanswered:,} of its requests have no answer. All other "
         "answers are stored. Run the same command again to send the remaining requests.",
@@ -93,11 +119,30 @@ def batch_cancelled_error(job: Job, *, n_unanswered: int) -> IncompleteRunError:
 
 
 def rejected_lines(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, CallError]]:
-    """Yield key and error of each line because of which the provider rejected the batch."""
+    """Yield the request hash and the error of each line that made the provider reject the whole batch.
+
+    job : record of the batch
+    errors : errors that the provider reports, with the numbers of lines from 1
+    """
     for error in errors:
-        if error.line is not None and 0 < error.line <= len(job.keys):
-            reason = f"{error.code}: {error.message}"
-            yield job.keys[error.line - 1], make_http_error(400, (error.code,), error.message, reason=reason)
+        if error.line is None or not 1 <= error.line <= len(job.keys):
+            continue
+        request_hash = job.keys[error.line - 1]
+        reason = f"{error.code}: {error.message}"
+        yield request_hash, make_http_error(400, (error.code,), error.message, reason=reason)
+
+
+def _merge_results(files: Sequence[bytes]) -> dict[str, Completion | CallError]:
+    """Read the outcome of each request, by its hash, from the contents of result files.
+
+    If a request has several results, an answer takes precedence over a failure, and the first answer over later ones.
+    """
+    outcomes: dict[str, Completion | CallError] = {}
+    for key, outcome in chain.from_iterable(iter_results(file) for file in files):
+        is_answered = isinstance(outcomes.get(key), Completion)
+        if key not in outcomes or (isinstance(outcome, Completion) and not is_answered):
+            outcomes[key] = outcome
+    return outcomes
 
 
 @dataclass
@@ -115,7 +160,7 @@ class _PolledBatch:
 
 
 class BatchRunner:
-    """Sends all rows of `outcomes.work` that have no stored outcome, in batches, and stores the results.
+    """Sends the requests of all trials without a stored outcome in batches, and stores the results.
 
     Parameters
     ----------
@@ -138,15 +183,22 @@ class BatchRunner:
         self._batching = batching
         questions = self._config.questions()
         self._leases = BatchLeases(self._store, address=questions.address, model=questions.model)
-        self._done = np.zeros(len(self._work), dtype=np.bool_)
-        self._failed: dict[str, Call] = {}
-        self._unreserved = 0.0
+        self._done = np.zeros(len(self._work), dtype=np.bool_)  # per trial: whether it has a final outcome
+        self._failed_calls: dict[str, Call] = {}  # by request hash
+        self._unreserved_usd = 0.0  # largest possible cost of the leased requests that are in no batch yet
         self._is_over_cap = False
 
     async def run(self) -> None:
-        """Send batches, wait for them and store their results until every row has an outcome.
+        """Send batches, wait for them and store their results until every trial has an outcome.
 
-        Raises: JudgeError, BudgetError, TooManyMissingError, after every pending batch was merged or polled once more.
+        Raises
+        ------
+        JudgeError, IncompleteRunError
+            If a batch fails, or its state remains unknown.
+        BudgetError
+            If the cost cap does not suffice for all trials.
+        TooManyMissingError
+            If too many trials have no answer.
         """
         async with self._leases.hold(on_failure=self._stop.stop_with_error):
             while not self._stop.is_stopped:
@@ -161,79 +213,87 @@ class BatchRunner:
                     await self._batching.sleep(self._batching.poll)
             if not self._stop.is_stopped:
                 self._outcomes.store_failures()
+
         self._stop.raise_if_stopped(self._budget)
         if self._is_over_cap:
             self._stop.stop(lambda: self._work.make_budget_error(self._budget))
             self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
-        """Take over the batches that an earlier process left, and start those that were only uploaded."""
+        """Return the records of batches that an earlier process left, after starting those that were only uploaded."""
         jobs: list[Job] = []
-        for resumed in self._leases.resume():
-            is_unpriced = math.isnan(resumed.usd) and self._budget.cap < math.inf
-            job = replace(resumed, usd=self._budget.cap) if is_unpriced else resumed
+        for resumed_job in self._leases.resume():
+            job = resumed_job
+            is_unpriced = math.isnan(job.usd) and self._budget.cap < math.inf
+            if is_unpriced:
+                job = replace(job, usd=self._budget.cap)
             self._budget.reserve_unconditionally(job.usd)
+
             if job.batch is not None:
                 self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
                 jobs.append(job)
-            elif (started := await self._start_batch(job, may_exist=True)) is not None:
-                jobs.append(started)
+                continue
+            started_job = await self._start_batch(job, may_exist=True)
+            if started_job is not None:
+                jobs.append(started_job)
         return jobs
 
     async def _send_batches(self) -> list[Job]:
-        """Send all requests without an outcome, as far as the cap allows, and return their batches."""
+        """Send all requests without an outcome that the cost cap allows, and return the records of their batches."""
         self._is_over_cap = False
-        self._unreserved = 0.0
+        self._unreserved_usd = 0.0
         jobs: list[Job] = []
         limits = {"max_requests": self._batching.max_requests, "max_bytes": self._batching.max_bytes}
-        for part in split_lines(self._iter_lines(), **limits):
-            unsent = self._leases.exclude_sent([line.key for line in part])
-            lines = [line for line in part if line.key in unsent]
-            self._unreserved -= math.fsum(line.usd for line in part)
-            if not lines:
+        for batch_lines in split_lines(self._iter_lines(), **limits):
+            unsent_keys = self._leases.exclude_sent([line.key for line in batch_lines])
+            unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
+            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)
+            if not unsent_lines:
                 continue
-            job = await self._send_batch(lines)
+            job = await self._send_batch(unsent_lines)
             if job is None:
                 break
             jobs.append(job)
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Acquire leases on the requests to send, and yield their lines until the cap is reached."""
+        """Acquire leases on the requests to send, and yield their lines until the cost cap is reached."""
         visited: set[str] = set()
-        for chunk in look_up(self._work.keys(), self._store, make_request=self._work.request):
-            wanted = [call for call in chunk if call.key not in visited and not self._settle_stored(call)]
-            visited |= {call.key for call in wanted}
-            leased = self._leases.acquire(wanted)
-            for n, call in enumerate(leased):
-                line = make_request_line(call.key, call.request, usd=max_call_cost(self._config, call.request))
-                if not self._budget.can_reserve(self._unreserved + line.usd):
+        for calls in look_up(self._work.keys(), self._store, make_request=self._work.request):
+            calls_to_send = [call for call in calls if call.key not in visited and not self._settle_stored(call)]
+            visited |= {call.key for call in calls_to_send}
+            leased_calls = self._leases.acquire(calls_to_send)
+            for position, call in enumerate(leased_calls):
+                max_usd = max_call_cost(self._config, call.request)
+                if not self._budget.can_reserve(self._unreserved_usd + max_usd):
                     self._is_over_cap = True
-                    self._leases.release([unsent.key for unsent in leased[n:]])
+                    self._leases.release([unsent.key for unsent in leased_calls[position:]])
                     return
-                self._unreserved += line.usd
-                yield line
+                self._unreserved_usd += max_usd
+                yield make_request_line(call.key, call.request, usd=max_usd)
 
     def _settle_stored(self, call: Call) -> bool:
-        """Return whether a call need not be sent.
+        """Record the outcome of a call that need not be sent, and return whether this is the case.
 
-        A call whose outcome was stored before, or whose request does not fit, is first passed to the outcomes.
+        A call is not sent if its outcome is stored, or if its request does not fit the context window.
         """
         rows = call.rows
-        if not self._done[rows[0]]:
-            retry_failed = self._outcomes.retry_failed and call.key not in self._failed
-            outcome = call.final_outcome(self._work.is_answer, retry_failed=retry_failed)
-            if outcome is None and self._work.fits(call.request):
-                return False
-            self._outcomes.record_stored(call, outcome)
-            self._done[rows] = True
+        if self._done[rows[0]]:
+            return True
+
+        retry_failed = self._outcomes.retry_failed and call.key not in self._failed_calls
+        outcome = call.final_outcome(self._work.is_answer, retry_failed=retry_failed)
+        if outcome is None and self._work.fits(call.request):
+            return False
+        self._outcomes.record_stored(call, outcome)
+        self._done[rows] = True
         return True
 
     async def _send_batch(self, lines: list[RequestLine]) -> Job | None:
-        """Record a batch of `lines`, upload them as one file and start the batch; return its updated record.
+        """Upload request lines as one file, start their batch, and return its record; None if a step failed.
 
-        Returns None if a step failed; the run then has to end. The record is written first, so that a run that is
-        interrupted during a step can resume the batch.
+        The record is stored before anything is sent, so that an interrupted run can resume the batch. A failed step ends
+        the run.
         """
         job = self._leases.note(math.fsum(line.usd for line in lines), [line.key for line in lines])
         self._budget.reserve_unconditionally(job.usd)  # `_iter_lines` has checked that it fits the cap
@@ -245,9 +305,9 @@ class BatchRunner:
         return await self._start_batch(self._leases.note_file(job, file), may_exist=False)
 
     async def _start_batch(self, job: Job, *, may_exist: bool) -> Job | None:
-        """Start the batch of an uploaded file and return its updated record; None if that failed, which ends the run.
+        """Start the batch of an uploaded file, and return its record; None if this failed, which ends the run.
 
-        may_exist: whether an earlier process may have started the batch.
+        may_exist : whether an earlier process may have started the batch
         """
         self._leases.check()
         try:
@@ -259,14 +319,17 @@ class BatchRunner:
         return self._leases.note_batch(job, batch)
 
     def _end_unsent(self, job: Job, error: CallError, *, may_exist: bool) -> None:
-        """End the run because a batch could not be started, and delete its record unless the batch may exist."""
+        """End the run because a batch could not be started, and delete its record.
+
+        may_exist : whether the batch may have been started nevertheless; its record is then kept
+        """
         if not may_exist:
             self._leases.forget(job)
             self._budget.settle(job.usd, 0.0)
         self._end_run(error, job if may_exist else None)
 
     async def _merge_all(self, jobs: list[Job]) -> None:
-        """Poll the batches until all have ended and are merged. If the run has to stop, poll each only once."""
+        """Poll batches until all have ended and their results are stored; only once if the run has to stop."""
         pending = [_PolledBatch(job, len(job.keys)) for job in jobs]
         while pending:
             pending = [batch for batch in pending if not await self._poll(batch)]
@@ -276,27 +339,33 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll(self, batch: _PolledBatch) -> bool:
-        """Poll a batch, merge its results if it has ended, and return whether all of it is merged."""
+        """Poll a batch, store its results if it has ended, and return whether all results are stored."""
         job = batch.job
+        files: list[bytes] = []
         try:
             state = await self._provider.status(job.batch or "")
-            texts = [await self._provider.fetch(file) for file in state.files] if state.ended else []
+            if state.ended:
+                files = [await self._provider.fetch(file) for file in state.files]
         except CallError as error:
             self._on_poll_failure(batch, error)
             return False
+
         status = f"{state.status}, {state.n_done:,} of {batch.n_requests:,} done"
         if batch.last_status != status:
             batch.last_status = status
             self._report(f"batch {job.batch}: {status}")
+        if not state.ended:
+            batch.unknown_since = None
+            return False
 
-        remainder = self._merge(job, state, texts) if state.ended else job
+        remainder = self._merge(job, state, files)
         if remainder is None:
             return True
-        if remainder is not job or not state.ended:
-            batch.job, batch.unknown_since = remainder, None
-        if state.ended:
-            reason = f"The provider reports '{state.status}', but {len(remainder.keys):,} results are missing."
-            self._on_poll_failure(batch, CallError(reason, kind="transient"))
+        if remainder is not job:
+            batch.job = remainder
+            batch.unknown_since = None
+        reason = f"The provider reports '{state.status}', but {len(remainder.keys):,} results are missing."
+        self._on_poll_failure(batch, CallError(reason, kind="transient"))
         return False
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
@@ -308,17 +377,17 @@ class BatchRunner:
         elif error.kind != "transient" or now - (batch.unknown_since or now) >= self._config.max_outage:
             self._end_run(error, batch.job)
 
-    def _merge(self, job: Job, state: BatchState, texts: list[bytes]) -> Job | None:
-        """Store the results of an ended batch and delete its record, in one transaction; return what is still open.
+    def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
+        """Store the results of a batch that has ended, and delete its record in the same transaction.
 
-        If a request has several results, an answer takes precedence over a failure, and the first answer over later
-        ones. Requests that failed or never ran are sent again.
+        Returns the record of the requests whose results are missing; None if there are none. Requests that failed or
+        never ran are sent again.
+
+        job : record of the batch
+        state : final state of the batch
+        files : contents of the result files
         """
-        outcomes: dict[str, Completion | CallError] = {}
-        for key, outcome in chain.from_iterable(iter_results(text) for text in texts):
-            is_answered = isinstance(outcomes.get(key), Completion)
-            if not is_answered and (key not in outcomes or isinstance(outcome, Completion)):
-                outcomes[key] = outcome
+        outcomes = _merge_results(files)
         job_outcomes = {key: outcomes[key] for key in job.keys if key in outcomes}
         if not outcomes:
             job_outcomes |= dict(rejected_lines(job, state.errors))
@@ -331,15 +400,15 @@ class BatchRunner:
             never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
             job_outcomes |= dict.fromkeys(open_keys, never_ran)
 
-        settled, spent = self._store_outcomes(job_outcomes)
+        settled_usd, spent_usd = self._store_outcomes(job_outcomes)
         remainder = None
         if is_open and open_keys:
-            remainder = replace(job, keys=tuple(open_keys), usd=job.usd - settled, id=new_id())
+            remainder = replace(job, keys=tuple(open_keys), usd=job.usd - settled_usd, id=new_id())
         self._leases.settle(job, remainder)
         self._store.flush()
         if remainder is not None:
             self._budget.reserve_unconditionally(remainder.usd)
-        self._budget.settle(job.usd, spent)
+        self._budget.settle(job.usd, spent_usd)
 
         if remainder is None and state.status == "failed" and not job_outcomes:
             self._stop.stop_with_error(batch_refused_error(job, state, judge=self._config.name))
@@ -349,67 +418,79 @@ class BatchRunner:
         return remainder
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store outcomes by key; return the largest possible cost of these requests and their actual cost, in USD.
+        """Store outcomes by request hash, and return two sums in USD.
 
-        Answers are stored first: after an answer, failures count as those of single requests, and not of the server.
+        These are the largest possible cost of the requests of this plan, and the actual cost of all requests. Answers
+        are stored first: after an answer, a failure counts as one of its request, and not of the server.
         """
-        rows: defaultdict[str, list[int]] = defaultdict(list)
-        trials = self._work.keys()
-        for row, key in trials:
+        rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
+        rows_and_keys = self._work.keys()
+        for row, key in rows_and_keys:
             self._leases.renew()  # the task that renews them does not run during this loop
             if key in outcomes:
-                rows[key].append(row)
+                rows_by_key[key].append(row)
         self._leases.check()
 
-        stored = self._store.get_outcomes(list(rows)) if self._outcomes.retry_failed else {}
+        stored = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
         max_costs, costs = [], []
         for key in sorted(outcomes, key=lambda key: isinstance(outcomes[key], CallError)):
             outcome = outcomes[key]
-            if key in rows:
-                call = self._failed.get(key) or Call(key, rows[key], stored.get(key), self._work.request)
+            if key in rows_by_key:
+                call = self._failed_calls.get(key)
+                if call is None:
+                    call = Call(key, rows_by_key[key], stored.get(key), self._work.request)
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
                 costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
             elif isinstance(outcome, Completion):  # a request of another plan
-                costs.append(call_cost(self._config, outcome.tokens_in, outcome.tokens_out))
-                self._outcomes.record_cost(key, costs[-1], outcome)
+                cost = call_cost(self._config, outcome.tokens_in, outcome.tokens_out)
+                costs.append(cost)
+                self._outcomes.record_cost(key, cost, outcome)
                 self._store.add(key, outcome, waits=False)
         return math.fsum(max_costs), math.fsum(costs)
 
     def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
-        """Store the outcome of a call and return its cost in USD.
+        """Store the outcome of a call, and return its cost in USD.
 
-        The cost is `max_cost` if the provider does not report the usage, or may have done the work and lost the result.
+        The cost is `max_cost` if the provider does not report the usage, or if it may have lost the result of its work.
         """
         if isinstance(outcome, Completion):
-            try:
-                outcome, fault = check_usage_for(outcome, call.request, answer_limit=self._config.answer_limit)
-            except CallError as error:
-                outcome, usd = error, max_cost
-            else:
-                is_reported = bool(outcome.tokens_in or outcome.tokens_out)
-                usd = call_cost(self._config, outcome.tokens_in, outcome.tokens_out) if is_reported else max_cost
-                if not is_reported:
-                    self._budget.record_unreported(self._config.name, max_cost, fault)
+            checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)
         else:
-            outcome = reject_if_echoed(outcome, call.request)
-            usd = 0.0 if outcome.unbilled else max_cost
+            checked_outcome = reject_if_echoed(outcome, call.request)
+            usd = 0.0 if checked_outcome.unbilled else max_cost
 
         call.usd += usd
-        self._outcomes.record_cost(call.key, usd, outcome if isinstance(outcome, Completion) else None)
-        if isinstance(outcome, Completion):
-            self._outcomes.record_answer(call, outcome)
+        if isinstance(checked_outcome, Completion):
+            self._outcomes.record_cost(call.key, usd, checked_outcome)
+            self._outcomes.record_answer(call, checked_outcome)
             self._done[call.rows] = True
         else:
+            self._outcomes.record_cost(call.key, usd, None)
             call.attempts.n_failed += 1
-            has_retries = outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
-            self._done[call.rows] = self._outcomes.record_failure(call, outcome, may_retry=has_retries)
-            self._failed[call.key] = call
+            has_retries = checked_outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
+            self._done[call.rows] = self._outcomes.record_failure(call, checked_outcome, may_retry=has_retries)
+            self._failed_calls[call.key] = call
         return usd
 
+    def _check_answer(
+        self, call: Call, completion: Completion, *, max_cost: float
+    ) -> tuple[Completion | CallError, float]:
+        """Check the usage of an answer, and return the answer, or an error if it is too long, and its cost in USD."""
+        try:
+            checked, fault = check_usage_for(completion, call.request, answer_limit=self._config.answer_limit)
+        except CallError as error:
+            return error, max_cost
+        if checked.tokens_in == 0 and checked.tokens_out == 0:
+            self._budget.record_unreported(self._config.name, max_cost, fault)
+            return checked, max_cost
+        return checked, call_cost(self._config, checked.tokens_in, checked.tokens_out)
+
     def _end_run(self, error: CallError, job: Job | None) -> None:
+        """End the run because of a failure; `job` is the record of the batch, or None if it was not started."""
         self._stop.stop_with_error(make_run_error(error, config=self._config, job=job, store_name=self._store.name))
 
     def _report(self, message: str) -> None:
+        """Show a message about a batch to the user, and write it to the log."""
         self._batching.say(message)
-        self._outcomes.log.write_event("batch", says=message)
+        self._outcomes.log.write_event("batch", message=message)

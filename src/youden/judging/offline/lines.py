@@ -38,39 +38,51 @@ class RequestLine:
 
 
 def make_request_line(key: str, request: Request, *, usd: float) -> RequestLine:
-    """Make the line of a request. usd: the most that it can cost."""
+    """Make the line of a request in a file of requests.
+
+    key : request hash
+    usd : largest possible cost of the request
+    """
     fields = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": make_request_body(request)}
     text = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     return RequestLine(key, text, usd)
 
 
 def split_lines(lines: Iterable[RequestLine], *, max_requests: int, max_bytes: int) -> Iterator[list[RequestLine]]:
-    """Split lines, in their order, into as few files as the limits allow, and yield one file at a time."""
-    part: list[RequestLine] = []
-    size = 0
+    """Split request lines into files, and yield the lines of one file at a time.
+
+    lines : the lines, whose order is kept
+    max_requests : maximum number of lines of a file
+    max_bytes : maximum size of a file; a longer line gets a file of its own
+    """
+    file_lines: list[RequestLine] = []
+    n_bytes = 0
     for line in lines:
-        if part and (len(part) == max_requests or size + len(line.text) > max_bytes):
-            yield part
-            part, size = [], 0
-        part.append(line)
-        size += len(line.text)
-    if part:
-        yield part
+        is_full = len(file_lines) == max_requests or n_bytes + len(line.text) > max_bytes
+        if file_lines and is_full:
+            yield file_lines
+            file_lines = []
+            n_bytes = 0
+        file_lines.append(line)
+        n_bytes += len(line.text)
+    if file_lines:
+        yield file_lines
 
 
 class ResultLine(NamedTuple):
     """Content of one row of results."""
 
     key: object
-    """Request hash, or what is in its place."""
+    """Request hash; any other value if the row is invalid."""
     outcome: Completion | CallError | None
     """Answer or failure; None if the row cannot be read."""
 
 
 def iter_results(text: bytes) -> Iterator[tuple[str, Completion | CallError]]:
-    """Yield key and outcome of the lines of a result file; lines without a key or an outcome are skipped."""
-    read = LineReader().read
-    for key, outcome in map(read, text.splitlines()):
+    """Yield the request hash and the outcome of each line of a result file; invalid lines are skipped."""
+    reader = LineReader()
+    for line in text.splitlines():
+        key, outcome = reader.read(line)
         if isinstance(key, str) and outcome is not None:
             yield key, outcome
 
@@ -82,7 +94,7 @@ class LineReader:
         self._remembered: dict[object, Completion] = {}
 
     def read(self, line: bytes) -> ResultLine:
-        """Read one line."""
+        """Read a result line; the outcome is None if the line is not valid."""
         try:
             result = parse_json(line).value
         except ValueError:
@@ -102,7 +114,10 @@ class LineReader:
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
-    """Return as JSON what decides the outcome of a line without NaN or infinity; None if it is not a plain reply."""
+    """Return the fields of a result line that determine its outcome, as JSON; None if the line is not a usual reply.
+
+    result : the parsed line, without NaN and infinity
+    """
     try:
         response = result["response"]
         body = {**response["body"], "id": None, "created": None}
@@ -111,31 +126,36 @@ def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def remember(remembered: dict[object, Completion], content: object, outcome: Completion | CallError | None) -> None:
-    """Add the answer of a row with this content to `remembered`, if there is room and the answer is short."""
-    if isinstance(outcome, Completion) and len(outcome.text) <= _MAX_TEXT and len(remembered) < _MAX_REMEMBERED:
-        remembered[content] = outcome
+def remember(cache: dict[object, Completion], content: object, outcome: Completion | CallError | None) -> None:
+    """Add an outcome to a cache in place, if it is a short answer and the cache is not full.
+
+    cache : answers by the content of their rows
+    content : content of the row, which is hashable
+    """
+    if isinstance(outcome, Completion) and len(outcome.text) <= _MAX_TEXT and len(cache) < _MAX_REMEMBERED:
+        cache[content] = outcome
 
 
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
-    """Parse a result line; None if it is not a result.
+    """Return the answer or the error in a result line; None if the line has neither a response nor an error.
 
-    An error of the line itself, or a status that is not 2xx, cost nothing.
+    An error of the line itself, and a response with a status other than 2xx, cost nothing.
     """
     response = object_or_empty(result.get("response"))
     status, body = response.get("status_code"), response.get("body")
+    if isinstance(status, int) and 200 <= status < 300:
+        try:
+            return parse_completion(body, seconds=0.0)
+        except CallError as error:
+            return error
+
     line_error = object_or_empty(result.get("error"))
     codes, message = parse_error_parts(line_error or body)
-    text = to_text(message or "no reason given")
-    if not isinstance(status, int):
-        if not line_error:
-            return None
-        error = error_from_codes(ErrorParts(codes, message), prefix="The line is an error")
-        error.unbilled = True
-        return error
-    if not 200 <= status < 300:
+    if isinstance(status, int):
+        text = to_text(message or "no reason given")
         return make_http_error(status, codes, message, reason=f"HTTP {status}: {text}")
-    try:
-        return parse_completion(body, seconds=0.0)
-    except CallError as error:
-        return error
+    if not line_error:
+        return None
+    failure = error_from_codes(ErrorParts(codes, message), prefix="The line is an error")
+    failure.unbilled = True
+    return failure

@@ -86,8 +86,19 @@ class CassetteRecorder:
     def record(
         self, request: Mapping[str, object], outcome: Completion | Failure, *, judge: Mapping[str, Json] | None
     ) -> None:
-        """Add the outcome of a canonical request, if it is new, and the config of the judge that answered, if any."""
-        if (key := hash_request(request)) not in self.entries:
+        """Add the outcome of a request, unless the request is recorded already.
+
+        Parameters
+        ----------
+        request : mapping
+            Canonical form of the request: all fields that can change its answer.
+        outcome : Completion or Failure
+            Answer to the request, or its failure.
+        judge : mapping or None
+            Config of the judge that answered, which is recorded too; None for a model that is not a judge.
+        """
+        key = hash_request(request)
+        if key not in self.entries:
             self.entries[key] = make_entry(key, request, outcome)
             self.n_recorded += 1
         if judge is not None and judge not in self.judges:
@@ -188,26 +199,34 @@ class CassetteBackend(Backend):
         return self
 
     async def answer(self, request: Request) -> Completion:
-        """Return the recorded answer to a request, or send it.
+        """Return the recorded answer to a request; if there is none and the cassette records, send the request.
 
-        Raises: CallError, also for a recorded failure, which is not retried; ReplayMissError [cassette-miss] if the
-        request is neither recorded nor sent.
+        Raises
+        ------
+        CallError
+            If the call fails, or if a failure is recorded; a recorded failure is not retried.
+        ReplayMissError
+            [cassette-miss] if the request is not recorded and may not be sent.
         """
         canonical = canonical_request(request, address=self._address)
         entry = self._recorder.entries.get(hash_request(canonical))
-        if entry is None:
-            if not self._recorder.is_recording:
-                raise self._miss_error(orjson.loads(orjson.dumps(canonical)))
+        if entry is None and self._recorder.is_recording:
             return await super().open().answer(request)
+        if entry is None:
+            raise self._make_miss_error(orjson.loads(orjson.dumps(canonical)))
+
         self._recorder.n_played += 1
         if isinstance(entry.outcome, Failure):
             raise CallError(entry.outcome.reason, kind="rejected", status=entry.outcome.status)
         return entry.outcome
 
     def _record(self, request: Request, outcome: Completion | Failure) -> None:
-        self._recorder.record(canonical_request(request, address=self._address), outcome, judge=self._judge_config)
+        """Add the outcome of a request to the cassette."""
+        canonical = canonical_request(request, address=self._address)
+        self._recorder.record(canonical, outcome, judge=self._judge_config)
 
-    def _miss_error(self, request: Mapping[str, Any]) -> ReplayMissError:
+    def _make_miss_error(self, request: Mapping[str, Any]) -> ReplayMissError:
+        """Make the error for a request, in its canonical form, that is not in the cassette."""
         return ReplayMissError(
             f"The cassette {self._recorder.path} has no answer to a request of {self.name}. "
             f"{format_difference(request, self._recorder.entries)}\n"
@@ -217,25 +236,42 @@ class CassetteBackend(Backend):
 
 
 def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
-    """Format how a canonical request differs from the most similar of `entries`, as a unified diff."""
+    """Format the difference between a request and the most similar recorded request, as a unified diff.
+
+    Parameters
+    ----------
+    request : mapping
+        Canonical form of the request.
+    entries : mapping of str to Entry
+        Entries of the cassette by request hash.
+
+    Returns
+    -------
+    str
+    """
     if not entries:
         return "The cassette is empty."
     request_lines = _to_lines(request)
     redacted_lines = _to_lines({**request, "messages": redacted_messages(request["messages"])})
 
-    def comparable_lines(entry: Entry) -> list[str]:
+    def get_comparable_lines(entry: Entry) -> list[str]:
         return redacted_lines if entry.redacted else request_lines
 
-    def similarity(entry: Entry) -> tuple[int, int]:
-        return _similarity(set(_to_lines(entry.request)), set(comparable_lines(entry)))
+    def compute_similarity(entry: Entry) -> tuple[int, int]:
+        return _similarity(set(_to_lines(entry.request)), set(get_comparable_lines(entry)))
 
-    nearest = max((entry for _, entry in sorted(entries.items())), key=similarity)
-    recorded_lines, lines = _to_lines(nearest.request), comparable_lines(nearest)
-    diff = list(difflib.unified_diff(recorded_lines, lines, "nearest recorded", "requested", n=1, lineterm=""))
+    sorted_entries = [entry for _, entry in sorted(entries.items())]
+    nearest = max(sorted_entries, key=compute_similarity)
+    recorded_lines = _to_lines(nearest.request)
+    requested_lines = get_comparable_lines(nearest)
+    diff = list(
+        difflib.unified_diff(recorded_lines, requested_lines, "nearest recorded", "requested", n=1, lineterm="")
+    )
     if not diff:
         return "The same request is recorded for another replicate only."
-    displayed = diff[:_MAX_DIFF_LINES] + ["…"] * (len(diff) > _MAX_DIFF_LINES)
-    return "\n".join(["It differs from the nearest recorded request:", *displayed])
+    if len(diff) > _MAX_DIFF_LINES:
+        diff = [*diff[:_MAX_DIFF_LINES], "…"]
+    return "\n".join(["It differs from the nearest recorded request:", *diff])
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
@@ -249,6 +285,9 @@ def _to_lines(request: Mapping[str, Any]) -> list[str]:
 
 
 def _similarity(a: set[str], b: set[str]) -> tuple[int, int]:
-    """Return the number of common lines, and the number of common words minus that of all other words."""
+    """Compare two sets of lines by their number of common lines and, for ties, by their words.
+
+    The second number is the number of common words minus the number of words that only one set has.
+    """
     a_words, b_words = set(" ".join(a).split()), set(" ".join(b).split())
     return len(a & b), len(a_words & b_words) - len(a_words ^ b_words)

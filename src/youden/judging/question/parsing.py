@@ -37,11 +37,12 @@ _SURROUNDING_CHARACTERS = " \t\r\n.,:;!*_`\"'"
 
 
 def make_decision_parameters(decision: Decision, labels: Sequence[str]) -> dict[str, Json]:
-    """Return the request parameters that make a model decide in a certain way.
+    """Return the request parameters for the form of a judge's answers.
 
     Parameters
     ----------
     decision : {"text", "json", "logprobs"}
+        Whether the judge answers by a label, by a JSON object, or by the probabilities of labels.
     labels : sequence of str
         The labels that may be answered.
 
@@ -63,7 +64,9 @@ def make_decision_parameters(decision: Decision, labels: Sequence[str]) -> dict[
                 "json_schema": {"name": "decision", "strict": True, "schema": schema},
             }
         }
-    return {"logprobs": True, "top_logprobs": TOP_LOGPROBS} if decision == "logprobs" else {}
+    if decision == "logprobs":
+        return {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    return {}
 
 
 def make_decision_hint(decision: Decision, labels: Sequence[str]) -> str:
@@ -92,6 +95,7 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
 
 
 def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
+    """Raise ValueError if the key "answer" occurs more than once in the keys and values of a JSON object."""
     if sum(name == "answer" for name, _ in pairs) > 1:
         raise ValueError
 
@@ -99,9 +103,19 @@ def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
 def compute_label_probabilities(
     top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]
 ) -> dict[str, float] | None:
-    """Compute the probability of each label from the alternatives of the first token, (token, log-probability) pairs.
+    """Compute the probability of each label from the log-probabilities of the first token of an answer.
 
-    The probabilities are normalized to a sum of 1. Returns None if no token belongs to a label.
+    Parameters
+    ----------
+    top_logprobs : sequence of (str, float)
+        The tokens that the model considered, with their log-probabilities.
+    labels : sequence of str
+        The labels that may be answered.
+
+    Returns
+    -------
+    dict of str to float or None
+        Probability by label, normalized to a sum of 1; None if no token belongs to a label.
 
     Examples
     --------
@@ -109,13 +123,16 @@ def compute_label_probabilities(
     >>> compute_label_probabilities(tokens, ["YES", "NO"])["NO"]
     0.11111...
     """
-    probability = dict.fromkeys(labels, 0.0)
+    probabilities = dict.fromkeys(labels, 0.0)
     for token, logprob in top_logprobs:
         label = find_unique_label(token, labels)
         if label is not None:
-            probability[label] += math.exp(logprob)
-    total = math.fsum(probability.values())
-    return {label: p / total for label, p in probability.items()} if total > 0 else None
+            probabilities[label] += math.exp(logprob)
+
+    total = math.fsum(probabilities.values())
+    if total > 0:
+        return {label: probability / total for label, probability in probabilities.items()}
+    return None
 
 
 def find_unique_label(token: str, labels: Sequence[str]) -> str | None:
@@ -124,11 +141,12 @@ def find_unique_label(token: str, labels: Sequence[str]) -> str | None:
     Letter case does not matter, and punctuation and Markdown around the token are ignored. A label that equals the
     token takes precedence over labels that begin with it.
     """
-    beginning = token.strip(_SURROUNDING_CHARACTERS).casefold()
-    if not beginning:
+    folded_token = token.strip(_SURROUNDING_CHARACTERS).casefold()
+    if not folded_token:
         return None
-    matching = [label for label in labels if label.casefold() == beginning]
-    matching = matching or [label for label in labels if label.casefold().startswith(beginning)]
+    matching = [label for label in labels if label.casefold() == folded_token]
+    if not matching:
+        matching = [label for label in labels if label.casefold().startswith(folded_token)]
     return matching[0] if len(matching) == 1 else None
 
 
@@ -139,10 +157,21 @@ MARK = "\n[…]\n"
 
 
 def truncate_texts(first: str, second: str, *, max_characters: int, policy: Truncation) -> tuple[str, str]:
-    """Truncate two texts so that together they have at most `max_characters`.
+    """Truncate two texts so that together they have at most a given number of characters.
 
-    Each text may have half of them; what one text does not need goes to the other. By `policy`, `MARK` replaces the
-    middle or the end of a long text; "refuse" changes nothing.
+    Each text may have half of the characters. If one text is shorter, the other may have the rest.
+
+    Parameters
+    ----------
+    first, second : str
+    max_characters : int
+        Maximum number of characters of both texts together.
+    policy : {"refuse", "middle", "end"}
+        Part of a long text that is replaced by `MARK`; "refuse" returns the texts unchanged.
+
+    Returns
+    -------
+    first, second : str
 
     Examples
     --------
@@ -151,13 +180,17 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
     """
     if policy == "refuse" or len(first) + len(second) <= max_characters:
         return first, second
+
     half = max_characters // 2
-    max_first = max(half, max_characters - len(second)) if len(first) > half else len(first)
+    max_first = len(first)
+    if len(first) > half:
+        max_first = max(half, max_characters - len(second))
     max_second = max_characters - min(max_first, len(first))
     return _truncate(first, max_first, policy), _truncate(second, max_second, policy)
 
 
 def _truncate(text: str, max_characters: int, policy: Truncation) -> str:
+    """Return a text of at most `max_characters`, in which `MARK` replaces the middle or, with "end", the end."""
     if len(text) <= max_characters:
         return text
     n_remaining = max(0, max_characters - len(MARK))
@@ -197,8 +230,9 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     prompt : Prompt
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
-        How the judge decides. With "logprobs" the label in the text is the hard answer, and the soft answer is Σ
-        P(label)·grade over the labels' shares of the first token's probability.
+        Form of the answer: a label, a JSON object, or log-probabilities. With "logprobs", the label in the text gives
+        the hard answer, and the graded answer is the expected grade, Σ P(label)·grade, with the probabilities of the
+        labels as the first token.
 
     Returns
     -------
@@ -207,54 +241,70 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
         An answer that consists of a label counts even if it was cut off after it.
     """
     labels = tuple(prompt.labels)
-    label, has_reasoning = _find_answer_label(completion, labels, decision)
-    if isinstance(label, Reading):
-        return label
+    if decision == "json":
+        label = find_json_label(completion.text, labels)
+        if label is not None:
+            return _make_reading(label, prompt)
 
+    answer, has_reasoning = split_reasoning(completion.text)
+    label_or_missing = _find_answer_label(completion, answer, labels, decision)
+    if isinstance(label_or_missing, Reading):
+        return label_or_missing
+    if decision != "logprobs":
+        return _make_reading(label_or_missing, prompt)
+
+    probabilities = compute_label_probabilities(completion.top_logprobs, labels)
+    if probabilities is None:
+        return make_missing_reading("unparsed")
+    if has_reasoning and not _is_likeliest_label(label_or_missing, completion.top_logprobs, labels):
+        return make_missing_reading("unparsed")
+    expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
+    return _make_reading(label_or_missing, prompt, answer=expected_grade)
+
+
+def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) -> Reading:
+    """Make the reading of an answer that gives a label; `answer` is the graded answer, by default the label's grade."""
     grade = prompt.labels[label]
-    answer = grade
-    if decision == "logprobs":
-        probabilities = compute_label_probabilities(completion.top_logprobs, labels)
-        if probabilities is None:
-            return make_missing_reading("unparsed")
-        if has_reasoning and not _begins_with_likeliest(label, completion.top_logprobs, labels):
-            return make_missing_reading("unparsed")
-        answer = math.fsum(p * prompt.labels[name] for name, p in probabilities.items())
-    return Reading(answer, float(grade >= prompt.yes_threshold))
+    return Reading(grade if answer is None else answer, float(grade >= prompt.yes_threshold))
 
 
-def _begins_with_likeliest(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
-    """Return whether the log-probabilities are those of the first token of the label, not of the reasoning."""
-    token, _ = max(top_logprobs, key=lambda pair: pair[1])
-    return find_unique_label(token, labels) == label
+def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
+    """Return whether the token with the largest log-probability belongs to a label.
+
+    If it does not, the log-probabilities may be those of the first token of the reasoning.
+    """
+    likeliest_token, _ = max(top_logprobs, key=lambda pair: pair[1])
+    return find_unique_label(likeliest_token, labels) == label
 
 
 def _find_answer_label(
-    completion: Completion, labels: tuple[str, ...], decision: Decision
-) -> tuple[str | Reading, bool]:
-    """Return the label of the answer, or why it is missing; and whether the completion contains reasoning."""
-    if decision == "json" and (label := find_json_label(completion.text, labels)) is not None:
-        return label, False
-    answer, has_reasoning = split_reasoning(completion.text)
+    completion: Completion, answer: str | None, labels: tuple[str, ...], decision: Decision
+) -> str | Reading:
+    """Return the label that an answer gives, or a missing reading with the reason if it gives none.
+
+    answer : text of the completion after its reasoning; None if the reasoning is not finished
+    """
     label = None
-    if answer is not None:
-        if decision == "json":
-            label = find_json_label(answer, labels)
-        else:
-            label = _only_label(answer, labels)
-            if label is None and decision == "logprobs":
-                label = find_unique_label(answer, labels)
+    if answer is not None and decision == "json":
+        label = find_json_label(answer, labels)
+    elif answer is not None:
+        label = _parse_label(answer, labels)
+        if label is None and decision == "logprobs":
+            label = find_unique_label(answer, labels)
     if label is not None:
-        return label, has_reasoning
+        return label
+
     if completion.refusal or completion.finish_reason == "content_filter":
-        return make_missing_reading("refused"), has_reasoning
+        return make_missing_reading("refused")
     if answer is None:
-        return make_missing_reading("unfinished_reasoning"), has_reasoning
+        return make_missing_reading("unfinished_reasoning")
     if completion.finish_reason == "length":
-        return make_missing_reading("truncated"), has_reasoning
+        return make_missing_reading("truncated")
     if decision != "json":
         label = find_label(answer, labels)
-    return make_missing_reading("unparsed") if label is None else label, has_reasoning
+    if label is None:
+        return make_missing_reading("unparsed")
+    return label
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
@@ -270,29 +320,40 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     >>> find_label("Yes.", labels), find_label("Yes, there is no doubt", labels), find_label("**Yes**\\nNo doubt.", labels)
     ('YES', None, 'YES')
     """
-    choices, normal = tuple(labels), _normalize(text)
-    occurring = {
-        choices[int(match.lastgroup[1:])]
-        for match in _pattern(choices).finditer(normal)
-        if match.lastgroup and not (_is_mark(normal, match.start() - 1) or _is_mark(normal, match.end()))
-    }
-    if len(occurring) == 1:
-        return occurring.pop()
-    lines = [line for line in normal.splitlines() if _SURROUNDING_MARKS.sub("", line)]
-    line_labels = {_only_label(line, choices) for line in (*lines[:1], *lines[-1:])} - {None}
+    choices = tuple(labels)
+    normalized_text = _normalize(text)
+    occurring_labels = set()
+    for match in _compile_label_pattern(choices).finditer(normalized_text):
+        is_part_of_word = _is_mark(normalized_text, match.start() - 1) or _is_mark(normalized_text, match.end())
+        if match.lastgroup and not is_part_of_word:
+            number = int(match.lastgroup.removeprefix("l"))
+            occurring_labels.add(choices[number])
+    if len(occurring_labels) == 1:
+        return occurring_labels.pop()
+
+    lines = [line for line in normalized_text.splitlines() if _SURROUNDING_MARKS.sub("", line)]
+    first_and_last = (*lines[:1], *lines[-1:])
+    line_labels = {_parse_label(line, choices) for line in first_and_last} - {None}
     return line_labels.pop() if len(line_labels) == 1 else None
 
 
 @lru_cache(maxsize=256)
-def _only_label(text: str, labels: tuple[str, ...]) -> str | None:
-    """Return the label that `text` consists of; None if it is anything else."""
-    folded = _fold(text)
-    without_number = folded if any(label[:1].isdigit() for label in labels) else _ITEM_NUMBER.sub("", folded)
-    for normal, normalize in ((folded, _fold), (_fold_and_trim(without_number), _fold_and_trim)):
-        matching = [label for label in labels if normal and normalize(label) == normal]
-        if len(matching) == 1:
-            return matching[0]
-    return None
+def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
+    """Return the label that a text consists of; None if the text contains anything else.
+
+    Letter case, white space, punctuation and Markdown around the label are ignored, and also the number of a list item
+    unless a label begins with a digit.
+    """
+    folded_text = _fold(text)
+    matching = [label for label in labels if folded_text and _fold(label) == folded_text]
+    if len(matching) == 1:
+        return matching[0]
+
+    if not any(label[:1].isdigit() for label in labels):
+        folded_text = _ITEM_NUMBER.sub("", folded_text)
+    trimmed_text = _fold_and_trim(folded_text)
+    matching = [label for label in labels if trimmed_text and _fold_and_trim(label) == trimmed_text]
+    return matching[0] if len(matching) == 1 else None
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
@@ -301,6 +362,7 @@ _SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
 
 
 def _normalize(text: str) -> str:
+    """Replace compatibility characters, such as full-width letters, and the minus sign by their usual forms."""
     return unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
 
 
@@ -310,16 +372,18 @@ def _is_mark(text: str, position: int) -> bool:
     return unicodedata.category(character).startswith("M") and not "\ufe00" <= character <= "\ufe0f"
 
 
-def _fold(label: str) -> str:
-    return " ".join(_normalize(label).split()).casefold()
+def _fold(text: str) -> str:
+    """Normalize characters, letter case and white space."""
+    return " ".join(_normalize(text).split()).casefold()
 
 
-def _fold_and_trim(label: str) -> str:
-    return _SURROUNDING_MARKS.sub("", _fold(label))
+def _fold_and_trim(text: str) -> str:
+    """Normalize a text, and remove punctuation and Markdown around it."""
+    return _SURROUNDING_MARKS.sub("", _fold(text))
 
 
 @lru_cache(maxsize=64)
-def _pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """Compile a pattern of whole words that are labels, the longest first; its group `l3` is the fourth label.
 
     A number that is not a label, such as 0.5 or -1, is matched as a whole without a group, so that no part of it

@@ -26,6 +26,7 @@ Parser = Literal["label/1"]
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _PLACEHOLDER_NAMES = ("first", "second", "fence")
+_MAX_LISTED_PROMPTS = 20
 
 
 class _FrontMatter(BaseModel):
@@ -89,10 +90,17 @@ class Prompt:
             Texts for "first", "second" and "fence".
         hint : str, optional
             Text that is appended to the question.
+
+        Returns
+        -------
+        tuple of Message
+            The system message, if the prompt has one, and the user message.
         """
-        text = "".join([values[part] if is_placeholder else part for part, is_placeholder in self._parts])
-        user = Message("user", text + hint)
-        return (user,) if self.system is None else (Message("system", self.system), user)
+        filled_parts = [values[part] if is_placeholder else part for part, is_placeholder in self._parts]
+        user_message = Message("user", "".join(filled_parts) + hint)
+        if self.system is None:
+            return (user_message,)
+        return Message("system", self.system), user_message
 
     @cached_property
     def _parts(self) -> list[tuple[str, bool]]:
@@ -101,7 +109,11 @@ class Prompt:
 
 
 def make_fence(first: str, second: str) -> str:
-    """Compute the fence of two texts, a tag that neither of them contains.
+    """Compute the fence of two texts: a part of the tags around them that neither text contains.
+
+    Parameters
+    ----------
+    first, second : str
 
     Returns
     -------
@@ -113,10 +125,15 @@ def make_fence(first: str, second: str) -> str:
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Compute the fence of two texts in UTF-8, see `make_fence`. n_first: number of characters of the first text."""
+    """Compute the fence of two texts that are encoded in UTF-8; see `make_fence`.
+
+    n_first : number of characters of the first text
+    """
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
-    while (fence := hasher.hexdigest()[:16].encode()) in first or fence in second:
+    fence = hasher.hexdigest()[:16].encode()
+    while fence in first or fence in second:
         hasher.update(b"+")
+        fence = hasher.hexdigest()[:16].encode()
     return fence
 
 
@@ -151,9 +168,12 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
         text = read_regular_text(path)
     except FileNotFoundError:
         names = sorted(file.name for file in path.parent.glob("*.md")) if path.parent.is_dir() else []
+        listed = ", ".join(names[:_MAX_LISTED_PROMPTS]) or "no prompts"
+        if len(names) > _MAX_LISTED_PROMPTS:
+            listed += " …"
         raise ConfigError(
-            f"There is no prompt {path}. In {path.parent} there are: {', '.join(names[:20]) or 'no prompts'}"
-            f"{' …' if len(names) > 20 else ''}. Pass one of these, a name in prompts/ or another path.",
+            f"There is no prompt {path}. In {path.parent} there are: {listed}. Pass one of these, a name in prompts/ or another "
+            "path.",
             slug="prompt-unreadable",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -166,11 +186,27 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
 
 @lru_cache(maxsize=256)  # a command parses the prompt of a judge many times
 def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
-    """Parse the text of a prompt file. name: name of the prompt. location: path of the file, for error messages.
+    """Parse the text of a prompt file.
 
-    Raises: ConfigError [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is
-    outside [0, 1], if two labels are the same, or if all labels mean yes or all mean no; [prompt-placeholder] if
-    {{first}} or {{second}} does not occur exactly once, or if there is an unknown placeholder.
+    Parameters
+    ----------
+    text : str
+        Content of the file: front matter between lines of ---, and the template.
+    name : str
+        Name of the prompt.
+    location : str
+        Path of the file, for error messages.
+
+    Returns
+    -------
+    Prompt
+
+    Raises
+    ------
+    ConfigError
+        [prompt-front-matter] if the front matter is missing or invalid; [prompt-labels] if a grade is outside [0, 1],
+        if two labels are the same, or if all labels mean yes or all mean no; [prompt-placeholder] if {{first}} or
+        {{second}} does not occur exactly once, or if there is an unknown placeholder.
     """
     try:
         parts = split_front_matter(text)
@@ -205,12 +241,17 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
 
 
 def _check_labels(head: _FrontMatter, location: str) -> None:
+    """Check that grades are in [0, 1], labels differ, and some labels mean yes and others no.
+
+    Raises: ConfigError [prompt-labels].
+    """
     grades = head.labels.values()
     if not all(0 <= grade <= 1 for grade in grades):
         raise ConfigError(
             f"A grade in {location} is outside [0, 1]: got {head.labels}. Set grades from 0 to 1.", slug="prompt-labels"
         )
-    if len({label.strip().casefold() for label in head.labels} - {""}) < len(head.labels):
+    distinct_labels = {label.strip().casefold() for label in head.labels} - {""}
+    if len(distinct_labels) < len(head.labels):
         raise ConfigError(
             f"The labels in {location} must be different and not empty: got {head.labels}. Set other labels.",
             slug="prompt-labels",
@@ -224,13 +265,21 @@ def _check_labels(head: _FrontMatter, location: str) -> None:
 
 
 def _check_placeholders(template: str, location: str) -> None:
+    """Check that a template has each text exactly once, and no unknown placeholder.
+
+    Raises: ConfigError [prompt-placeholder].
+    """
     names = _PLACEHOLDER.findall(template)
     unknown = sorted(set(names) - set(_PLACEHOLDER_NAMES))
-    not_once = [f"{{{{{name}}}}}" for name in ("first", "second") if names.count(name) != 1]
-    if unknown or not_once:
-        fault = f"unknown: {', '.join(unknown)}" if unknown else f"not exactly once: {', '.join(not_once)}"
-        raise ConfigError(
-            f"The placeholders in {location} are invalid ({fault}). "
-            "Write {{first}} and {{second}} exactly once, where the texts go; {{fence}}, the mark in their tags, is optional.",
-            slug="prompt-placeholder",
-        )
+    not_once = ["{{" + name + "}}" for name in ("first", "second") if names.count(name) != 1]
+    if unknown:
+        fault = f"unknown: {', '.join(unknown)}"
+    elif not_once:
+        fault = f"not exactly once: {', '.join(not_once)}"
+    else:
+        return
+    raise ConfigError(
+        f"The placeholders in {location} are invalid ({fault}). "
+        "Write {{first}} and {{second}} exactly once, where the texts go; {{fence}}, the mark in their tags, is optional.",
+        slug="prompt-placeholder",
+    )

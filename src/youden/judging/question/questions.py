@@ -67,8 +67,13 @@ class Questions:
         Parameters
         ----------
         plan : Plan
+            Plan with its pool.
         row : int
-            Row of the trial.
+            Position of the trial in the plan.
+
+        Returns
+        -------
+        Request
 
         Raises
         ------
@@ -76,7 +81,8 @@ class Questions:
             [plan-missing-text]: if the pool has no response for the trial.
         """
         item = plan.item.item(row)
-        second_item = plan.other_item.item(row) if plan.trial_type.item(row) == INDEPENDENT else item
+        is_independent = plan.trial_type.item(row) == INDEPENDENT
+        second_item = plan.other_item.item(row) if is_independent else item
         first_rows, second_rows = plan.text_rows
         texts = plan.pool.all_texts
         first = texts.item(first_rows.item(row), item)
@@ -146,15 +152,17 @@ class Questions:
         return self.context is None or count_characters(request) <= CHARACTERS_PER_TOKEN * self.context
 
     def read(self, completion: Completion) -> Reading:
-        """Interpret a raw completion; the readings of short answers are cached, because most answers are equal."""
+        """Parse the answer in a raw completion. Short answers are cached, because most of them are equal."""
         if completion.top_logprobs or len(completion.text) > MAX_CACHED_CHARACTERS:
             return read_answer(completion, self.prompt, decision=self.decision)
+
         content = completion.text, completion.finish_reason, completion.refusal
         reading = self._readings.get(content)
         if reading is None:
+            reading = read_answer(completion, self.prompt, decision=self.decision)
             if len(self._readings) >= MAX_CACHED_READINGS:
                 self._readings.clear()
-            reading = self._readings[content] = read_answer(completion, self.prompt, decision=self.decision)
+            self._readings[content] = reading
         return reading
 
     @cached_property
@@ -288,27 +296,33 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     InputError
         [plan-missing-text]: if the pool has no response for a trial.
     """
-    templates: dict[int, _Template] = {}
-    encoded: dict[int, _EncodedText] = {}
+    templates: dict[int, _Template] = {}  # by replicate
+    encoded_texts: dict[int, _EncodedText] = {}  # by position in the flat array of texts
     max_characters, n_items = questions.max_text_characters, plan.n_items
+    first_rows, second_rows = plan.text_rows
 
-    for begin in range(start, len(plan), TRIALS_PER_CHUNK):
-        encoded.clear()
-        chunk = slice(begin, begin + TRIALS_PER_CHUNK)
-        second_item = np.where(plan.trial_type[chunk] == INDEPENDENT, plan.other_item[chunk], plan.item[chunk])
-        first_row, second_row = plan.text_rows
-        # a text is identified by its position in the flat array of texts
-        first_texts = first_row[chunk].astype(np.int64) * n_items + plan.item[chunk]
-        second_texts = second_row[chunk].astype(np.int64) * n_items + second_item
+    for chunk_start in range(start, len(plan), TRIALS_PER_CHUNK):
+        encoded_texts.clear()
+        chunk = slice(chunk_start, chunk_start + TRIALS_PER_CHUNK)
+        second_items = np.where(plan.trial_type[chunk] == INDEPENDENT, plan.other_item[chunk], plan.item[chunk])
+        first_positions = first_rows[chunk].astype(np.int64) * n_items + plan.item[chunk]
+        second_positions = second_rows[chunk].astype(np.int64) * n_items + second_items
 
-        columns = first_texts.tolist(), second_texts.tolist(), plan.replicate[chunk].tolist()
-        for row, (first_text, second_text, replicate) in enumerate(zip(*columns, strict=True), begin):
-            first, second = encoded.get(first_text), encoded.get(second_text)
+        columns = first_positions.tolist(), second_positions.tolist(), plan.replicate[chunk].tolist()
+        for row, (first_position, second_position, replicate) in enumerate(zip(*columns, strict=True), chunk_start):
+            first = encoded_texts.get(first_position)
             if first is None:
-                first = encoded[first_text] = _encode_text(questions, plan, row, divmod(first_text, n_items))
+                first = _encode_text(questions, plan, row, divmod(first_position, n_items))
+                encoded_texts[first_position] = first
+            second = encoded_texts.get(second_position)
             if second is None:
-                second = encoded[second_text] = _encode_text(questions, plan, row, divmod(second_text, n_items))
-            if max_characters is not None and first.n_pool_characters + second.n_pool_characters > max_characters:
+                second = _encode_text(questions, plan, row, divmod(second_position, n_items))
+                encoded_texts[second_position] = second
+
+            needs_truncation = (
+                max_characters is not None and first.n_pool_characters + second.n_pool_characters > max_characters
+            )
+            if needs_truncation:
                 yield row, questions.key(questions.request(plan, row))
                 continue
             template = templates.get(replicate)
@@ -331,11 +345,16 @@ class _EncodedText(NamedTuple):
 
 
 def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
+    """Encode a text of the trial in `row`; `cell` is its row and column in the array of texts.
+
+    Raises: InputError [plan-missing-text] if there is no text.
+    """
     text = plan.pool.all_texts[cell]
     if text is None:
         questions.request(plan, row)  # raises the error for a missing text
-    sent = to_encodable(text)
-    return _EncodedText(len(text), len(sent), sent.encode(), orjson.dumps(sent)[1:-1])
+    sent_text = to_encodable(text)
+    json_without_quotes = orjson.dumps(sent_text)[1:-1]
+    return _EncodedText(len(text), len(sent_text), sent_text.encode(), json_without_quotes)
 
 
 class _Template:

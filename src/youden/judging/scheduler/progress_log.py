@@ -116,7 +116,7 @@ class ProgressLog:
         show = getattr(self._progress, "say", None)
         if show is not None:
             show(text)
-        self.write_event(event, says=text)
+        self.write_event(event, message=text)
 
     def record_answer(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:
         """Log a call that was answered.

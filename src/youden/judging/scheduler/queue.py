@@ -163,7 +163,7 @@ class Dispatcher:
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
         self._queue = queue
         self._caller = caller
-        self._batched_keys = PendingBatchKeys(outcomes.store.place)
+        self._batched_keys = PendingBatchKeys(outcomes.store.backend)
 
     async def dispatch_all(self) -> None:
         """Check all rows in the store and dispatch them; returns early if the run has to end."""

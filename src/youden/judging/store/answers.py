@@ -28,7 +28,7 @@ import orjson
 from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import validate_completion
-from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Place, Row, read_all_rows
+from youden.judging.store.contract import FailureRow, Payment, PendingWrites, Row, StorageBackend, read_all_rows
 from youden.judging.store.leases import Leases
 from youden.judging.store.permission import VARIABLE, check_password, check_store_allowed
 from youden.judging.store.sqlite import explain_error
@@ -45,13 +45,13 @@ def make_payment(usd: float, completion: Completion | None) -> Payment:
     return Payment(usd, completion.tokens_in, completion.tokens_out, completion.seconds)
 
 
-STORES: Registry[Callable[..., Place]] = Registry(
+STORES: Registry[Callable[..., StorageBackend]] = Registry(
     "youden.stores",
     "store",
     {
-        "sqlite": "youden.judging.store.sqlite:SqlitePlace",
-        "postgresql": "youden.judging.store.postgres:PostgresPlace",
-        "postgres": "youden.judging.store.postgres:PostgresPlace",
+        "sqlite": "youden.judging.store.sqlite:SqliteBackend",
+        "postgresql": "youden.judging.store.postgres:PostgresBackend",
+        "postgres": "youden.judging.store.postgres:PostgresBackend",
     },
 )
 
@@ -61,11 +61,25 @@ _LIBPQ = re.compile(
 )
 
 
-def open_place(address: str | Path, *, read_only: bool) -> Place:
-    """Open the storage backend of an address: SQLite for a path, else the backend in `STORES` for the URL's scheme.
+def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
+    """Open the storage backend of a store.
 
-    Raises: ConfigError [store-url] for an unknown or mistaken address, [store-package] if a library is missing,
-    [store-password] if a password could be sent to an unknown host; the errors of the backend.
+    Parameters
+    ----------
+    address : str or Path
+        Path of an SQLite file, or a URL, whose scheme is a name in `STORES`.
+    read_only : bool
+        Whether to open an existing store for reading.
+
+    Returns
+    -------
+    StorageBackend
+
+    Raises
+    ------
+    ConfigError
+        [store-url] if the address is not valid; [store-package] if a library is missing; [store-password] if a password
+        could be sent to an unknown host; others if the backend cannot be opened, see `open_store`.
     """
     text = _with_password(str(address))
 
@@ -76,7 +90,9 @@ def open_place(address: str | Path, *, read_only: bool) -> Place:
             "become a local file of that name. Pass a path, or postgresql://USER@HOST/DATABASE.",
             slug="store-url",
         )
-    kind = "sqlite" if "://" not in text else text.partition("://")[0]
+
+    scheme, separator, _ = text.partition("://")
+    kind = scheme if separator else "sqlite"
     if kind not in STORES or (kind == "sqlite" and not is_local_file(text)):
         raise ConfigError(
             f"There is no kind of store for '{kind}://'. Pass a path, sqlite:///path, or the URL of one of: {', '.join(STORES)}.",
@@ -85,20 +101,21 @@ def open_place(address: str | Path, *, read_only: bool) -> Place:
     if is_on_network(text):
         check_password(text)
     try:
-        backend = STORES.load(kind)
+        backend_class = STORES.load(kind)
     except ImportError as error:
         raise ConfigError(
             f"The store {redact_location(text)} needs a package that is not installed ({error}). "
             "Install it with: pip install 'youden[postgres]'.",
             slug="store-package",
         ) from None
-    return backend(text, read_only=read_only)
+    return backend_class(text, read_only=read_only)
 
 
 def _with_password(address: str) -> str:
-    """Return the URL in YOUDEN_STORE, with its password, if it names the store at `address`; else `address`."""
-    default = os.environ.get(VARIABLE, "")
-    return default if default and not is_local_file(address) and redact_location(default) == address else address
+    """Return the URL in YOUDEN_STORE if it is `address` with a password, and `address` otherwise."""
+    url = os.environ.get(VARIABLE, "")
+    is_same_store = bool(url) and not is_local_file(address) and redact_location(url) == address
+    return url if is_same_store else address
 
 
 _FIELDS = {field.name for field in fields(Completion)}
@@ -135,7 +152,7 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
         [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-unreachable] if the
         backend fails.
     """
-    return Store(open_place(address, read_only=read_only))
+    return Store(open_backend(address, read_only=read_only))
 
 
 def open_store_of_folder(address: str | Path) -> Store:
@@ -161,26 +178,26 @@ def open_store_of_folder(address: str | Path) -> Store:
 
 
 class Store:
-    """Raw answers and failures by request hash. Use it as a context manager, or close it.
+    """A store of answers and failures by request hash, and of the costs that were booked for them.
 
-    All methods may be called from several threads.
+    Use it as a context manager, or close it. All methods may be called from several threads.
 
     Parameters
     ----------
-    place : Place
+    backend : StorageBackend
         The storage backend.
 
     Attributes
     ----------
-    place : Place
+    backend : StorageBackend
         The storage backend.
     name : str
         Path or URL for display, without a password.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.name = place.name
+    def __init__(self, backend: StorageBackend) -> None:
+        self.backend = backend
+        self.name = backend.name
         self._flush_lock = RLock()
         self._pending_lock = RLock()
         self._pending = PendingWrites()
@@ -198,7 +215,7 @@ class Store:
     def __len__(self) -> int:
         """Return the number of answers."""
         self.flush()
-        return self.place.count()
+        return self.backend.count()
 
     def get_outcomes(self, keys: Sequence[str]) -> dict[str, Completion | Failure]:
         """Return the outcomes of requests, including those that are not written yet.
@@ -217,15 +234,18 @@ class Store:
         with self._pending_lock:
             new_failures = self._in_transaction.failures | self._pending.failures
             new_answers = self._in_transaction.answers | self._pending.answers
-        answers, failures = self.place.find_outcomes(keys) if keys else ([], [])
+        stored_answers, stored_failures = self.backend.find_outcomes(keys) if keys else ([], [])
 
-        texts = dict(answers) | {key: new_answers[key] for key in keys if key in new_answers}
-        parsed = {text: self._parse(text) for text in set(texts.values())}
-        failures += [new_failures[key] for key in keys if key in new_failures]
-        outcomes: dict[str, Completion | Failure] = {
-            key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in failures
-        }
-        return outcomes | {key: parsed[text] for key, text in texts.items()}
+        outcomes: dict[str, Completion | Failure] = {}
+        pending_failures = [new_failures[key] for key in keys if key in new_failures]
+        for key, kind, status, reason in (*stored_failures, *pending_failures):
+            outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
+
+        answer_texts = dict(stored_answers)
+        answer_texts |= {key: new_answers[key] for key in keys if key in new_answers}
+        parsed_by_text = {text: self._parse(text) for text in set(answer_texts.values())}  # equal answers are frequent
+        outcomes |= {key: parsed_by_text[text] for key, text in answer_texts.items()}
+        return outcomes
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored answers to requests.
@@ -295,16 +315,18 @@ class Store:
         account : str
             Account to which the answers are booked, at an unknown cost.
         """
-        distinct = {id(answer): answer for answer in answers.values()}
-        texts = {number: orjson.dumps(answer).decode() for number, answer in distinct.items()}
-        writes = PendingWrites(
-            {key: texts[id(answer)] for key, answer in answers.items()},
-            {key: _failure_row(key, failure) for key, failure in failures.items()},
-            {(account, key): Payment(math.nan, a.tokens_in, a.tokens_out) for key, a in answers.items()},
-        )
+        distinct_answers = {id(answer): answer for answer in answers.values()}
+        texts = {identity: orjson.dumps(answer).decode() for identity, answer in distinct_answers.items()}
+        answer_texts: dict[str, str] = {}
+        payments: dict[tuple[str, str], Payment] = {}
+        for key, answer in answers.items():
+            answer_texts[key] = texts[id(answer)]
+            payments[account, key] = Payment(math.nan, answer.tokens_in, answer.tokens_out)
+        failure_rows = {key: _failure_row(key, failure) for key, failure in failures.items()}
+        writes = PendingWrites(answer_texts, failure_rows, payments)
         with self._flush_lock:
             self.flush()
-            self.place.write(writes)
+            self.backend.write(writes)
 
     @property
     def n_pending(self) -> int:
@@ -317,14 +339,18 @@ class Store:
             self._pending.pay(account, key, payment)
 
     def settle(self, number: str, remainder: Row | None) -> None:
-        """Delete the row of a batch, or replace it by `remainder`, in the same `flush` as its results."""
+        """Delete the record of a batch in the same `flush` that writes its results.
+
+        number : id of the batch
+        remainder : record that replaces it if results are missing; None if there are none
+        """
         with self._pending_lock:
             self._pending.settled[number] = remainder
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by request hash, summed over all invocations."""
         self.flush()
-        return self.place.paid(account)
+        return self.backend.paid(account)
 
     def flush(self) -> None:
         """Write all pending outcomes and costs in one transaction, and release the leases on these requests."""
@@ -335,7 +361,7 @@ class Store:
                     return
                 self._in_transaction, self._pending = self._pending, PendingWrites()
             try:
-                self.place.write(self._in_transaction)
+                self.backend.write(self._in_transaction)
             except BaseException:
                 with self._pending_lock:
                     self._pending = self._in_transaction.merge(self._pending)
@@ -346,24 +372,24 @@ class Store:
 
     def leases(self) -> Leases:
         """Return a new holder of leases on requests of this store."""
-        return Leases(self.place)
+        return Leases(self.backend)
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Record a judge whose answers are stored here, so that a replay finds its config."""
-        self.place.put_rows("judges", [(_to_text(config), time.time())])
+        self.backend.put_rows("judges", [(_to_text(config), time.time())])
 
     def judges(self) -> list[dict[str, Json]]:
         """Return the configs of the judges whose answers are stored here, oldest first."""
-        rows = sorted(read_all_rows(self.place, "judges"), key=lambda row: cast(float, row[1]))
+        rows = sorted(read_all_rows(self.backend, "judges"), key=lambda row: cast(float, row[1]))
         return [orjson.loads(cast(str, text)) for text, _ in rows]
 
     def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
         """Record the names of the models that answered a judge's requests."""
-        self.place.put_rows("response_models", [(_to_text(config), name, time.time()) for name in names])
+        self.backend.put_rows("response_models", [(_to_text(config), name, time.time()) for name in names])
 
     def served(self, config: dict[str, Json]) -> list[str]:
         """Return the recorded names of the models that answered a judge's requests."""
-        rows = read_all_rows(self.place, "response_models")
+        rows = read_all_rows(self.backend, "response_models")
         return [cast(str, name) for judge, name, _ in rows if judge == _to_text(config)]
 
     def close(self) -> None:
@@ -371,7 +397,7 @@ class Store:
         try:
             self.flush()
         finally:
-            self.place.close()
+            self.backend.close()
 
     def _parse(self, text: str) -> Completion | Failure:
         """Parse a stored answer; one that does not pass the checks of a reply is a failure."""

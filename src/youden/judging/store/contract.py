@@ -108,7 +108,7 @@ class Payment:
 
 @dataclass
 class PendingWrites:
-    """What is written in one transaction."""
+    """Outcomes, payments and records of batches that are written in one transaction."""
 
     answers: dict[str, str] = field(default_factory=dict)
     """Key of a request → answer as JSON."""
@@ -200,8 +200,8 @@ def version_error(name: str, version: int | None) -> ConfigError:
     )
 
 
-class Place(Protocol):
-    """A storage backend: stores the rows of the tables `TABLES`.
+class StorageBackend(Protocol):
+    """Stores the rows of the tables `TABLES`, for example in a database.
 
     Each method is one transaction, may be called from any thread, and raises JudgeError with a remedy if it fails.
     Times are seconds on one clock for all processes that use the store.
@@ -387,9 +387,9 @@ class Place(Protocol):
         """Close the connection."""
 
 
-def read_all_rows(place: Place, table: CopiedTable) -> list[Row]:
+def read_all_rows(backend: StorageBackend, table: CopiedTable) -> list[Row]:
     """Return all rows of a table in the order of their primary key."""
     rows: list[Row] = []
-    while page := place.rows(table, rows[-1] if rows else None, n=100):
+    while page := backend.rows(table, rows[-1] if rows else None, n=100):
         rows += page
     return rows

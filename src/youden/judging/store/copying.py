@@ -55,9 +55,10 @@ def copy_stores(sources: Sequence[str | Path], target: str | Path) -> CopyCounts
             with open_store(source, read_only=True) as source_store:
                 for table in COPIED_TABLES:
                     last_row = None
-                    while rows := source_store.place.rows(table, last_row, n=ROWS_PER_QUERY):
-                        n_added = target_store.place.put_rows(table, rows)
+                    while rows := source_store.backend.rows(table, last_row, n=ROWS_PER_QUERY):
+                        n_added = target_store.backend.put_rows(table, rows)
                         last_row = rows[-1]
                         if table == "answers":
-                            n_answers, n_new = n_answers + len(rows), n_new + n_added
+                            n_answers += len(rows)
+                            n_new += n_added
     return CopyCounts(n_answers, n_new)

@@ -27,7 +27,7 @@ from typing import Any, cast
 import orjson
 
 from youden.errors import JudgeError
-from youden.judging.store.contract import Place, Row, read_all_rows
+from youden.judging.store.contract import Row, StorageBackend, read_all_rows
 
 LEASE_SECONDS = 30.0
 """Time after which a lease expires unless it is renewed."""
@@ -53,20 +53,20 @@ class Leases:
 
     Parameters
     ----------
-    place : Place
+    backend : StorageBackend
         Storage backend.
     now : callable, default monotonic_seconds
         Clock in seconds.
     """
 
-    def __init__(self, place: Place, *, now: Callable[[], float] = monotonic_seconds) -> None:
-        self._place = place
+    def __init__(self, backend: StorageBackend, *, now: Callable[[], float] = monotonic_seconds) -> None:
+        self._backend = backend
         self._now = now
         self._holder = new_holder_name()
         self._last_renewal = now()
         self._last_check = -LIVENESS_CHECK_SECONDS
-        self._others: dict[str, tuple[float, float]] = {}  # holder → (expiry, time of its last change)
-        self._dead: list[str] = []
+        self._other_holders: dict[str, tuple[float, float]] = {}  # holder → (expiry time, when it was first seen)
+        self._dead_holders: list[str] = []
 
     @property
     def maybe_expired(self) -> bool:
@@ -74,11 +74,14 @@ class Leases:
         return self._now() - self._last_renewal >= 0.9 * LEASE_SECONDS
 
     def acquire(self, keys: Sequence[str]) -> set[str]:
-        """Acquire leases on `keys` and return the keys acquired; the others are leased by another process."""
+        """Acquire leases on requests, and return the request hashes for which this succeeded.
+
+        A lease cannot be acquired while another process holds it.
+        """
         now = self._now()
         if now - self._last_check >= LIVENESS_CHECK_SECONDS:
-            self._check_others(now)
-        return self._place.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead)
+            self._find_dead_holders(now)
+        return self._backend.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead_holders)
 
     def renew(self) -> None:
         """Renew all leases, if a quarter of their duration has passed since the last renewal."""
@@ -86,33 +89,32 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
-            self._others = {}
-        self._place.renew(self._holder, seconds=LEASE_SECONDS)
+            self._other_holders = {}
+        self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
 
     def release(self, keys: Collection[str] | None = None) -> None:
-        """Release the leases on `keys`, by default all: they were not sent, or their outcomes are stored."""
-        self._place.release(self._holder, keys)
+        """Release the leases on requests, given by their hashes; by default, release all leases of this holder."""
+        self._backend.release(self._holder, keys)
 
-    def _check_others(self, now: float) -> None:
-        """Find the other holders that are dead: ended on this machine, or not renewed for a whole lease."""
+    def _find_dead_holders(self, now: float) -> None:
+        """Find the other holders that have ended on this machine, or that did not renew for the duration of a lease."""
         self._last_check = now
-        previous = {} if self.maybe_expired else self._others
-        others: dict[str, tuple[float, float]] = {}
-        for holder, expiry in self._place.owners().items():
+        previous = {} if self.maybe_expired else self._other_holders
+        current: dict[str, tuple[float, float]] = {}
+        for holder, expiry in self._backend.owners().items():
             if holder == self._holder:
                 continue
-            entry = previous.get(holder)
-            if entry is None or entry[0] != expiry:
-                entry = expiry, now
-            others[holder] = entry
+            previous_expiry, first_seen = previous.get(holder, (None, now))
+            if previous_expiry != expiry:
+                first_seen = now
+            current[holder] = expiry, first_seen
 
-        self._others = others
-        self._dead = [
-            holder
-            for holder, (_, since) in self._others.items()
-            if now - since > LEASE_SECONDS or is_dead_process(holder)
-        ]
+        self._other_holders = current
+        self._dead_holders = []
+        for holder, (_, first_seen) in current.items():
+            if now - first_seen > LEASE_SECONDS or is_dead_process(holder):
+                self._dead_holders.append(holder)
 
 
 @cache
@@ -177,53 +179,60 @@ class Job:
     @property
     def row(self) -> Row:
         """The row of the store."""
-        usd, keys = None if math.isnan(self.usd) else self.usd, orjson.dumps(self.keys).decode()
+        usd = None if math.isnan(self.usd) else self.usd
+        keys = orjson.dumps(self.keys).decode()
         return self.id, self.address, self.model, usd, self.file, self.batch, keys, self.created
 
 
 class PendingBatchKeys:
     """Request hashes in the pending batches of all models, for a process that sends single calls."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, backend: StorageBackend) -> None:
+        self._backend = backend
         self._cached: tuple[list[str], frozenset[str]] = ([], frozenset())
 
     def keys(self) -> frozenset[str]:
-        """Return all hashes. The rows are read again only if a batch was added or deleted."""
-        ids = self._place.batches()
+        """Return the request hashes of all pending batches.
+
+        The records are read again only if a batch was added or deleted.
+        """
+        ids = self._backend.batches()
         cached_ids, keys = self._cached
         if ids != cached_ids:
-            jobs = list_jobs(self._place) if ids else []
+            jobs = list_jobs(self._backend) if ids else []
             keys = frozenset(key for job in jobs for key in job.keys)
             self._cached = ids, keys
         return keys
 
 
-def list_jobs(place: Place) -> list[Job]:
-    """Read the batches that are recorded in a store: those that were sent, or are being sent, and are not merged yet.
+def list_jobs(backend: StorageBackend) -> list[Job]:
+    """Read the records of all pending batches in a store.
+
+    A batch is pending from before its requests are sent until its results are stored.
 
     Parameters
     ----------
-    place : Place
+    backend : StorageBackend
         Storage backend of the store.
 
     Returns
     -------
     list of Job
-        One per row of the table `batches`, of all providers and models, oldest first.
+        Batches of all providers and models, oldest first.
     """
     jobs = []
-    for row in cast(list[tuple[Any, ...]], read_all_rows(place, "batches")):
-        number, address, model, usd, file, batch, keys, created = row
+    for row in cast(list[tuple[Any, ...]], read_all_rows(backend, "batches")):
+        id_, address, model, usd, file, batch, keys_json, created = row
         max_usd = math.nan if usd is None else usd  # NULL: a price is unknown
-        jobs.append(Job(address, model, max_usd, tuple(orjson.loads(keys)), file, batch, number, created))
+        keys = tuple(orjson.loads(keys_json))
+        jobs.append(Job(address, model, max_usd, keys, file=file, batch=batch, id=id_, created=created))
     return sorted(jobs, key=lambda job: (job.created, job.id))
 
 
-def lease_lost_error(place: str) -> JudgeError:
+def lease_lost_error(store_name: str) -> JudgeError:
     """Make the error for a process that was unresponsive for so long that others may have taken over its batches."""
     return JudgeError(
-        f"This process was suspended, or could not reach the store {place}, for so long that another process may have taken "
+        f"This process was suspended, or could not reach the store {store_name}, for so long that another process may have taken "
         "over its batches. All batches are recorded, and all answers are stored. Run the same command again to resume.",
         slug="lease-lost",
     )

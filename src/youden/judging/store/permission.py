@@ -96,7 +96,7 @@ def check_store_allowed(address: str | Path) -> None:
 
 
 def check_password(address: str) -> None:
-    """Check that no password of the user goes to a host that only a config names.
+    """Check that no password of the user is sent to a host that only a config names.
 
     Parameters
     ----------
@@ -111,17 +111,21 @@ def check_password(address: str) -> None:
     """
     if not _permission.allows_all or _permission.is_named(address):
         return
-    _, _, own_password = address.partition("://")[2].rpartition("@")[0].partition(":")
-    sends_password = not _permission.allows_password and not own_password and os.environ.get("PGPASSWORD")
-    parameters = {name for name, _ in parse_qsl(address.partition("?")[2], keep_blank_values=True)}
-    redirecting = _REDIRECTING & parameters
-    if sends_password or redirecting:
+
+    _, _, after_scheme = address.partition("://")
+    credentials, _, _ = after_scheme.rpartition("@")
+    _, _, url_password = credentials.partition(":")
+    _, _, query = address.partition("?")
+    parameters = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
+    redirecting_parameters = _REDIRECTING & parameters
+    if redirecting_parameters:
+        reason = f"it has the parameter {min(redirecting_parameters)}"
+    elif os.environ.get("PGPASSWORD") and not url_password and not _permission.allows_password:
         reason = "its host would get the password in PGPASSWORD"
-        if redirecting:
-            reason = f"it has the parameter {min(redirecting)}"
-        raise ConfigError(
-            f"Only the config names the store {redact_location(address)}, and {reason}. Nothing was sent. If "
-            "you know the host, name the "
-            f"store by --store or in the variable {VARIABLE}.",
-            slug="store-password",
-        )
+    else:
+        return
+    raise ConfigError(
+        f"Only the config names the store {redact_location(address)}, and {reason}. Nothing was sent. If "
+        f"you know the host, name the store by --store or in the variable {VARIABLE}.",
+        slug="store-password",
+    )

@@ -67,25 +67,28 @@ class Call:
     def final_outcome(
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
     ) -> Completion | Failure | None:
-        """Return the cached outcome if it makes a call unnecessary.
+        """Return the stored outcome if the request need not be sent again.
 
         Parameters
         ----------
         is_answer : callable
             Returns whether a completion can be parsed as an answer.
         retry_failed : bool, default False
-            Accept only completions that are answers. By default every completion and every rejection is final.
+            Whether only completions that are answers are final. By default, all completions and rejections are.
 
         Returns
         -------
         Completion, Failure or None
             None if the request has to be sent.
         """
-        cached = self.cached
-        if isinstance(cached, Completion):
-            return cached if not retry_failed or is_answer(cached) else None
-        is_rejected = cached is not None and cached.kind == "rejected"
-        return cached if is_rejected and not retry_failed else None
+        outcome = self.cached
+        if outcome is None:
+            return None
+        if isinstance(outcome, Completion):
+            is_final = not retry_failed or is_answer(outcome)
+        else:
+            is_final = not retry_failed and outcome.kind == "rejected"
+        return outcome if is_final else None
 
 
 def look_up(
@@ -144,7 +147,7 @@ class Costs:
         self._set(rows[0], payment)
 
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs of all invocations, as booked in an account.
+        """Return the costs that were booked in an account, by this invocation and earlier ones.
 
         Parameters
         ----------
@@ -156,13 +159,14 @@ class Costs:
         Returns
         -------
         Costs
-            With the booked costs, and `is_new` of these costs.
+            The booked costs. Its `is_new` is that of `self`.
         """
         booked = Costs(len(key))
         booked.is_new = self.is_new
-        distinct, first_rows = np.unique(key, return_index=True)
-        for name, row in zip(distinct.tolist(), first_rows.tolist(), strict=True):
-            if (payment := paid.get(name.decode())) is not None:
+        distinct_keys, first_rows = np.unique(key, return_index=True)
+        for distinct_key, row in zip(distinct_keys.tolist(), first_rows.tolist(), strict=True):
+            payment = paid.get(distinct_key.decode())
+            if payment is not None:
                 booked._set(row, payment)
         return booked
 
@@ -218,8 +222,12 @@ class PlanAnswers:
         """
         positions = np.array(rows, dtype=np.int64)
         parsed = [reading for reading, _ in readings]
-        models = ["" if completion is None else completion.model for _, completion in readings]
-        model_codes = [self._models.setdefault(model, len(self._models)) if model else -1 for model in models]
+        model_codes = []  # -1 if the model is unknown
+        for _, completion in readings:
+            code = -1
+            if completion is not None and completion.model:
+                code = self._models.setdefault(completion.model, len(self._models))
+            model_codes.append(code)
 
         self.key[positions] = np.array(keys, dtype="S64")
         self._answer[positions] = [reading.answer for reading in parsed]
@@ -233,7 +241,7 @@ class PlanAnswers:
         judge: Mapping[str, Json],
         costs: Costs | None = None,
         *,
-        usd_tried: float = 0.0,
+        usd_calibration: float = 0.0,
         warnings: tuple[Finding, ...] = (),
     ) -> Verdicts:
         """Convert the answers to verdicts.
@@ -244,7 +252,7 @@ class PlanAnswers:
             Description of the judge, to which the names of the served models are added.
         costs : Costs, optional
             Costs of the calls. Default: none, because nothing was sent.
-        usd_tried : float, default 0
+        usd_calibration : float, default 0
             USD that the judge's calibration paid for these answers.
         warnings : tuple of Finding, default ()
             Findings to which those on changed models and missing answers are added.
@@ -254,26 +262,28 @@ class PlanAnswers:
         Verdicts
             One row per trial, in plan order.
         """
-        costs = costs or Costs(len(self._plan))
+        n_trials = len(self._plan)
+        if costs is None:
+            costs = Costs(n_trials)
         warnings = (*warnings, *self.served.warnings())
-        served: list[Json] = [*self.served.names()]
-        if self.n_missing:
-            n, n_trials = self.n_missing, len(self._plan)
-            reasons, verb = format_missing_reasons(self._counts), "has" if n == 1 else "have"
-            message = f"{n} of {n_trials} trials {verb} no answer ({reasons}). Missing answers do not count as no."
-            warnings = (*warnings, Finding("missing", message, facts={"n": n, "of": n_trials}))
+        response_models: list[Json] = [*self.served.names()]
+        if self.n_missing > 0:
+            reasons = format_missing_reasons(self._counts)
+            verb = "has" if self.n_missing == 1 else "have"
+            message = f"{self.n_missing} of {n_trials} trials {verb} no answer ({reasons}). Missing answers do not count as no."
+            warnings = (*warnings, Finding("missing", message, facts={"n": self.n_missing, "of": n_trials}))
         return Verdicts(
             plan=self._plan,
             answer=self._answer,
             hard_answer=self._hard,
             missing_reason=self._missing,
-            judge={**judge, "served": served},
+            judge={**judge, "response_models": response_models},
             request_hash=self.key,
             tokens_in=costs.tokens_in,
             tokens_out=costs.tokens_out,
             usd=costs.usd,
             seconds=costs.seconds,
-            usd_calibration=usd_tried,
+            usd_calibration=usd_calibration,
             response_model=self._served,
             models=tuple(self._models),
             warnings=warnings,
@@ -315,32 +325,41 @@ def read_answers(
     PlanAnswers
         Without the trials that `on_not_stored` was called for.
     """
-    remaining, plan_answers = iter(keys), PlanAnswers(plan)
-    is_new = np.zeros(len(plan), dtype=np.bool_) if is_new is None else is_new
-    while chunk := list(islice(remaining, CHUNK)):
+    plan_answers = PlanAnswers(plan)
+    if is_new is None:
+        is_new = np.zeros(len(plan), dtype=np.bool_)
+
+    remaining_keys = iter(keys)
+    while chunk := list(islice(remaining_keys, CHUNK)):
         outcomes = store.get_outcomes(sorted({key for _, key in chunk}))
         rows: list[int] = []
         row_keys: list[str] = []
         readings: list[tuple[Reading, Completion | None]] = []
         for row, key in chunk:
             outcome = outcomes.get(key)
-            if outcome is None and questions.fits(questions.request(plan, row)):
+            if isinstance(outcome, Completion):
+                readings.append((questions.read(outcome), outcome))
+            elif outcome is not None:
+                readings.append((_FAILED, None))
+            elif not questions.fits(questions.request(plan, row)):
+                readings.append((_NOT_ASKED, None))
+            else:
                 on_not_stored(key, row)
                 continue
             rows.append(row)
             row_keys.append(key)
-            if isinstance(outcome, Completion):
-                readings.append((questions.read(outcome), outcome))
-            else:
-                readings.append((_NOT_ASKED if outcome is None else _FAILED, None))
 
-        new = is_new[rows].tolist()
         plan_answers.put(rows, row_keys, readings)
-        completions = [completion for _, completion in readings]
-        plan_answers.served.count((c, was_new) for c, was_new in zip(completions, new, strict=True) if c is not None)
-        reasons = [reading.missing_reason for reading, _ in readings]
-        for (missing, was_new), n in Counter(zip(reasons, new, strict=True)).items():
-            on_read(n, missing=missing, stored=not was_new)
+        are_new: list[bool] = is_new[rows].tolist()
+        counts: Counter[tuple[str, bool]] = Counter()
+        completions: list[tuple[Completion, bool]] = []
+        for (reading, completion), is_new_answer in zip(readings, are_new, strict=True):
+            counts[reading.missing_reason, is_new_answer] += 1
+            if completion is not None:
+                completions.append((completion, is_new_answer))
+        plan_answers.served.count(completions)
+        for (reason, is_new_answer), n in counts.items():
+            on_read(n, missing=reason, stored=not is_new_answer)
     return plan_answers
 
 
@@ -383,21 +402,22 @@ class ServedModels:
             f"The served model changed between answers: {models}. Answers of different models may not be comparable. Judge the "
             "plan again to have answers of one model."
         )
-        return (Finding("served", message, facts={"served": sorted(n_answers)}),)
+        return (Finding("model-changed", message, facts={"models": sorted(n_answers)}),)
 
     def changes_since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
-        """Return a finding if a model answered in this invocation that is not in `earlier`, else an empty tuple.
+        """Return a finding if a model answered in this invocation that did not answer before, else an empty tuple.
 
-        earlier: names of the models that answered the judge before; empty for a judge that was not used before.
+        earlier : names of the models that gave the judge's earlier answers; empty if the judge is new
         """
-        new = sorted(set(self.new_names()) - set(earlier))
-        if not earlier or not new:
+        earlier_names = sorted(earlier)
+        new_names = sorted(set(self.new_names()) - set(earlier))
+        if not earlier_names or not new_names:
             return ()
         message = (
-            f"The served model changed since the last answers in the store: {', '.join(sorted(earlier))} then, "
-            f"{', '.join(new)} now. Answers of the two may not be comparable."
+            f"The served model changed since the last answers in the store: {', '.join(earlier_names)} then, "
+            f"{', '.join(new_names)} now. Answers of the two may not be comparable."
         )
-        return (Finding("served", message, facts={"then": [*sorted(earlier)], "now": [*new]}),)
+        return (Finding("model-changed", message, facts={"then": [*earlier_names], "now": [*new_names]}),)
 
 
 def _model_name(model: str, fingerprint: str | None) -> str:

@@ -21,7 +21,7 @@ from psycopg import errors
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.secrets import register_secrets
 from youden.judging.store.contract import TABLES, VERSION, PendingWrites, table_definition, version_error
-from youden.judging.store.statements import Access, Session, SqlPlace, T
+from youden.judging.store.statements import Access, Session, SqlBackend, T
 from youden.judging.store.watchdog import DEADLINE_SECONDS, UnresponsiveError, Watchdog, max_wait, shutdown_started
 from youden.text.printable import mask_password, redact_location
 
@@ -81,7 +81,7 @@ class _WatchedConnection(Connection):
             raise psycopg.OperationalError(f"it did not respond for {DEADLINE_SECONDS:g} s") from None
 
 
-class PostgresPlace(SqlPlace):
+class PostgresBackend(SqlBackend):
     """The storage backend of a PostgreSQL database.
 
     Parameters
@@ -152,14 +152,16 @@ class PostgresPlace(SqlPlace):
             self._connection.close()
 
     def _run_with_retries(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` until it succeeds: again after a deadlock, a timeout, or a lost connection, which is opened again.
+        """Call a function of the connection, and repeat this after a deadlock, a timeout or a lost connection.
 
-        Raises: JudgeError if the server is unreachable for `max_wait` seconds, and then at once if the process is asked
-        to stop; JudgeError if the server reports another error.
+        A lost connection is opened again.
+
+        Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds, and in all later
+            calls if the process is then asked to stop; other JudgeErrors if the server reports an error.
         """
         with self._lock:
             self._watchdog.begin()
-            outage_start = 0.0
+            outage_start = 0.0  # 0 while the server is reachable
             while self._lost is None:
                 try:
                     if self._connection.closed:
@@ -170,7 +172,8 @@ class PostgresPlace(SqlPlace):
                 except psycopg.OperationalError as error:
                     if not self._connection.closed and not isinstance(error, _TIMEOUTS):
                         raise self._to_judge_error(error) from None
-                    outage_start = outage_start or time.monotonic()
+                    if outage_start == 0.0:
+                        outage_start = time.monotonic()
                     self._watchdog.warn_if_late()
                     if time.monotonic() - outage_start > max_wait():
                         if shutdown_started.is_set():
@@ -185,12 +188,15 @@ class PostgresPlace(SqlPlace):
             raise self._lost
 
     def _connect(self) -> Connection:
+        """Open a connection with limits on waiting, and with commits that survive a power cut of the server."""
         options: dict[str, Any] = {**_KEEPALIVE, "application_name": "youden"}
         if os.name == "posix":
             options["tcp_user_timeout"] = 30_000
         with self._watchdog.warn_during():
-            seconds = int(min(_CONNECT_TIMEOUT_SECONDS, max_wait()))
-            connection = _WatchedConnection.connect(self._address, autocommit=True, connect_timeout=seconds, **options)
+            timeout_seconds = int(min(_CONNECT_TIMEOUT_SECONDS, max_wait()))
+            connection = _WatchedConnection.connect(
+                self._address, autocommit=True, connect_timeout=timeout_seconds, **options
+            )
         connection.watchdog = self._watchdog
         register_secrets([connection.info.password])
         connection.execute(_SET_LIMITS.encode(), ([*_LIMITS], [*_LIMITS.values()]))
@@ -198,6 +204,10 @@ class PostgresPlace(SqlPlace):
         return connection
 
     def _prepare(self, connection: Connection, *, read_only: bool) -> None:
+        """Check the server, the version of the store and the rights of the role; create the tables of a new store.
+
+        Raises: ConfigError [store-server-old], [store-missing], [store-version]; JudgeError [store-read-only].
+        """
         if connection.info.server_version < MIN_SERVER_VERSION:
             raise ConfigError(
                 f"The PostgreSQL server of {self.name} is older than version 13. Upgrade it, or pass another store.",
@@ -218,6 +228,7 @@ class PostgresPlace(SqlPlace):
             self._check_rights(connection)
 
     def _read_version(self, connection: Connection) -> int | None:
+        """Return the version of the store; None if the database contains no store."""
         if connection.execute("SELECT to_regclass('youden.version')").fetchall()[0][0] is None:
             return None
         rows = connection.execute("SELECT version FROM youden.version").fetchall()
@@ -259,6 +270,7 @@ class PostgresPlace(SqlPlace):
         )
 
     def _to_judge_error(self, error: psycopg.Error) -> JudgeError:
+        """Convert an error that the server reported: missing rights, a full disk, or another failure."""
         description = self._describe(error)
         if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
             return self._read_only_error(description)

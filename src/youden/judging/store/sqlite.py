@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from youden.data.atomic import make_directory
 from youden.errors import ConfigError, JudgeError
 from youden.judging.store.contract import TABLES, VERSION, table_definition, version_error
-from youden.judging.store.statements import Access, Session, SqlPlace, T
+from youden.judging.store.statements import Access, Session, SqlBackend, T
 from youden.project_store import hide_from_git
 from youden.text.printable import to_path
 
@@ -48,7 +48,7 @@ _RETRY_WHILE_LOCKED = Retrying(
 """Creating a store is the only step in which SQLite does not itself wait for other processes."""
 
 
-class SqlitePlace(SqlPlace):
+class SqliteBackend(SqlBackend):
     """The storage backend of an SQLite file.
 
     Parameters
@@ -80,9 +80,9 @@ class SqlitePlace(SqlPlace):
             if not read_only:
                 make_directory(path.parent)
                 hide_from_git(path.parent)
-            file = _common_name(path, read_only=read_only)
+            file = _find_common_name(path, read_only=read_only)
             if read_only and _is_foreign(file):
-                raise _foreign_error(path)
+                raise _make_foreign_error(path)
             self._connection = _connect(file, read_only=read_only)
         try:
             with self._judge_errors():
@@ -98,12 +98,19 @@ class SqlitePlace(SqlPlace):
             self._connection.close()
 
     def _do(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Run `work`. A transaction locks the file first: a reader cannot become a writer while others write."""
+        """Call a function of the session, in a transaction unless it only reads.
+
+        A transaction locks the file at its beginning, because a reader cannot become a writer while others write.
+
+        Raises: JudgeError [store-deleted] if the file was deleted or moved; other JudgeErrors if SQLite fails.
+        """
         with self._lock, self._judge_errors():
             session = Session(self._connection, _DIALECT)
             if access == "read":
                 return work(session)
-            if not (self.path.exists() and os.path.samestat(self._file, os.stat(self.path))):
+
+            is_same_file = self.path.exists() and os.path.samestat(self._file, os.stat(self.path))
+            if not is_same_file:
                 raise JudgeError(
                     f"The store {self.name} was deleted or moved while this process wrote to it, so that further answers would "
                     "be lost. Move it back, because it contains answers, or run the same command again, which pays for them "
@@ -128,43 +135,50 @@ class SqlitePlace(SqlPlace):
             raise explain_error(self.name, str(error)) from None
 
 
-def _common_name(path: Path, *, read_only: bool) -> Path:
-    """Return the name by which processes of this user open the file, which may be another hard link to it.
+def _find_common_name(path: Path, *, read_only: bool) -> Path:
+    """Return the path by which all processes of this user open the file, which may be another hard link to it.
 
-    SQLite keeps its log and its locks next to the name that it is given. Processes that use two names would miss each
-    other's writes and damage the file, so the first name is recorded in the temporary folder, under the file's device
-    and inode number.
+    SQLite keeps its log and its locks next to the path that it is given. Processes that use two paths of one file would
+    miss each other's writes and damage the file. So the first path is recorded in the temporary folder, in a file that is
+    named by the device and the inode number of the store. The store is created if it does not exist.
     """
-    if not (read_only or path.exists()):
+    if not read_only and not path.exists():
         path.touch()
-    file, resolved = path.stat(), path.resolve()
-    notes = Path(tempfile.gettempdir(), f"youden-stores-{os.getuid() if hasattr(os, 'getuid') else 0}")
-    note = notes / f"{file.st_dev}-{file.st_ino}"
-    stale = note.exists()
-    if (first_name := _first_name(note, resolved)) is None and not read_only:
+    resolved = path.resolve()
+    stat = path.stat()
+    user_id = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir(), f"youden-stores-{user_id}")
+    record = folder / f"{stat.st_dev}-{stat.st_ino}"
+
+    is_recorded = record.exists()
+    first_path = _read_first_path(record, resolved)
+    if first_path is None and not read_only:
         with suppress(OSError):
-            notes.mkdir(mode=0o700, exist_ok=True)
-            if stale:
-                note.unlink(missing_ok=True)
-            tmp_path = notes / uuid.uuid4().hex
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if is_recorded:  # by a deleted file with the same inode number
+                record.unlink(missing_ok=True)
+            tmp_path = folder / uuid.uuid4().hex
             tmp_path.write_text(str(resolved), encoding="utf-8")
             with suppress(FileExistsError):
-                os.link(tmp_path, note)
+                os.link(tmp_path, record)
             tmp_path.unlink()
-        first_name = _first_name(note, resolved)
-    return path if first_name in (None, resolved) else first_name
+        first_path = _read_first_path(record, resolved)
+    if first_path is None or first_path == resolved:
+        return path
+    return first_path
 
 
-def _first_name(note: Path, resolved: Path) -> Path | None:
-    """Read the name in `note`; None if it is no longer a name of the file at `resolved`."""
+def _read_first_path(record: Path, resolved: Path) -> Path | None:
+    """Read the path in a record; None if there is no record, or if the path does not lead to the file at `resolved`."""
     try:
-        name = Path(note.read_text(encoding="utf-8"))
-        return name if name.samefile(resolved) else None
+        first_path = Path(record.read_text(encoding="utf-8"))
+        return first_path if first_path.samefile(resolved) else None
     except (OSError, ValueError):
         return None
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """Open a database; one in a folder that cannot be written is opened as a file that no process changes."""
     mode = "mode=ro" if read_only else "mode=rwc"
     log = path.with_name(path.name + "-wal")
     if read_only and not log.exists() and not os.access(path.parent, os.W_OK):
@@ -174,15 +188,20 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return whether a file's header names another application; to open its database would leave files next to it."""
+    """Return whether a file is an SQLite database of another application, by its header.
+
+    The file is not opened as a database, because this would leave files next to it.
+    """
     if path.with_name(path.name + "-wal").exists():
         return False  # the header may still be in the log
     with path.open("rb") as file:
         header = file.read(72)
-    return header[:16] == b"SQLite format 3\0" and header[68:72] != _APPLICATION_ID.to_bytes(4, "big")
+    magic, application_id = header[:16], header[68:72]
+    return magic == b"SQLite format 3\0" and application_id != _APPLICATION_ID.to_bytes(4, "big")
 
 
-def _foreign_error(path: Path) -> ConfigError:
+def _make_foreign_error(path: Path) -> ConfigError:
+    """Make the error for a database of another application."""
     return ConfigError(
         f"{path} is a database of another application: it has tables that are not a store's. Pass another path.",
         slug="not-a-store",
@@ -190,34 +209,39 @@ def _foreign_error(path: Path) -> ConfigError:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if tables and application != _APPLICATION_ID:
-        raise _foreign_error(path)
-    if tables and version != VERSION:
+    """Check that a database is a store of this version; create the tables of a new store, and make commits durable.
+
+    Raises: ConfigError [not-a-store], [store-version]; [store-missing] if a store that is only read has no tables.
+    """
+    (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if n_tables > 0 and application_id != _APPLICATION_ID:
+        raise _make_foreign_error(path)
+    if n_tables > 0 and version != VERSION:
         raise version_error(str(path), version)
+    if read_only and n_tables == 0:
+        raise ConfigError(
+            f"The store {path} is empty. Judge the plan first, or pass another store.", slug="store-missing"
+        )
     if read_only:
-        if not tables:
-            raise ConfigError(
-                f"The store {path} is empty. Judge the plan first, or pass another store.", slug="store-missing"
-            )
         return
+
     connection.execute("PRAGMA journal_mode = WAL")
     # each commit is on disk; after a power cut, NORMAL loses all commits since the last checkpoint
     connection.execute("PRAGMA synchronous = FULL")
-    if not tables:
+    if n_tables == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 
 
 def explain_error(path: str, message: str) -> JudgeError:
-    """Make the error for a message of SQLite about the store at `path`, with a remedy."""
-    if (
-        "readonly" in message
-        or "read-only" in message.casefold()
-        or "unable to open" in message
-        or "Permission" in message
-    ):
+    """Make the error for a failure of a store, with a remedy.
+
+    path : path of the store
+    message : message of SQLite or of the file system
+    """
+    is_read_only = "readonly" in message or "read-only" in message.casefold()
+    if is_read_only or "unable to open" in message or "Permission" in message:
         return JudgeError(
             f"The store {path} cannot be opened or written ({message}). "
             "Check the folder and its permissions, or pass another path. A replay can read a read-only store.",

@@ -13,7 +13,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from itertools import chain
-from operator import itemgetter
 from typing import Any, Literal, TypeVar
 
 import orjson
@@ -102,26 +101,32 @@ class Session:
         int
             Number of rows inserted or changed.
         """
-        rows, n_changed = list(rows), 0
-        head, values, tail = re.split(r"VALUES (\([^)]*\))", text)
-        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
-            chunk = rows[start : start + _ROWS_PER_STATEMENT]
-            statement = f"{head}VALUES {', '.join([values] * len(chunk))}{tail}"
-            n_changed += self.run(statement, *chain.from_iterable(chunk))
+        all_rows = list(rows)
+        head, row_placeholders, tail = re.split(r"VALUES (\([^)]*\))", text)
+        n_changed = 0
+        for start in range(0, len(all_rows), _ROWS_PER_STATEMENT):
+            chunk = all_rows[start : start + _ROWS_PER_STATEMENT]
+            placeholders = ", ".join([row_placeholders] * len(chunk))
+            values = chain.from_iterable(chunk)
+            n_changed += self.run(f"{head}VALUES {placeholders}{tail}", *values)
         return n_changed
 
     def _translate(self, text: str) -> str:
+        """Replace the placeholders of a statement by the text of the database's dialect."""
         for placeholder, replacement in self._dialect.items():
             text = text.replace(placeholder, replacement)
         return text
 
 
-class SqlPlace:
-    """Base class of the storage backends in SQL. The methods of the contract are described in `contract.Place`."""
+class SqlBackend:
+    """Base class of the storage backends in SQL. The methods of the contract are described in `contract.StorageBackend`."""
 
     @abstractmethod
     def _do(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Run `work` and return its result. It may run again if the connection is lost before its result is known."""
+        """Call a function of a session and return its result.
+
+        The function may be called again if the connection is lost before its result is known.
+        """
 
     def _is_new(self, _: Session) -> bool:
         """Return whether these writes are new: False if an earlier attempt, whose result was lost, committed them."""
@@ -134,33 +139,37 @@ class SqlPlace:
         return int(self._rows("SELECT count(*) FROM @answers")[0][0])
 
     def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
-        rows = self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys))
-        answers = [(key, text) for key, text, _, reason in rows if reason is None]
-        return answers, [(key, kind, status, reason) for key, kind, status, reason in rows if reason is not None]
+        answers: list[tuple[str, str]] = []
+        failures: list[FailureRow] = []
+        for key, text_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
+            if reason is None:
+                answers.append((key, text_or_kind))
+            else:
+                failures.append((key, text_or_kind, status, reason))
+        return answers, failures
 
     def write(self, batch: PendingWrites) -> None:
-        answers, failures = sorted(batch.answers.items()), sorted(batch.failures.values())
-        payments = [
-            _payment_row(*names, payment) for names, payment in sorted(batch.payments.items(), key=itemgetter(0))
-        ]
+        answers = sorted(batch.answers.items())
+        failures = sorted(batch.failures.values())
+        payments = [_payment_row(account, key, batch.payments[account, key]) for account, key in sorted(batch.payments)]
 
-        def write(db: Session) -> None:
+        def write_all(db: Session) -> None:
             if not self._is_new(db):
                 return
 
             if batch.again:
-                repeated = _to_json(batch.again & batch.answers.keys())
-                db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated)
+                repeated_keys = _to_json(batch.again & batch.answers.keys())
+                db.run("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated_keys)
             insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
             db.many(insert, answers)
 
             # an answer replaces a failure; a failure replaces an answer only if the request was repeated
             db.run("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
             if failures:
-                not_repeated = _to_json(batch.failures.keys() - batch.again)
+                keys_sent_once = _to_json(batch.failures.keys() - batch.again)
                 query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
-                answered = set(db.rows(query, not_repeated))
-                db.many(_UPSERT_FAILURE, [row for row in failures if (row[0],) not in answered])
+                answered_keys = {key for (key,) in db.rows(query, keys_sent_once)}
+                db.many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
 
             outcome_keys = _to_json([*batch.answers, *batch.failures])
             db.run(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
@@ -169,7 +178,7 @@ class SqlPlace:
                 db.run("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
                 db.many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
 
-        self._do("transaction", write)
+        self._do("transaction", write_all)
 
     def paid(self, account: str) -> dict[str, Payment]:
         rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
@@ -205,11 +214,14 @@ class SqlPlace:
         return self._do("transaction", replace_members)
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
-        key = primary_key(table)
-        values = (after or ())[: key.count(",") + 1]
-        where = f"WHERE ({key}) > ({', '.join('?' * len(values))})" if values else ""
-        query = f"SELECT {', '.join(column_names(table))} FROM @{table} {where} ORDER BY {key} LIMIT ?"
-        return self._rows(query, *values, n)
+        key_columns = primary_key(table)
+        n_key_columns = key_columns.count(",") + 1
+        last_key = () if after is None else after[:n_key_columns]
+        where = ""
+        if last_key:
+            where = f"WHERE ({key_columns}) > ({', '.join('?' * n_key_columns)})"
+        query = f"SELECT {', '.join(column_names(table))} FROM @{table} {where} ORDER BY {key_columns} LIMIT ?"
+        return self._rows(query, *last_key, n)
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
         new = list(rows)
@@ -238,8 +250,10 @@ def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]
 
 
 def _insert_statement(table: str) -> str:
+    """Return the statement that inserts a row into a table, unless its primary key exists."""
     names = column_names(table)
-    return f"INSERT INTO @{table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING"
+    placeholders = ", ".join("?" * len(names))
+    return f"INSERT INTO @{table} ({', '.join(names)}) VALUES ({placeholders}) ON CONFLICT DO NOTHING"
 
 
 def _to_json(values: Collection[str]) -> str:

@@ -86,19 +86,21 @@ class Watchdog:
             timer.cancel()
 
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run psycopg's generator `steps`; it is sent the state of the connection, or 0 at intervals without any.
+        """Run a generator with which psycopg waits for the server, and stop if the server is unresponsive.
+
+        psycopg sends the generator the state of the connection when it changes, and 0 at intervals without a change.
 
         Raises: UnresponsiveError if only 0 is sent for `DEADLINE_SECONDS`.
         """
-        last_sign = time.monotonic()
+        last_change = time.monotonic()
         try:
             request = next(steps)
             while True:
                 state = yield request
                 if state:
-                    last_sign = time.monotonic()
+                    last_change = time.monotonic()
                     request = steps.send(state)
-                elif time.monotonic() - last_sign >= DEADLINE_SECONDS:
+                elif time.monotonic() - last_change >= DEADLINE_SECONDS:
                     raise UnresponsiveError
                 else:
                     self.warn_if_late()

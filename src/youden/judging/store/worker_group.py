@@ -36,15 +36,19 @@ class BudgetReport(NamedTuple):
     """Amounts of one member, in picodollars (`PICODOLLARS_PER_USD` per USD)."""
 
     spent: int
-    """What it has spent."""
+    """Amount that it has spent."""
     minimum: int
-    """What it has spent, plus the most that its calls in flight can cost."""
+    """Amount that it has spent, plus the largest possible cost of its calls in flight."""
     requested: int
-    """What it asks to be granted, in total."""
+    """Amount of the cap that it requests, in total."""
 
     def beyond(self, counted: int) -> BudgetReport:
-        """Return the amounts minus `counted`, at least 0."""
-        return BudgetReport(*(max(0, amount - counted) for amount in self))
+        """Return the amounts minus an amount that is counted elsewhere, but at least 0."""
+        return BudgetReport(
+            spent=max(0, self.spent - counted),
+            minimum=max(0, self.minimum - counted),
+            requested=max(0, self.requested - counted),
+        )
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,9 @@ class OtherMembers:
     n_asking: int = 0
     """Number of those that send requests."""
     spent: int = 0
-    """What all other members spent, including what ended ones may have spent."""
+    """Amount that all other members spent; for members that ended, the amount that they may have spent."""
     reserved: int = 0
-    """What living members were granted and have not spent."""
+    """Amount that living members were granted and have not spent."""
     answered: int = 0
     """Number of answers that other members received since the coordinator started."""
 
@@ -153,23 +157,28 @@ class WorkerGroup:
         self._report(wanted, leaves=False)
 
     def _report(self, wanted: int, *, leaves: bool) -> None:
+        """Update this member's row in the store, and read those of the others.
+
+        wanted : picodollars that this member needs beyond what it has reserved
+        leaves : whether the member leaves the group, and needs no more than it may have spent
+        """
         with self._report_lock:
             report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(wanted)
-            previous: list[Sequence[Member]] = []
+            previous_rows: Sequence[Member] = ()
 
-            def change(now: float, rows: Sequence[Member]) -> Sequence[Member]:
-                previous[:] = [rows]
+            def update_rows(now: float, rows: Sequence[Member]) -> Sequence[Member]:
+                nonlocal previous_rows
+                previous_rows = rows
                 remainder = report.beyond(self._counted_elsewhere(rows, report))
                 return self._update_rows(now, rows, remainder, leaves=leaves)
 
-            rows = self._store.place.members(self._run, change)
-            if self._was_removed(previous[0]):
-                ended = sum(row.spent for row in previous[0] if not row.name)
-                self._presumed_spent += min(self._granted, ended)
-            self._counted = self._counted_elsewhere(previous[0], report)
+            *other_rows, self_row = self._store.backend.members(self._run, update_rows)
+            if self._was_removed(previous_rows):
+                spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
+                self._presumed_spent += min(self._granted, spent_by_ended)
+            self._counted = self._counted_elsewhere(previous_rows, report)
             self._joined = True
 
-            *other_rows, self_row = rows
             living = [row for row in other_rows if row.expires]
             self._granted = self_row.granted
             self.others = OtherMembers(
@@ -184,14 +193,15 @@ class WorkerGroup:
                 self._budget.set_granted(self_row.granted + self._counted)
 
     def _counted_elsewhere(self, rows: Sequence[Member], report: BudgetReport) -> int:
-        """Return the part of this member's amounts that is not in its own row.
+        """Return the part of this member's amounts that is not in its own row, in picodollars.
 
-        If others removed this member as dead, all that it could have spent until then is in the row of ended members.
+        If other members removed the row because this member seemed to have ended, the row of ended members contains all
+        that it could have spent until then.
         """
         return report.minimum if self._was_removed(rows) else self._counted
 
     def _was_removed(self, rows: Sequence[Member]) -> bool:
-        """Return whether others presumed this member dead, and count all that it was granted as spent."""
+        """Return whether other members removed this member's row because it seemed to have ended."""
         return self._joined and all(row.name != self._name for row in rows)
 
     def _update_rows(
@@ -205,21 +215,27 @@ class WorkerGroup:
             raise self._busy_error()
 
         ended = [row for row in others if row not in living]
-        if self._is_coordinator and not self._joined and not living:
+        is_first_member = self._is_coordinator and not self._joined and not living
+        if is_first_member:  # a new run starts with the whole cap
             ended = []
-        past = sum(row.granted for row in ended)
-        ended_rows = [Member("", False, past, past, sum(row.answered for row in ended), 0.0)] if ended else []
+        granted_to_ended = sum(row.granted for row in ended)
+        ended_rows = []
+        if ended:
+            n_answered = sum(row.answered for row in ended)
+            ended_rows = [Member("", False, granted_to_ended, granted_to_ended, n_answered, 0.0)]
 
         # granted = min(requested, cap − granted to others), but never less than what can be spent already
         granted = report.minimum if leaves else report.requested
         if self._budget is not None and self._budget.cap < math.inf:
-            remaining = int(self._budget.cap * PICODOLLARS_PER_USD) - past - sum(row.granted for row in living)
+            granted_to_others = granted_to_ended + sum(row.granted for row in living)
+            remaining = int(self._budget.cap * PICODOLLARS_PER_USD) - granted_to_others
             granted = max(report.minimum, min(granted, remaining))
         expires = 0.0 if leaves else now + LEASE_SECONDS
         self_row = Member(self._name, self._is_coordinator, granted, report.spent, self.answered, expires, self.asks)
         return [*living, *ended_rows, self_row]
 
     def _busy_error(self) -> JudgeError:
+        """Make the error for a run that another process coordinates: [lease-lost] after joining, [run-busy] before."""
         if self._joined:
             return JudgeError(
                 f"This process was suspended, or could not reach the store, for more than {LEASE_SECONDS:g} s, and another "
@@ -234,6 +250,7 @@ class WorkerGroup:
         )
 
     def _send_heartbeats(self) -> None:
+        """Report at intervals until the member leaves or a report fails."""
         while not self._left.wait(self._heartbeat):
             try:
                 self.sync()
@@ -322,28 +339,34 @@ class SharedBudget(Budget):
         return self.spent + self._workers.others.spent / PICODOLLARS_PER_USD
 
     def can_reserve(self, usd: float) -> bool:
-        """Return whether `usd` can be reserved now, after requesting more of the cap if necessary."""
-        need = math.ceil(usd * PICODOLLARS_PER_USD)
-        if self._available() < need:
-            self._workers.sync(need)
-        return self._available() >= need
+        """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""
+        amount = math.ceil(usd * PICODOLLARS_PER_USD)
+        if self._available() < amount:
+            self._workers.sync(amount)
+        return self._available() >= amount
 
     async def reserve(self, usd: float) -> None:
-        """Reserve `usd`, waiting while reservations of this or another member may be released.
+        """Reserve a cost in USD. Wait while this or another member may release a reservation.
 
-        Raises: OutOfMoneyError if nothing is reserved anywhere that could be released; JudgeError of a report.
+        Raises
+        ------
+        OutOfMoneyError
+            If the cap does not allow the cost, and no member has a reservation that could be released.
+        JudgeError
+            If the store cannot be reached, or another process coordinates the run.
         """
-        need = math.ceil(usd * PICODOLLARS_PER_USD)
-        self._wanted += need
+        amount = math.ceil(usd * PICODOLLARS_PER_USD)
+        self._wanted += amount
         try:
-            while not self._try_reserve(need):
+            while not self._try_reserve(amount):
                 await self._sync_once()
-                if self._available() < need and self._workers.is_limited:
-                    if not self._reserved and not self._workers.others.reserved:
-                        raise OutOfMoneyError
-                    await asyncio.sleep(BUDGET_CHECK_SECONDS)
+                if self._available() >= amount or not self._workers.is_limited:
+                    continue
+                if self._reserved == 0 and self._workers.others.reserved == 0:
+                    raise OutOfMoneyError
+                await asyncio.sleep(BUDGET_CHECK_SECONDS)
         finally:
-            self._wanted -= need
+            self._wanted -= amount
 
     async def _sync_once(self) -> None:
         """Report once for all tasks that wait. Raises: JudgeError."""
@@ -354,7 +377,7 @@ class SharedBudget(Budget):
         report.result()
 
     def reserve_unconditionally(self, usd: float) -> None:
-        """Reserve `usd`, whether or not it fits."""
+        """Reserve a cost in USD, even if this exceeds the cap."""
         with self._amounts_lock:
             self._reserved += math.ceil(usd * PICODOLLARS_PER_USD)
 
@@ -365,12 +388,14 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
     def make_report(self, wanted: int) -> BudgetReport:
-        """Report what was spent and reserved, and request `wanted` picodollars more.
+        """Return the amounts that were spent and reserved, and request more of the cap.
 
         Until `set_granted` is called, no more than the requested amount is available.
+
+        wanted : picodollars that are needed in addition to what is spent and reserved
         """
         with self._amounts_lock:
-            spent = self._spent_parts()
+            spent = self._spent_picodollars()
             minimum = spent + self._reserved
             report = BudgetReport(spent, minimum, minimum + self._reserved + 2 * wanted)
             self._granted = min(self._granted, report.requested)
@@ -381,16 +406,18 @@ class SharedBudget(Budget):
         with self._amounts_lock:
             self._granted = amount
 
-    def _spent_parts(self) -> int:
+    def _spent_picodollars(self) -> int:
         return math.ceil(self.spent * PICODOLLARS_PER_USD)
 
     def _available(self) -> int:
+        """Return the amount of this member's share that is neither spent nor reserved, in picodollars."""
         with self._amounts_lock:
-            return self._granted - self._spent_parts() - self._reserved
+            return self._granted - self._spent_picodollars() - self._reserved
 
-    def _try_reserve(self, need: int) -> bool:
+    def _try_reserve(self, amount: int) -> bool:
+        """Reserve an amount in picodollars if it is available, and return whether it was."""
         with self._amounts_lock:
-            if self._available() < need:
+            if self._available() < amount:
                 return False
-            self._reserved += need
+            self._reserved += amount
             return True

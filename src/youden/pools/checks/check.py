@@ -271,7 +271,7 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
         *find_judge_addressing(pool),
     ]
     rings = [*find_rings(sample, clones=_agents(clones))]
-    unusual_lengths = [finding for finding in plain if finding.slug in ("long-winded", "curt")]
+    unusual_lengths = [finding for finding in plain if finding.slug in ("very-long", "very-short")]
     excluded = _agents([*single, *rings, *unusual_lengths])
     reuse = [*find_text_reuse(sample, clones=_agents(clones), excluded=excluded)]
     return [

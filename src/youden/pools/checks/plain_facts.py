@@ -394,7 +394,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
     if len(very_long):
         ids = tuple(pool.agents[k].id for k in very_long)
         yield Finding(
-            "long-winded",
+            "very-long",
             f"{format_names(ids)} write very long responses: in the median up to {median_ratios[very_long].max():.1f} times as "
             "long as the usual response to the item.",
             "A long response shares words with more of the others, so judges that prefer length rank it higher.",
@@ -405,7 +405,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
     if len(very_short):
         ids = tuple(pool.agents[k].id for k in very_short)
         yield Finding(
-            "curt",
+            "very-short",
             f"{format_names(ids)} write very short responses: in the median only {median_ratios[very_short].min():.1%} as long "
             "as the usual response to the item.",
             "There is almost nothing to compare, so such an agent ranks low.",

@@ -82,10 +82,11 @@ def check_options(name: str, options: Mapping[str, Json]) -> None:
     """
     supported = DESIGNS.load(name).options
     for option in options:
-        if option not in supported:
-            close = get_close_matches(option, supported, n=1)
-            hint = f"Did you mean '{close[0]}'? " if close else ""
-            choices = f"Set one of: {', '.join(supported)}." if supported else "Remove it; the design has no options."
-            raise PlanError(
-                f"The design '{name}' does not have this option: got '{option}'. {hint}{choices}", slug="design-option"
-            )
+        if option in supported:
+            continue
+        close_matches = get_close_matches(option, supported, n=1)
+        hint = f"Did you mean '{close_matches[0]}'? " if close_matches else ""
+        choices = f"Set one of: {', '.join(supported)}." if supported else "Remove it; the design has no options."
+        raise PlanError(
+            f"The design '{name}' does not have this option: got '{option}'. {hint}{choices}", slug="design-option"
+        )

@@ -67,7 +67,18 @@ class FixedWidth(TrialDesign):
         super().__post_init__()
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the first round; eligible : bool array (n_agents, n_items).
+        """Draw the first round.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
 
         Raises
         ------
@@ -81,8 +92,8 @@ class FixedWidth(TrialDesign):
                 f"The budget is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {self.n_paired}. Set more calls.",
                 slug="budget-width",
             )
-        until = max(MIN_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_PRECISION / self.half_width**2))
-        trials = self.draw_blocks(eligible, rng, n_done=0, n_spent=0, until=until)
+        n_blocks = max(MIN_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_PRECISION / self.half_width**2))
+        trials = self.draw_blocks(eligible, rng, n_done=0, n_spent=0, until=n_blocks)
         limit = "all possible paired calls" if self.n_paired is None else f"{self.n_paired:,} paired calls"
         note = f"this is the first round; more follow until ± {self.half_width:g} is reached, up to {limit}"
         return DesignResult(trials, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
@@ -90,9 +101,25 @@ class FixedWidth(TrialDesign):
     def draw_blocks(
         self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int
     ) -> Trials:
-        """Draw the blocks numbered from `n_done` to `until` − 1, as far as the budget and the pool allow.
+        """Draw further blocks, as far as the budget and the pool allow.
 
-        `rng` must be in the state in which `draw` got it; `n_spent` is the number of paired calls so far.
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers, in the state in which `draw` got it.
+        n_done : int
+            Number of blocks so far, which is the number of the first new block.
+        n_spent : int
+            Number of paired calls so far.
+        until : int
+            Number of blocks after this call, if the budget and the pool allow it.
+
+        Returns
+        -------
+        Trials
+            Trials of the new blocks, with their block numbers.
         """
         blocks: list[Trials] = []
         for block in islice(iter_blocks(eligible, rng, pairs=self.pairs), n_done, until):
@@ -104,7 +131,7 @@ class FixedWidth(TrialDesign):
 
 
 def get_width_design(plan: Plan) -> FixedWidth:
-    """Return the design that drew a plan with a given half-width.
+    """Return the design that drew a plan, with the options of the plan.
 
     Parameters
     ----------
@@ -116,7 +143,8 @@ def get_width_design(plan: Plan) -> FixedWidth:
     FixedWidth
     """
     options: dict[str, Any] = {name: plan.options[name] for name in FixedWidth.options if name in plan.options}
-    return FixedWidth(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **options)
+    n_paired = None if plan.rounds is None else plan.rounds.n_paired
+    return FixedWidth(n_paired=n_paired, **options)
 
 
 MIN_SEARCH_PILOT_BLOCKS = 24
@@ -152,14 +180,14 @@ more agents, so that the last few contenders, on which the regret depends, get m
 
 
 def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
-    """Select the agents nearest to the boundary of the top.
+    """Select the contenders: the agents whose abilities are nearest to the boundary between the best ones and the rest.
 
     Parameters
     ----------
     ability : float array (n_agents,)
         Abilities, NaN for agents without one.
     top : int
-        Number of agents to find.
+        Number of best agents to find.
     progress : float in [0, 1]
         Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1.
 
@@ -168,12 +196,20 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
     bool array (n_agents,)
         Whether each agent is a contender.
     """
-    values, n_agents = np.nan_to_num(ability, nan=-2.0), len(ability)
+    n_agents = len(ability)
+    values = np.nan_to_num(ability, nan=-2.0)  # below every ability
+
     # midway between the last agent in the top and the first one out of it
-    boundary = np.sort(values)[::-1][top - 1 : top + 1].mean()
-    n_contenders = ceil(round(n_agents * ((top + 1) / n_agents) ** progress**ELIMINATION_POWER, 6))
+    best_first = np.sort(values)[::-1]
+    boundary = best_first[top - 1 : top + 1].mean()
+
+    # the number falls geometrically from all agents to top + 1
+    final_fraction = (top + 1) / n_agents
+    n_contenders = ceil(round(n_agents * final_fraction**progress**ELIMINATION_POWER, 6))
+
+    nearest_first = np.argsort(np.abs(values - boundary), kind="stable")
     is_contender = np.zeros(n_agents, dtype=np.bool_)
-    is_contender[np.argsort(np.abs(values - boundary), kind="stable")[:n_contenders]] = True
+    is_contender[nearest_first[:n_contenders]] = True
     return is_contender
 
 
@@ -245,10 +281,23 @@ class Adaptive(TrialDesign):
     @property
     def n_rounds(self) -> int:
         """Maximum number of rounds after the pilot: `rounds`, else 5, or 40 with `max_regret`."""
-        return self.rounds or (DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET)
+        if self.rounds:
+            return self.rounds
+        return DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the pilot; eligible : bool array (n_agents, n_items).
+        """Draw the pilot, the cyclic blocks before the first round.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
 
         Raises
         ------
@@ -264,23 +313,28 @@ class Adaptive(TrialDesign):
             )
         check_shared_items(eligible)
         budget = self.budget(eligible)
-        if self.pilot is not None:
-            n_pilot = int(budget * self.pilot)
-        elif self.max_regret is None:
-            n_pilot = max(budget // 4, min(n_agents * MIN_SEARCH_PILOT_BLOCKS, budget // 2))
-        else:
-            n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2))
-            n_pilot = min(budget // 4, n_agents * n_blocks)
+        n_pilot = self._count_pilot_calls(n_agents, budget)
         if n_pilot < MIN_BLOCKS * n_agents:
             raise PlanError(
                 f"The pilot is less than two blocks, {MIN_BLOCKS * n_agents} paired calls: got {n_pilot} of {budget} calls. Set "
                 "more calls, or a larger pilot.",
                 slug="budget-adaptive",
             )
-        paired = Cyclic(n_paired=n_pilot, pairs=self.pairs).draw(eligible, rng).trials
-        limit = "all possible" if not self.n_paired else f"{self.n_paired:,}"
+
+        pilot = Cyclic(n_paired=n_pilot, pairs=self.pairs).draw(eligible, rng).trials
+        limit = f"{self.n_paired:,}" if self.n_paired else "all possible"
         note = f"this is the pilot; rounds on fewer and fewer contenders follow, up to {limit} paired calls in all"
-        return DesignResult(paired, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+        return DesignResult(pilot, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
+
+    def _count_pilot_calls(self, n_agents: int, budget: int) -> int:
+        """Return the maximum number of paired calls of the pilot, by the rules in the notes of the class."""
+        if self.pilot is not None:
+            return int(budget * self.pilot)
+        if self.max_regret is None:
+            n_minimum = n_agents * MIN_SEARCH_PILOT_BLOCKS
+            return max(budget // 4, min(n_minimum, budget // 2))
+        n_blocks = max(MIN_SEARCH_PILOT_BLOCKS, ceil(PILOT_BLOCKS_PER_REGRET / self.max_regret**2))
+        return min(budget // 4, n_agents * n_blocks)
 
     def next_round(
         self,
@@ -317,27 +371,41 @@ class Adaptive(TrialDesign):
         NextRound
             Without trials if the rounds or the budget are spent.
         """
-        n_rounds, budget = len(rounds.starts), self.budget(eligible)
-        n_spent = int((plan.block >= 0).sum())
+        n_rounds = len(rounds.starts)  # with the pilot, so that it is also the number of the next round
+        budget = self.budget(eligible)
+        is_in_block = plan.block >= 0
+        n_spent = int(is_in_block.sum())
         if active is None:
-            progress = n_rounds / self.n_rounds
-            active = select_contenders(ability, self.top, progress)
-            n_pilot = int(((plan.block >= 0) & (plan.trials.step == 0)).sum())
-            until = n_pilot + int((budget - n_pilot) * n_rounds / self.n_rounds)
+            active = select_contenders(ability, self.top, n_rounds / self.n_rounds)
+            n_pilot = int((is_in_block & (plan.trials.step == 0)).sum())
+            n_after_round = n_pilot + int((budget - n_pilot) * n_rounds / self.n_rounds)
         else:
-            until = min(budget, n_spent + n_blocks * int(active.sum()))
+            n_after_round = min(budget, n_spent + n_blocks * int(active.sum()))
         if n_rounds > self.n_rounds:
             return NextRound(number_blocks([]), active, "budget")
-        first_block = (*rounds.starts, int(plan.block.max()) + 1)[1]
-        trials = self._draw_blocks(plan, active, eligible, rng, first_block=first_block, n_trials=until - n_spent)
+
+        first_block = rounds.starts[1] if n_rounds > 1 else int(plan.block.max()) + 1
+        n_trials = n_after_round - n_spent
+        trials = self._draw_blocks(plan, active, eligible, rng, first_block=first_block, n_trials=n_trials)
         stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
         return NextRound(trials, active, stop_reason)
 
     def budget(self, eligible: Bools) -> int:
-        """Return the maximum number of paired trials; eligible : bool array (n_agents, n_items)."""
+        """Return the maximum number of paired trials in all rounds.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+
+        Returns
+        -------
+        int
+            `n_paired`, or the number of all possible comparisons if this is smaller.
+        """
         n_on_item = eligible.sum(axis=0, dtype=np.int64)
-        n_dense = int((n_on_item * (n_on_item - 1)).sum())
-        return n_dense if self.n_paired is None else min(self.n_paired, n_dense)
+        n_possible = int((n_on_item * (n_on_item - 1)).sum())
+        return n_possible if self.n_paired is None else min(self.n_paired, n_possible)
 
     def _draw_blocks(
         self,
@@ -355,54 +423,82 @@ class Adaptive(TrialDesign):
         that was dropped and comes back therefore catches up with the comparisons of the others.
         """
         n_agents, n_items = eligible.shape
-        items, partners = rng.permutation(n_items), rng.permutation(n_agents)
+        items = rng.permutation(n_items)
+        partners = rng.permutation(n_agents)
         contender_is_first = rng.random(n_items * n_agents) < 0.5
         contenders = np.flatnonzero(active)
+        n_passes = 2 if self.pairs == "ordered" else 1
+        n_blocks = n_passes * n_items * n_agents
+
         is_paired = plan.trial_type == PAIRED
-        planned = self._comparison_codes(plan.item[is_paired], plan.first[is_paired], plan.second[is_paired], n_agents)
-        begun = np.unique(plan.block) - first_block
+        planned_codes = self._comparison_codes(
+            plan.item[is_paired], plan.first[is_paired], plan.second[is_paired], n_agents
+        )
+        begun_blocks = np.unique(plan.block) - first_block
         drawn: list[Trials] = []
-        position, end = 0, (2 if self.pairs == "ordered" else 1) * n_items * n_agents
-        while position < end:
-            stop = min(end, position + max(n_trials // len(contenders), _MIN_CHUNK_BLOCKS))
-            number = np.arange(position, stop)  # of each block in the sequence
-            position = stop
+        start = 0
+        while start < n_blocks:
+            n_in_chunk = max(n_trials // len(contenders), _MIN_CHUNK_BLOCKS)
+            stop = min(n_blocks, start + n_in_chunk)
+            number = np.arange(start, stop)  # of each block in the sequence
+            start = stop
 
-            # item, partner and order of each block, repeated for each contender
-            block, agent = np.repeat(number - number[0], len(contenders)), np.tile(contenders, len(number))
-            item = items[number % n_items][block]
-            partner = partners[(number + number // lcm(n_items, n_agents)) % n_agents][block]
+            # item, partner and order of each block
+            item_of_block = items[number % n_items]
+            partner_of_block = partners[(number + number // lcm(n_items, n_agents)) % n_agents]
             is_second_pass = number >= n_items * n_agents
-            is_first = (contender_is_first[number % (n_items * n_agents)] ^ is_second_pass)[block]
-            first, second = np.where(is_first, agent, partner), np.where(is_first, partner, agent)
+            is_first_in_block = contender_is_first[number % (n_items * n_agents)] ^ is_second_pass
 
-            # new comparisons of eligible cells, each once
+            # one comparison per block and contender
+            block = np.repeat(np.arange(len(number)), len(contenders))  # position in the arrays above
+            contender = np.tile(contenders, len(number))
+            item = item_of_block[block]
+            partner = partner_of_block[block]
+            is_first = is_first_in_block[block]
+            first = np.where(is_first, contender, partner)
+            second = np.where(is_first, partner, contender)
+
+            # keep comparisons of eligible cells that are not planned yet, each once
             code = self._comparison_codes(item, first, second, n_agents)
-            is_eligible = (agent != partner) & eligible[agent, item] & eligible[partner, item]
-            is_new = is_eligible & ~np.isin(code, planned)
-            is_new[np.setdiff1d(np.arange(len(code)), np.unique(code, return_index=True)[1])] = False
+            is_eligible = (contender != partner) & eligible[contender, item] & eligible[partner, item]
+            is_kept = is_eligible & ~np.isin(code, planned_codes) & _is_first_occurrence(code)
 
             # a new block needs two contenders, and blocks are taken while they fit
-            size = np.bincount(block[is_new], minlength=len(number))
-            size[(size < 2) & ~np.isin(number, begun)] = 0
-            fits = np.cumsum(size) <= n_trials
-            is_new &= ((size > 0) & fits)[block]
-            columns = (item[is_new], first[is_new], second[is_new])
-            planned = np.append(planned, self._comparison_codes(*columns, n_agents))
-            block = first_block + number[block[is_new]]
-            item, first, second, block = (column.astype(np.int32) for column in (*columns, block))
-            trials = Trials.paired(item, first, second, block=block)
-            drawn.append(trials.with_role(MAIN, first=is_first[is_new], second=~is_first[is_new]))
-            n_trials -= len(block)
+            n_in_block = np.bincount(block[is_kept], minlength=len(number))
+            n_in_block[(n_in_block < 2) & ~np.isin(number, begun_blocks)] = 0
+            fits = np.cumsum(n_in_block) <= n_trials
+            is_taken = (n_in_block > 0) & fits
+            is_kept &= is_taken[block]
+
+            trials = Trials.paired(
+                item[is_kept].astype(np.int32),
+                first[is_kept].astype(np.int32),
+                second[is_kept].astype(np.int32),
+                block=(first_block + number[block[is_kept]]).astype(np.int32),
+            )
+            drawn.append(trials.with_role(MAIN, first=is_first[is_kept], second=~is_first[is_kept]))
+            planned_codes = np.append(planned_codes, code[is_kept])
+            n_trials -= len(trials)
             if not fits.all():
                 break
         return Trials.concat(drawn)
 
     def _comparison_codes(self, item: Ids, first: Ids, second: Ids, n_agents: int) -> Positions:
-        """Encode comparisons as numbers, int64 array (n_trials,); both orders get one number if pairs are unordered."""
+        """Return one number per comparison, equal for equal comparisons: int64 array (n_trials,).
+
+        If pairs are unordered, both orders of a pair get the same number.
+        """
         if self.pairs == "unordered":
             first, second = np.minimum(first, second), np.maximum(first, second)
         return np.asarray((item * np.int64(n_agents) + first) * n_agents + second)
+
+
+def _is_first_occurrence(values: Positions) -> Bools:
+    """Return whether each value, of an int array (n,), is the first of its kind: bool array (n,)."""
+    _, first_positions = np.unique(values, return_index=True)
+    is_first = np.zeros(len(values), dtype=np.bool_)
+    is_first[first_positions] = True
+    return is_first
 
 
 _MIN_CHUNK_BLOCKS = 64
@@ -410,7 +506,7 @@ _MIN_CHUNK_BLOCKS = 64
 
 
 def get_adaptive_design(plan: Plan) -> Adaptive:
-    """Return the design that drew an adaptive plan.
+    """Return the design that drew an adaptive plan, with the options of the plan.
 
     Parameters
     ----------
@@ -422,7 +518,8 @@ def get_adaptive_design(plan: Plan) -> Adaptive:
     Adaptive
     """
     options: dict[str, Any] = {name: plan.options[name] for name in Adaptive.options if name in plan.options}
-    return Adaptive(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **options)
+    n_paired = None if plan.rounds is None else plan.rounds.n_paired
+    return Adaptive(n_paired=n_paired, **options)
 
 
 STOPPING_OPTIONS = {FixedWidth.name: ("half_width",), Adaptive.name: ("max_regret",)}

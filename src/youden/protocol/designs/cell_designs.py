@@ -77,19 +77,34 @@ class CellDesign(TrialDesign, ABC):
 
     @abstractmethod
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Compute the sampling fraction above which each cell is chosen: float array (n_agents, n_items).
+        """Compute the threshold of each cell: the design chooses the cell if the sampling fraction is above it.
 
-        It is inf for cells that are not eligible. eligible : bool array, key : float array of random numbers in [0, 1),
-        of the same shape.
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be chosen.
+        key : float array (n_agents, n_items)
+            Random numbers in [0, 1).
+
+        Returns
+        -------
+        float array (n_agents, n_items)
+            Thresholds from 0 on; inf for cells that are not eligible.
         """
 
     @abstractmethod
     def get_fraction(self, eligible: Bools) -> float | None:
-        """Return the sampling fraction that the design's own options set; None if they set none."""
+        """Return the sampling fraction that the design's own options set; None if they set none.
+
+        `eligible` is a bool array (n_agents, n_items).
+        """
 
     @abstractmethod
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
-        """Return what to do if an agent, and if an item, has too few cells."""
+        """Return two instructions for an error message: if an agent has too few cells, and if an item has.
+
+        `eligible` is a bool array (n_agents, n_items).
+        """
 
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose cells by the sampling fraction that the design's options set, or by the default one.
@@ -118,10 +133,21 @@ class CellDesign(TrialDesign, ABC):
         return self._repair_or_check(eligible, key, threshold < fraction)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Choose cells, and draw their comparisons with partners.
+        """Choose cells, and draw comparisons of each with other agents on its item (its partners).
 
-        The cells are those of `choose` if there is no budget, or if the options set a sampling fraction. Otherwise,
-        they are the most cells whose comparisons fit the budget.
+        If there is no budget, or if the options set a sampling fraction, `choose` chooses the cells. Otherwise, as many
+        cells are chosen as fit the budget.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
 
         Raises
         ------
@@ -129,34 +155,47 @@ class CellDesign(TrialDesign, ABC):
             [d-core]: if an agent or item has too few cells; [not-connected]: if the cells form several components;
             [budget-cells]: if the comparisons exceed the budget.
         """
-        n_partners = self.partners
         if self.n_paired is None or self.get_fraction(eligible) is not None:
+            n_partners = self.partners
             chosen = self.choose(eligible, rng)
         else:
-            key, threshold = self._draw_thresholds(eligible, rng)
-            smallest = self._repair_or_check(eligible, key, threshold < self._min_fraction())
-            if n_partners is None and self._count(smallest, eligible, None) > self.n_paired:
-                n_partners = max(1, min(self.n_paired // int(smallest.sum()), len(eligible) - 1))
-            chosen = self._choose_largest(eligible, key, threshold, n_partners=n_partners)
-        n = self._count(chosen, eligible, n_partners)
-        if self.n_paired is not None and n > self.n_paired:
+            chosen, n_partners = self._choose_within_budget(eligible, rng, self.n_paired)
+
+        n_comparisons = self._count_comparisons(chosen, eligible, n_partners)
+        if self.n_paired is not None and n_comparisons > self.n_paired:
+            options = " or ".join((*self.own_options, "d_core"))
             raise PlanError(
-                f"The {self.name} design exceeds the budget of {self.n_paired:,} paired calls: got {n:,}. Set more calls, a "
-                f"smaller {' or '.join((*self.own_options, 'd_core'))}, or partners below {len(eligible) - 1}.",
+                f"The {self.name} design exceeds the budget of {self.n_paired:,} paired calls: got {n_comparisons:,}. Set more "
+                f"calls, a smaller {options}, or partners below {len(eligible) - 1}.",
                 slug="budget-cells",
             )
+
         trials = draw_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs, rng=rng)
         notes = self.get_notes(eligible, trials) if len(trials) else ()
         return DesignResult(trials, notes)
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return a note if the budget is too small for all partners; override it to add others."""
+        """Return notes for readers of the plan; a subclass may override this method to add others.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        trials : Trials
+            The drawn trials, at least one.
+
+        Returns
+        -------
+        tuple of str
+            A note if the budget is too small for comparisons with all partners; else empty.
+        """
         if self.partners is not None or self.pairs != "ordered":
             return ()
         n_items = eligible.shape[1]
         cell = trials.first.astype(np.int64) * n_items + trials.item
         max_partners = int(np.bincount(cell).max())
-        if max_partners == int(eligible.sum(axis=0).max()) - 1:
+        n_possible_partners = int(eligible.sum(axis=0).max()) - 1
+        if max_partners == n_possible_partners:
             return ()
         return (
             f"the budget is too small for the {self.name} design with all partners: "
@@ -164,7 +203,21 @@ class CellDesign(TrialDesign, ABC):
         )
 
     def _draw_thresholds(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the random keys of the cells, and compute their thresholds: two float arrays (n_agents, n_items)."""
+        """Draw a random key for each cell, and compute the thresholds of the cells from the keys.
+
+        Returns
+        -------
+        key : float array (n_agents, n_items)
+            Random numbers in [0, 1).
+        threshold : float array (n_agents, n_items)
+            Sampling fractions above which the cells are chosen.
+
+        Raises
+        ------
+        PlanError
+            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has too few eligible
+            cells.
+        """
         check_shared_items(eligible)
         remedy = "There are no more training cells. Set a smaller d_core or holdout, or remove the agent or item."
         check_degrees(eligible, d=self.d_core, design=self.name, remedies=(remedy, remedy))
@@ -172,35 +225,51 @@ class CellDesign(TrialDesign, ABC):
         return key, self.compute_thresholds(eligible, key)
 
     def _repair_or_check(self, eligible: Bools, key: Floats, chosen: Bools) -> Bools:
-        """Repair the chosen cells, or raise PlanError if they fall short and `repair` is off."""
+        """Add cells until the chosen ones meet the d-core condition and are connected, unless `repair` is off.
+
+        If `repair` is off, return the chosen cells unchanged, or raise PlanError if they do not meet both conditions.
+        """
         if self.repair:
             return repair(chosen, eligible, key=key, d=self.d_core)
         check_degrees(chosen, d=self.d_core, design=self.name, remedies=self.get_remedies(eligible))
         check_connected(chosen)
         return chosen
 
-    def _min_fraction(self) -> float:
-        return 0.0 if self.repair else _DEFAULT_FRACTION
+    def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
+        """Choose as many cells as a budget of paired calls allows.
 
-    def _choose_largest(self, eligible: Bools, key: Floats, threshold: Floats, *, n_partners: int | None) -> Bools:
-        """Choose the cells of the largest sampling fraction that fits the budget, or of the smallest one if none fits.
-
-        eligible, key, threshold : arrays (n_agents, n_items)
+        Returns
+        -------
+        chosen : bool array (n_agents, n_items)
+            The chosen cells; the smallest possible choice if even this exceeds the budget.
+        n_partners : int or None
+            Maximum number of partners of each cell; None for all.
         """
-        budget = self.n_paired or 0
-        if self._count(eligible, eligible, n_partners) <= budget:
-            return eligible
-        low, high = self._min_fraction(), 1.0
-        for _ in range(_BISECTIONS):
-            mid = (low + high) / 2
-            chosen = self._repair_or_check(eligible, key, threshold < mid)
-            if self._count(chosen, eligible, n_partners) <= budget:
-                low = mid
-            else:
-                high = mid
-        return self._repair_or_check(eligible, key, threshold < low)
+        key, threshold = self._draw_thresholds(eligible, rng)
+        min_fraction = 0.0 if self.repair else _DEFAULT_FRACTION
+        fewest = self._repair_or_check(eligible, key, threshold < min_fraction)
+        n_partners = self.partners
+        if n_partners is None and self._count_comparisons(fewest, eligible, None) > budget:
+            # the budget allows only some of the partners
+            n_affordable = budget // int(fewest.sum())
+            n_partners = max(1, min(n_affordable, len(eligible) - 1))
+        if self._count_comparisons(eligible, eligible, n_partners) <= budget:
+            return eligible, n_partners
 
-    def _count(self, chosen: Bools, eligible: Bools, n_partners: int | None) -> int:
+        # find the largest sampling fraction that fits the budget by bisection
+        low = min_fraction
+        high = 1.0
+        for _ in range(_BISECTIONS):
+            fraction = (low + high) / 2
+            chosen = self._repair_or_check(eligible, key, threshold < fraction)
+            if self._count_comparisons(chosen, eligible, n_partners) <= budget:
+                low = fraction
+            else:
+                high = fraction
+        return self._repair_or_check(eligible, key, threshold < low), n_partners
+
+    def _count_comparisons(self, chosen: Bools, eligible: Bools, n_partners: int | None) -> int:
+        """Count the comparisons of the chosen cells with up to `n_partners` partners each, or with all if it is None."""
         return count_comparisons(chosen, eligible, n_partners=n_partners, pairs=self.pairs)
 
 
@@ -210,7 +279,8 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        rank = np.where(eligible, key, np.inf).argsort(axis=self.axis).argsort(axis=self.axis)
+        eligible_key = np.where(eligible, key, np.inf)
+        rank = eligible_key.argsort(axis=self.axis).argsort(axis=self.axis)
         n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
         # under a budget, a random offset per line makes the total number of cells change by small steps
         has_own_fraction = self.get_fraction(eligible) is not None
@@ -218,10 +288,12 @@ class _LineDesign(CellDesign):
         return np.where(eligible, (rank + offset) / n_on_line, np.inf)
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
-        (option,), n_fewest = self.own_options, int(eligible.sum(axis=self.axis).min())
-        own_remedy = f"Set {option} above {(self.d_core - 1) / n_fewest:.2f}, or a smaller d_core."
+        (option,) = self.own_options
+        n_fewest = int(eligible.sum(axis=self.axis).min())
+        line_remedy = f"Set {option} above {(self.d_core - 1) / n_fewest:.2f}, or a smaller d_core."
         other_remedy = f"Set a larger {option}, a smaller d_core, or repair: true."
-        return (own_remedy, other_remedy) if self.axis else (other_remedy, own_remedy)
+        lines_are_agents = self.axis == 1
+        return (line_remedy, other_remedy) if lines_are_agents else (other_remedy, line_remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,31 +440,36 @@ class NLogN(CellDesign):
 
     def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
         cells = np.flatnonzero(eligible)
+        in_random_order = cells[np.argsort(key.ravel()[cells])]
         threshold = np.full(eligible.size, np.inf)
-        threshold[cells[np.argsort(key.ravel()[cells])]] = np.arange(len(cells)) / len(cells)
+        threshold[in_random_order] = np.arange(len(cells)) / len(cells)
         return threshold.reshape(eligible.shape)
 
     def get_fraction(self, eligible: Bools) -> float | None:
-        return None if self.c is None else _nlogn_cells(self.c, eligible) / int(eligible.sum())
+        if self.c is None:
+            return None
+        return _count_requested_cells(self.c, eligible) / int(eligible.sum())
 
     def get_remedies(self, eligible: Bools) -> tuple[str, str]:
         remedy = "Set a larger c, a smaller d_core, or repair: true."
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Add a note if `c` requests more cells than there are."""
+        """Return the notes of the base class, and another one if `c` requests more cells than there are."""
         notes = super().get_notes(eligible, trials)
-        n_requested = 0 if self.c is None else _nlogn_cells(self.c, eligible)
+        n_requested = 0 if self.c is None else _count_requested_cells(self.c, eligible)
         n_eligible = int(eligible.sum())
-        if n_requested <= n_eligible:
-            return notes
-        return (
-            *notes,
-            f"c = {self.c:g} requests {n_requested:,} cells, but there are {n_eligible:,} training cells; all of them are used",
-        )
+        if n_requested > n_eligible:
+            note = (
+                f"c = {self.c:g} requests {n_requested:,} cells, but there are {n_eligible:,} training cells; "
+                "all of them are used"
+            )
+            notes = (*notes, note)
+        return notes
 
 
-def _nlogn_cells(c: float, eligible: Bools) -> int:
-    """Return c·(K + J)·ln(K + J), rounded, for cells of the shape (K, J)."""
-    n = sum(eligible.shape)
-    return int(c * n * log(n) + 0.5)
+def _count_requested_cells(c: float, eligible: Bools) -> int:
+    """Return the number of cells that `c` requests, c·(K + J)·ln(K + J) for K agents and J items, rounded."""
+    n_agents, n_items = eligible.shape
+    n_both = n_agents + n_items
+    return int(c * n_both * log(n_both) + 0.5)

@@ -74,7 +74,18 @@ class Cyclic(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the blocks that fit the budget; eligible : bool array (n_agents, n_items).
+        """Draw as many blocks as fit the budget.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells that may be compared.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+
+        Returns
+        -------
+        DesignResult
 
         Raises
         ------
@@ -91,16 +102,20 @@ class Cyclic(TrialDesign):
             if n_spent > budget:
                 break
             blocks.append(block)
+
         if len(blocks) < MIN_BLOCKS:
-            largest = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)[:MIN_BLOCKS]
+            block_sizes = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)
+            n_needed = max(sum(block_sizes[:MIN_BLOCKS]), 2 * n_agents)
             raise PlanError(
-                f"The budget is less than two cyclic blocks, {max(sum(largest), 2 * n_agents)} paired calls, which confidence "
+                f"The budget is less than two cyclic blocks, {n_needed} paired calls, which confidence "
                 f"intervals need: got {max(budget, 0)}. Set more calls, or `independent: pooled:N` with a smaller N.",
                 slug="budget-cyclic",
             )
+
         sizes = [len(block.agents) for block in blocks]
+        items = np.array([block.item for block in blocks], dtype=np.int32)
         trials = Trials.paired(
-            np.repeat(np.array([block.item for block in blocks], dtype=np.int32), sizes),
+            np.repeat(items, sizes),
             np.concatenate([block.agents for block in blocks]),
             np.concatenate([block.partners for block in blocks]),
             block=_block_numbers(sizes),
@@ -108,14 +123,31 @@ class Cyclic(TrialDesign):
         return DesignResult(trials)
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Yield all blocks in the order in which `draw` takes them; eligible : bool array (n_agents, n_items)."""
+        """Yield all possible blocks in the order in which `draw` takes them, as `iter_blocks` does."""
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
 
 def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:
-    """Yield all cyclic blocks in order, without block numbers, each with all agents that are eligible on its item.
+    """Yield the trials of all possible cyclic blocks in order, without block numbers.
 
-    eligible : bool array (n_agents, n_items). Raises PlanError [nothing-shared] if no item has two eligible agents.
+    Parameters
+    ----------
+    eligible : bool array (n_agents, n_items)
+        Cells that may be compared.
+    rng : numpy.random.Generator
+        Source of all random numbers.
+    pairs : {"ordered", "unordered"}, default "ordered"
+        Whether pairs may be judged in both orders.
+
+    Yields
+    ------
+    Trials
+        Trials of one block, which contains all agents that are eligible on its item.
+
+    Raises
+    ------
+    PlanError
+        [nothing-shared]: if no item has two eligible agents.
     """
     for block in _iter_blocks(eligible, rng, pairs=pairs):
         item = np.full(len(block.agents), block.item, dtype=np.int32)
@@ -139,35 +171,46 @@ class _Block(NamedTuple):
 
 
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
-    """Yield the blocks of the cyclic design; eligible : bool array (n_agents, n_items)."""
+    """Yield the blocks of the cyclic design by the rule in the notes of `Cyclic`.
+
+    `eligible` is a bool array (n_agents, n_items).
+    """
     check_shared_items(eligible)
     n_agents, n_items = eligible.shape
     agent_order = rng.permutation(n_agents)
     items = rng.permutation(n_items)
     shifts = rng.permutation(np.arange(1, n_agents))
-    on_item = [agent_order[eligible[agent_order, j]].astype(np.int32) for j in range(n_items)]
+    agents_by_item = [agent_order[eligible[agent_order, item]].astype(np.int32) for item in range(n_items)]
 
-    used_shifts: list[set[float]] = [set() for _ in range(n_items)]
-    n_left = sum(max(len(agents) - 1, 0) for agents in on_item)
-    if pairs == "unordered":
-        # the shift m/2 of an even number of agents compares each pair in both orders
-        used_shifts = [{len(agents) / 2} & {len(agents) // 2} for agents in on_item]
-        n_left = sum(max(len(agents) - 1, 0) // 2 for agents in on_item)
+    used_shifts: list[set[int]] = [set() for _ in range(n_items)]
+    n_left = 0
+    for agents, used in zip(agents_by_item, used_shifts, strict=True):
+        n_shifts = max(len(agents) - 1, 0)
+        if pairs == "ordered":
+            n_left += n_shifts
+        else:
+            n_left += n_shifts // 2
+            if len(agents) % 2 == 0:
+                used.add(len(agents) // 2)  # this shift would compare each pair in both orders
 
     period = lcm(n_items, n_agents - 1)
-    s = 0
+    step = 0
     while n_left:
-        j = int(items[s % n_items])
-        start = (s + s // period) % (n_agents - 1)
-        s += 1
-        agents, used = on_item[j], used_shifts[j]
+        item = int(items[step % n_items])
+        start = (step + step // period) % (n_agents - 1)
+        step += 1
+
+        agents = agents_by_item[item]
+        used = used_shifts[item]
         candidates = map(int, chain(shifts[start:], shifts[:start]))
-        shift = next((d for d in candidates if d < len(agents) and d not in used), None)
+        shift = next((shift for shift in candidates if shift < len(agents) and shift not in used), None)
         if shift is None:
             continue
-        used |= {shift} if pairs == "ordered" else {shift, len(agents) - shift}
+        used.add(shift)
+        if pairs == "unordered":
+            used.add(len(agents) - shift)
         n_left -= 1
-        yield _Block(j, agents, shift)
+        yield _Block(item, agents, shift)
 
 
 def check_shared_items(eligible: Bools) -> None:
@@ -198,7 +241,8 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
     Trials
         With the number of the block in the column `block`.
     """
-    return replace(Trials.concat(blocks), block=_block_numbers([len(block) for block in blocks], start=start))
+    sizes = [len(block) for block in blocks]
+    return replace(Trials.concat(blocks), block=_block_numbers(sizes, start=start))
 
 
 def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
@@ -225,18 +269,30 @@ class Dense(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw all pairs, sorted by item, then first, then second agent; eligible : bool array (n_agents, n_items).
+        """Draw all pairs, sorted by item, then by first agent, then by second agent.
+
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells to compare.
+        rng : numpy.random.Generator
+            Source of the order of each pair if pairs are unordered.
+
+        Returns
+        -------
+        DesignResult
 
         Raises
         ------
         PlanError
-            [budget-dense]: if these are more than the budget allows.
+            [budget-dense]: if the number of pairs exceeds the budget.
         """
-        n = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
-        if self.n_paired is not None and n > self.n_paired:
+        n_pairs = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
+        if self.n_paired is not None and n_pairs > self.n_paired:
             raise PlanError(
-                f"The dense design exceeds the budget of {self.n_paired:,} paired calls: got {n:,}. Set more calls, or set "
+                f"The dense design exceeds the budget of {self.n_paired:,} paired calls: got {n_pairs:,}. Set more calls, or set "
                 "design: cyclic, which adapts to the budget.",
                 slug="budget-dense",
             )
-        return DesignResult(draw_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))
+        trials = draw_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng)
+        return DesignResult(trials)

@@ -56,6 +56,7 @@ def check_pairs(value: PairRule) -> None:
 
 
 def _is_number(value: object) -> bool:
+    """Return whether a value is an int or a float; bool does not count."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -82,63 +83,98 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
     int
         Number of comparisons; an upper bound if pairs are unordered and `n_partners` is set.
     """
-    n_chosen, n_eligible = chosen.sum(axis=0, dtype=np.int64), eligible.sum(axis=0, dtype=np.int64)
+    n_chosen = chosen.sum(axis=0, dtype=np.int64)
+    n_eligible = eligible.sum(axis=0, dtype=np.int64)
     if pairs == "unordered" and n_partners is None:
         n_with_unchosen = n_chosen * (n_eligible - n_chosen)
         n_among_chosen = n_chosen * (n_chosen - 1) // 2
         return int((n_with_unchosen + n_among_chosen).sum())
-    n_each = n_eligible - 1 if n_partners is None else np.minimum(n_eligible - 1, n_partners)
-    return int((n_chosen * n_each).sum())
+    n_per_cell = n_eligible - 1
+    if n_partners is not None:
+        n_per_cell = np.minimum(n_per_cell, n_partners)
+    return int((n_chosen * n_per_cell).sum())
 
 
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with `n_partners` random partners on its item, or with all if it is None.
+    """Compare each chosen cell with other agents on its item, its partners.
 
-    Returns paired trials, sorted by item, then first, then second agent. chosen, eligible : bool
-    arrays (n_agents, n_items)
+    Parameters
+    ----------
+    chosen : bool array (n_agents, n_items)
+        Cells to compare; all of them are eligible.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be partners.
+    n_partners : int or None
+        Number of random partners of each chosen cell; None for all.
+    pairs : {"ordered", "unordered"}
+        "ordered": the judge reads the text of the chosen cell first, and two chosen cells are compared in both orders.
+        "unordered": each pair is compared once, in a random order, which serves both cells.
+    rng : numpy.random.Generator
+        Source of all random numbers.
 
-    With "ordered" pairs, the text of the chosen cell comes first, and two chosen cells are compared in both orders.
-    With "unordered" pairs, there is one comparison per pair, in a random order, which serves both cells.
+    Returns
+    -------
+    Trials
+        Paired trials, sorted by item, then by first agent, then by second agent.
     """
-    n_agents = len(chosen)
-    shape = chosen.shape[1], n_agents, n_agents
+    n_agents, n_items = chosen.shape
+    shape = (n_items, n_agents, n_agents)
     item, agent = np.nonzero(chosen.T)
-    step = max(1, _CHUNK_CELLS // n_agents)
+    n_per_chunk = max(1, _CHUNK_CELLS // n_agents)
     cells, partners = [], []
-    for start in range(0, len(item), step):
-        chunk = slice(start, start + step)
-        cell, partner = _draw_partners(item[chunk], agent[chunk], eligible, n_partners=n_partners, rng=rng)
-        cells.append(cell + start)
+    for start in range(0, len(item), n_per_chunk):
+        chunk = slice(start, start + n_per_chunk)
+        cell_in_chunk, partner = _draw_partners(item[chunk], agent[chunk], eligible, n_partners=n_partners, rng=rng)
+        cells.append(start + cell_in_chunk)
         partners.append(partner)
-    cell, partner = np.concatenate(cells or [item]), np.concatenate(partners or [item])
+    if not cells:
+        return Trials.paired(*np.empty((3, 0), dtype=np.int32))
+    cell = np.concatenate(cells)
+    partner = np.concatenate(partners)
 
     # one number per comparison (item, first, second)
     code = np.ravel_multi_index((item[cell], agent[cell], partner), shape)
     if pairs == "unordered":
         low, high = np.minimum(agent[cell], partner), np.maximum(agent[cell], partner)
         code = np.unique(np.ravel_multi_index((item[cell], low, high), shape))
-        low, high = np.unravel_index(code, shape)[1:]
+        _, low, high = np.unravel_index(code, shape)
         is_swapped = rng.random(len(code)) < 0.5
         # (high, low) has the number of (low, high) plus (high − low)(n_agents − 1)
         code = np.where(is_swapped, code + (high - low) * (n_agents - 1), code)
-    columns = (column.astype(np.int32) for column in np.unravel_index(code, shape))
-    return Trials.paired(*columns)
+
+    item, first, second = np.unravel_index(code, shape)
+    return Trials.paired(item.astype(np.int32), first.astype(np.int32), second.astype(np.int32))
 
 
 def _draw_partners(
     item: Positions, agent: Positions, eligible: Bools, *, n_partners: int | None, rng: np.random.Generator
 ) -> tuple[Positions, Positions]:
-    """Draw the partners of some cells.
+    """Draw the partners of some cells: other agents on the same item.
 
-    item, agent : int arrays (n_cells,), the cells; eligible : bool array (n_agents, n_items)
+    Parameters
+    ----------
+    item, agent : int array (n_cells,)
+        The cells.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be partners.
+    n_partners : int or None
+        Maximum number of partners of each cell; None for all.
+    rng : numpy.random.Generator
+        Source of all random numbers.
 
-    Returns the position of the cell and the agent of the partner, two int arrays (n_pairs,).
+    Returns
+    -------
+    cell : int array (n_pairs,)
+        Position of the cell in `item` and `agent`.
+    partner : int array (n_pairs,)
+        Agent of the partner.
     """
     is_partner = eligible.T[item]
-    is_partner[np.arange(len(agent)), agent] = False
-    if n_partners is not None and n_partners < is_partner.shape[1] - 1:
+    n_cells, n_agents = is_partner.shape
+    is_partner[np.arange(n_cells), agent] = False
+    if n_partners is not None and n_partners < n_agents - 1:
         key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
         smallest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
         is_drawn = np.zeros_like(is_partner)
@@ -161,8 +197,12 @@ class StarvedError(PlanError):
 
     def __init__(self, design: str, side: Literal["agent", "item"], position: int, *, n: int, needs: int, remedy: str):
         """State that the agent or item has `n` of the `needs` cells, and how to remedy that."""
-        self.side, self.position = side, position
-        self._design, self._n, self._needs, self._remedy = design, n, needs, remedy
+        self.side = side
+        self.position = position
+        self._design = design
+        self._n = n
+        self._needs = needs
+        self._remedy = remedy
         super().__init__(self._format_message(f"number {position}"), slug="d-core")
 
     def with_name(self, name: str) -> PlanError:
@@ -170,6 +210,7 @@ class StarvedError(PlanError):
         return PlanError(self._format_message(f"'{name}'"), slug="d-core")
 
     def _format_message(self, name: str) -> str:
+        """Return the message of the error; `name` denotes the agent or item."""
         others = "items" if self.side == "agent" else "agents"
         return (
             f"The {self._design} design has too few {others} for {self.side} {name}: got {self._n}, but it needs {self._needs}. "
@@ -178,9 +219,23 @@ class StarvedError(PlanError):
 
 
 def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str]) -> None:
-    """Raise StarvedError for the item, or else the agent, with the fewest cells, if these are fewer than d.
+    """Check that every item and every agent has at least d cells.
 
-    cells : bool array (n_agents, n_items); remedies: what to do if an agent, and if an item, is short of cells.
+    Parameters
+    ----------
+    cells : bool array (n_agents, n_items)
+        Cells to count.
+    d : int
+        Minimum number of cells.
+    design : str
+        Name of the design, for the message.
+    remedies : (str, str)
+        Instruction for the message if an agent has too few cells, and if an item has.
+
+    Raises
+    ------
+    StarvedError
+        If an item or agent has fewer than d cells, for the one with the fewest cells; items are checked first.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)
@@ -188,27 +243,42 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
 
 
 def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, design: str, remedy: str) -> None:
-    """Raise StarvedError if an agent or item has fewer than d cells; n_cells : int array."""
-    short = np.flatnonzero(n_cells < d)
-    if len(short):
-        position = int(short[np.argmin(n_cells[short])])
+    """Raise StarvedError for the agent or item with the fewest cells, if it has fewer than d.
+
+    `n_cells` is an int array with the number of cells of each agent, or of each item.
+    """
+    if (n_cells < d).any():
+        position = int(np.argmin(n_cells))
         raise StarvedError(design, side, position, n=int(n_cells[position]), needs=d, remedy=remedy)
 
 
 def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
-    """Add eligible cells until every agent and item has d cells and all are connected.
+    """Add eligible cells until every agent and item has d cells and all cells are connected.
 
-    chosen, eligible : bool arrays (n_agents, n_items); each agent and item must have d eligible cells. key : float
-    array of random numbers of the same shape; cells with the smallest ones are added first.
+    Parameters
+    ----------
+    chosen : bool array (n_agents, n_items)
+        Chosen cells; this array stays unchanged.
+    eligible : bool array (n_agents, n_items)
+        Cells that may be added, and the chosen ones; each agent and item must have d of them.
+    key : float array (n_agents, n_items)
+        Random numbers; cells with the smallest ones are added first.
+    d : int
+        Minimum number of cells of each agent and of each item.
 
-    Raises PlanError [not-connected] if the eligible cells themselves are not connected.
+    Returns
+    -------
+    bool array (n_agents, n_items)
+        The chosen and the added cells.
+
+    Raises
+    ------
+    PlanError
+        [not-connected]: if even all eligible cells together are not connected.
     """
     chosen = chosen.copy()
-    for cells, may_add, order in ((chosen, eligible, key), (chosen.T, eligible.T, key.T)):
-        for row in np.flatnonzero(cells.sum(axis=1) < d):
-            spare = np.flatnonzero(may_add[row] & ~cells[row])
-            n_missing = d - int(cells[row].sum())
-            cells[row, spare[np.argsort(order[row, spare])[:n_missing]]] = True
+    _add_missing_cells(chosen, eligible, key, d=d)
+    _add_missing_cells(chosen.T, eligible.T, key.T, d=d)
 
     agents, items = find_graph_components(chosen)
     while agents.max() > 0 or items.max() > 0:
@@ -217,13 +287,29 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
             raise _not_connected_error(
                 "Add responses that connect them, set a smaller holdout, or rank the components separately."
             )
-        i, j = np.unravel_index(np.argmin(np.where(joins_components, key, np.inf)), key.shape)
-        chosen[i, j] = True
-        low, high = min(agents[i], items[j]), max(agents[i], items[j])
-        for labels in (agents, items):
-            labels[labels == high] = low
-            labels[labels > high] -= 1
+        candidate_keys = np.where(joins_components, key, np.inf)
+        agent, item = np.unravel_index(np.argmin(candidate_keys), key.shape)
+        chosen[agent, item] = True
+
+        # merge both components, and close the gap in their numbers
+        low = min(agents[agent], items[item])
+        high = max(agents[agent], items[item])
+        for component in (agents, items):
+            component[component == high] = low
+            component[component > high] -= 1
     return chosen
+
+
+def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, d: int) -> None:
+    """Add eligible cells in place until each row has d cells, those with the smallest keys first.
+
+    `cells`, `eligible` and `key` are arrays of one shape, (n_agents, n_items) or (n_items, n_agents).
+    """
+    for row in np.flatnonzero(cells.sum(axis=1) < d):
+        spare = np.flatnonzero(eligible[row] & ~cells[row])
+        smallest_first = spare[np.argsort(key[row, spare])]
+        n_missing = d - int(cells[row].sum())
+        cells[row, smallest_first[:n_missing]] = True
 
 
 def check_connected(cells: Bools) -> None:
@@ -233,21 +319,35 @@ def check_connected(cells: Bools) -> None:
 
 
 def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
-    """Find the components of the graph of agents and items whose edges are cells, bool array (n_agents, n_items).
+    """Find which agents and items are connected by cells, directly or through others.
 
-    Returns the component numbers of agents and of items, from 0: int32 arrays (n_agents,) and (n_items,).
+    Parameters
+    ----------
+    cells : bool array (n_agents, n_items)
+        Edges of a graph whose nodes are the agents and the items.
+
+    Returns
+    -------
+    agent_components : int32 array (n_agents,)
+        Number of the connected component of each agent, from 0.
+    item_components : int32 array (n_items,)
+        Number of the connected component of each item.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     n_agents, n_items = cells.shape
+    n_nodes = n_agents + n_items
     agent, item = np.nonzero(cells)
-    graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n_agents + n_items,) * 2)
-    label = connected_components(graph, directed=False)[1].astype(np.int32)
-    return label[:n_agents], label[n_agents:]
+    edges = np.ones(len(agent), dtype=np.int8)
+    graph = coo_array((edges, (agent, n_agents + item)), shape=(n_nodes, n_nodes))
+    _, components = connected_components(graph, directed=False)
+    components = components.astype(np.int32)
+    return components[:n_agents], components[n_agents:]
 
 
 def _not_connected_error(remedy: str) -> PlanError:
+    """Return the error that cells form several components, with an instruction for the user."""
     return PlanError(
         f"Some agents are not connected to the others by shared items, so they cannot be compared. {remedy}",
         slug="not-connected",
