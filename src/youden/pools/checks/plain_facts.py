@@ -53,10 +53,49 @@ class Languages:
 
 
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
-    """Detect the language of most of each agent's sampled responses, and report agents with another than most agents.
+    """Detect the language of each agent from some of its responses, and report agents that use another language than most.
 
-    Raise ConfigError [languages-missing] if `py3langid` is not installed.
+    Parameters
+    ----------
+    sample : SampledTexts
+        Responses. Of each agent, at most 12 responses are classified.
+    seed : int, default 0
+        Seed of the selection of responses.
+
+    Returns
+    -------
+    Languages
+        Number of agents by language, and a finding if there are two languages or more. An agent without a language in
+        most of its responses is not counted.
+
+    Raises
+    ------
+    ConfigError
+        [languages-missing] if the package `py3langid` is not installed.
     """
+    code_by_agent = _detect_languages(sample, standalone_stream(seed))
+    n_agents = Counter(code_by_agent.values())
+    if len(n_agents) < 2:
+        return Languages(dict(n_agents), ())
+
+    main_language, n_main = n_agents.most_common(1)[0]
+    others = tuple(sample.pool.agents[k].id for k, code in code_by_agent.items() if code != main_language)
+    listing = ", ".join(f"{code} ({n})" for code, n in n_agents.most_common())
+    finding = Finding(
+        "languages",
+        f"Agents respond in several languages: {listing}. Not in {main_language}: {format_names(others)}.",
+        "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
+        "language last whatever their responses are; a model compares them less reliably than responses in one "
+        "language.",
+        "Rank each language separately, or translate the responses before ranking.",
+        agents=others,
+        facts={"share": 1 - n_main / len(code_by_agent)},
+    )
+    return Languages(dict(n_agents.most_common()), (finding,))
+
+
+def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, str]:
+    """Return the language code of each agent that uses one language in most of its classified responses, by position."""
     try:
         classify = import_module("py3langid").classify
     except ModuleNotFoundError as error:
@@ -64,11 +103,10 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
             "Languages are detected by the package `py3langid`, which is not installed. Install youden[pools].",
             slug="languages-missing",
         ) from error
-    rng = standalone_stream(seed)
-    max_texts = max(
-        MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents))
-    )
-    language_of: dict[int, str] = {}
+
+    texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
+    max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
+    code_by_agent: dict[int, str] = {}
     for k, row in enumerate(sample.pool.texts[:, sample.items]):
         texts = [text for text in row if text is not None and len(text) >= MIN_CLASSIFIED_CHARACTERS]
         if len(texts) < MIN_CLASSIFIED_TEXTS:
@@ -77,28 +115,8 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
         codes = Counter(str(classify(texts[i][:MAX_CLASSIFIED_CHARACTERS])[0]) for i in chosen)
         code, n_texts = codes.most_common(1)[0]
         if n_texts > len(chosen) / 2:
-            language_of[k] = code
-    n_agents = Counter(language_of.values())
-    if len(n_agents) < 2:
-        return Languages(dict(n_agents), ())
-    main_language, n_main = n_agents.most_common(1)[0]
-    others = tuple(sample.pool.agents[k].id for k, code in language_of.items() if code != main_language)
-    listing = ", ".join(f"{code} ({n})" for code, n in n_agents.most_common())
-    return Languages(
-        dict(n_agents.most_common()),
-        (
-            Finding(
-                "languages",
-                f"Agents respond in several languages: {listing}. Not in {main_language}: {format_names(others)}.",
-                "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
-                "language last whatever their responses are; a model compares them less reliably than responses in one "
-                "language.",
-                "Rank each language separately, or translate the responses before ranking.",
-                agents=others,
-                facts={"share": 1 - n_main / len(language_of)},
-            ),
-        ),
-    )
+            code_by_agent[k] = code
+    return code_by_agent
 
 
 RECURRENCE_SHARE = 0.2
@@ -132,7 +150,10 @@ MIN_AGENTS = 4
 
 
 def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding for all agents that list keywords, and one for all that list words of their prompts."""
+    """Find agents whose responses are lists of words: keywords, or rare words of the prompt.
+
+    Yields at most one finding of each kind. Small pools are not checked.
+    """
     pool = sample.pool
     if len(sample.items) < MIN_ITEMS or pool.n_agents < MIN_AGENTS:
         return
@@ -171,8 +192,8 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 def function_word_shares(sample: SampledTexts) -> Floats:
     """Return the share of each text's words that are function words of its agent, float (n_texts,).
 
-    These are words in at least a fifth of the agent's texts. NaN for a text with few words, and for all texts of an
-    agent with few texts, or whose median text has few words.
+    A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
+    with few words, and for all texts of an agent that has few texts or mostly short ones.
     """
     shares = np.full(len(sample), np.nan)
     for k in range(sample.pool.n_agents):
@@ -188,9 +209,10 @@ def function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Return the length of the longest sequence of the prompt's rare words in each text, float (n_texts,).
+    """Measure how much of a prompt's rare words each text lists in one sequence, float (n_texts,).
 
-    It is a share of the prompt's number of rare words, at most 25. NaN without a prompt, or with fewer than four.
+    The value is the length of the longest sequence of rare words of the prompt, divided by the number of these rare
+    words (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
     """
     n_items = len(sample.items)
     n_prompts: Floats = np.asarray(sample.prompt_has_word.sum(axis=0), dtype=np.float64)
@@ -265,6 +287,7 @@ def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Findin
 
 
 def _check_size(pool: Pool) -> Iterator[Finding]:
+    """Report a pool with fewer than 3 agents or 2 items."""
     if pool.n_agents >= 3 and pool.n_items >= 2:
         return
     yield Finding(
@@ -276,6 +299,7 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
+    """Report agents that respond to few items, items with fewer than two responses, and agents without common items."""
     n_items = pool.present.sum(axis=1)
     n_agents = pool.present.sum(axis=0)
     min_items = MIN_ANSWERED_SHARE * pool.n_items
@@ -317,6 +341,7 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_blank(pool: Pool) -> Iterator[Finding]:
+    """Report agents with at least `MIN_BLANK_SHARE` of blank responses."""
     n_blank = np.array([sum(text is not None and not text.strip() for text in row) for row in pool.texts])
     n_responses = np.maximum(1, pool.present.sum(axis=1))
     is_reported = n_blank >= np.maximum(1, MIN_BLANK_SHARE * n_responses)
@@ -335,6 +360,7 @@ def _find_blank(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_placeholders(pool: Pool) -> Iterator[Finding]:
+    """Report responses that only consist of a placeholder for a missing value, such as "#N/A" or "null"."""
     count_by_text: Counter[str] = Counter()
     agents: dict[str, None] = {}
     for agent, row in zip(pool.agents, pool.texts, strict=True):
@@ -359,6 +385,7 @@ def _find_placeholders(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
+    """Report responses of more than `LONG_CHARACTERS` characters. `length` is as in `find_response_problems`."""
     is_long = length > LONG_CHARACTERS
     if not is_long.any():
         return
@@ -377,6 +404,7 @@ def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
 
 
 def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
+    """Report agents whose median response is much longer or much shorter than the usual response to the item."""
     if pool.n_agents < MIN_LENGTH_AGENTS or pool.n_items < MIN_LENGTH_ITEMS:
         return
     is_answered = pool.present.any(axis=0)
@@ -387,10 +415,8 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
         valid = row[~np.isnan(row)]
         if valid.size:
             median_ratios[k] = np.median(valid)
-    very_long, very_short = (
-        np.flatnonzero(median_ratios >= MIN_LONG_RATIO),
-        np.flatnonzero(median_ratios <= MAX_SHORT_RATIO),
-    )
+    very_long = np.flatnonzero(median_ratios >= MIN_LONG_RATIO)
+    very_short = np.flatnonzero(median_ratios <= MAX_SHORT_RATIO)
     if len(very_long):
         ids = tuple(pool.agents[k].id for k in very_long)
         yield Finding(
@@ -416,6 +442,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
 
 
 def _find_damaged(pool: Pool) -> Iterator[Finding]:
+    """Report responses with characters that were lost when a file was read in a wrong encoding."""
     n_damaged = np.zeros(pool.n_agents, dtype=np.int64)
     for k, row in enumerate(pool.texts):
         n_damaged[k] = sum(text is not None and any(mark in text for mark in DAMAGED) for text in row)
@@ -434,6 +461,7 @@ def _find_damaged(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_similar_ids(noun: str, ids: tuple[str, ...]) -> Iterator[Finding]:
+    """Report ids that differ only by case or spaces. `noun` is "agent" or "item"."""
     ids_by_key: defaultdict[str, list[str]] = defaultdict(list)
     for name in ids:
         ids_by_key["".join(name.split()).casefold()].append(name)

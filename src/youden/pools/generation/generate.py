@@ -52,10 +52,20 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """A request on behalf of an agent, about an item.
+    """A request to the model of an agent, for its response to one item.
 
-    `key` is the request hash. It depends on the agent, so two agents with the same messages get two texts. `model` is
-    the name of the model in the agents' file.
+    Attributes
+    ----------
+    key : str
+        Request hash. It depends on the agent, so that two agents with the same messages get two texts.
+    request : Request
+        Model, messages and parameters.
+    address : str
+        Address of the model, which is part of the request hash.
+    model : str
+        Name of the model in the agents' file.
+    agent, item : str
+        Ids of the agent and the item.
     """
 
     key: str
@@ -72,7 +82,25 @@ class AgentRequest:
 def build_agent_request(
     config: JudgeConfig, messages: tuple[Message, ...], *, model: str, agent: str, item: str, repeat: int
 ) -> AgentRequest:
-    """Build the request for one response of an agent; `repeat` is the number of the response, from 1."""
+    """Build the request for one response of an agent.
+
+    Parameters
+    ----------
+    config : JudgeConfig
+        Config of the model.
+    messages : tuple of Message
+        Messages that are sent to it.
+    model : str
+        Name of the model in the agents' file.
+    agent, item : str
+        Ids of the agent and the item.
+    repeat : int
+        Number of the response among the agent's responses to the item, from 1.
+
+    Returns
+    -------
+    AgentRequest
+    """
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
         cache_salt["replicate"] = repeat - 1
@@ -82,7 +110,7 @@ def build_agent_request(
 
 
 def iter_recorded_entries(requests: Mapping[str, AgentRequest], store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the key of each request and its entry for a cassette, None if the store has no outcome."""
+    """Yield each request hash with an entry for a cassette (a file of recorded answers), None if no outcome is stored."""
     outcomes = store.get_outcomes(list(requests))
     for key, agent_request in requests.items():
         request = canonical_request(agent_request.request, address=agent_request.address)
@@ -90,10 +118,24 @@ def iter_recorded_entries(requests: Mapping[str, AgentRequest], store: Store) ->
 
 
 class Models:
-    """Models that are queried together, with one budget and one log. Call `ask` any number of times, then `aclose`.
+    """Models of agents, which share one budget and one log. Call `ask` any number of times, then `aclose`.
 
-    `configs` has the config of each model by its name; `judges` has objects that are queried in place of models. API
-    keys are looked up in `environment` when a model is queried. With `replay`, answers come only from the store.
+    Parameters
+    ----------
+    configs : mapping of str to JudgeConfig
+        Name of a model → its config.
+    store : Store
+        Store of answers. A request whose answer it contains is not sent.
+    asking : JudgingOptions
+        Options of the requests, including the cost cap.
+    n_calls : int
+        Expected number of calls, for the progress bar.
+    environment : mapping of str to str
+        Environment variables, for API keys.
+    judges : mapping of str to Judge
+        Name of a model → object that is queried in its place.
+    replay : bool, default False
+        Whether answers come only from the store.
 
     Attributes
     ----------
@@ -148,33 +190,46 @@ class Models:
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
         """Query the models, and return the completion of each answered request, by key.
 
-        Raise BudgetError or JudgeError after the calls in flight have ended (answers are in the store), ReplayMissError
-        if an answer is missing in a replay.
+        Raises BudgetError or JudgeError after the calls in flight have ended; their answers are in the store. Raises
+        ReplayMissError if the store lacks an answer in a replay.
         """
-        works = {name: GeneratedTexts(self) for name in self._callers}
+        texts_by_model = {name: GeneratedTexts(self) for name in self._callers}
         for agent_request in requests.values():
-            works[agent_request.model].requests.append(agent_request)
+            texts_by_model[agent_request.model].requests.append(agent_request)
+
         if self._replay:
-            self._look_up(requests, works)
+            self._look_up(requests, texts_by_model)
         else:
+            loops = [self._make_loop(name, texts) for name, texts in texts_by_model.items() if texts.requests]
             try:
-                retry_failed = self._asking.retry_failed
-                loops = []
-                for name, work in works.items():
-                    if work.requests:
-                        caller = self._callers[name]
-                        resources = caller.config, caller.backend, self._store, self._stop, self._log
-                        loops.append(RequestLoop(Outcomes(work, *resources, retry_failed=retry_failed), caller=caller))
                 await run_loops(loops, self._stop, grace=self._asking.grace)
             finally:
                 self._store.flush()
-        return {key: completion for work in works.values() for key, completion in work.answers.items()}
+
+        completions: dict[str, Completion] = {}
+        for texts in texts_by_model.values():
+            completions |= texts.answers
+        return completions
+
+    def _make_loop(self, model: str, texts: GeneratedTexts) -> RequestLoop:
+        """Make the loop that sends the requests in `texts` to one model."""
+        caller = self._callers[model]
+        outcomes = Outcomes(
+            texts,
+            caller.config,
+            caller.backend,
+            self._store,
+            self._stop,
+            self._log,
+            retry_failed=self._asking.retry_failed,
+        )
+        return RequestLoop(outcomes, caller=caller)
 
     async def aclose(self) -> None:
         """Close the connections and the log."""
         await self._open.aclose()
 
-    def _look_up(self, requests: Mapping[str, AgentRequest], works: Mapping[str, GeneratedTexts]) -> None:
+    def _look_up(self, requests: Mapping[str, AgentRequest], texts_by_model: Mapping[str, GeneratedTexts]) -> None:
         """Record the stored outcome of each request; raise ReplayMissError if one is missing."""
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
@@ -182,13 +237,14 @@ class Models:
                 keys = [request.key for request in requests.values() if request.model == agent_request.model]
                 has_other_model = not any(key in outcomes for key in keys)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
-            reason = works[agent_request.model].put([0], key, outcomes[key], usd=0.0, stored=True)
+            texts = texts_by_model[agent_request.model]
+            reason = texts.put([0], key, outcomes[key], usd=0.0, stored=True)
             self._log.advance(1, missing=reason, stored=True)
 
     def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
-        """Return the error for a missing answer.
+        """Return the error for an answer that is missing in a replay.
 
-        `has_other_model` means that the store has no answer of the request's model at all.
+        `has_other_model` means that the store has no answer of the requested model at all.
         """
         judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
         contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
@@ -237,7 +293,11 @@ class GeneratedTexts:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record an outcome, and return "answered" or the reason why there is no response."""
+        """Record the outcome of a request.
+
+        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". `outcome` is None if
+        the request was not sent; `stored` means that the outcome comes from the store.
+        """
         models = self._models
         models.n_done += 1
         if isinstance(outcome, Completion):
@@ -249,7 +309,8 @@ class GeneratedTexts:
             models.reasons["the reasoning did not end within max_tokens"] = None
             return "unfinished_reasoning"
         models.n_failed += 1
-        models.reasons[outcome.reason if outcome is not None else "not asked"] = None
+        reason = "not asked" if outcome is None else outcome.reason
+        models.reasons[reason] = None
         return "failed"
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
@@ -354,10 +415,20 @@ def generate(
 def collect_requests(
     generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]
 ) -> dict[str, AgentRequest]:
-    """Return every request that can be built from the given answers, by key.
+    """Return every request that can be built from the given answers.
 
-    The request for a response contains two answers if they exist: that of the agent's first step (its notes), and the
-    response of the agent on which it is based. `answers` is called with keys, and returns the completions it has.
+    Parameters
+    ----------
+    generation : Generation
+        Agents, items and instructions.
+    answers : callable
+        Function of a list of request hashes that returns the known completions by hash.
+
+    Returns
+    -------
+    dict of str to AgentRequest
+        Request hash → request. A request can depend on two earlier answers: the agent's notes (the answer of its first
+        step), and the response of the agent on which it is based. It is left out if one of them is unknown.
     """
     requests: dict[str, AgentRequest] = {}
 
@@ -382,6 +453,7 @@ def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
 
 
 async def _respond_and_close(generation: Generation, models: Models) -> Responses:
+    """Return the responses of each agent, and close the models in any case."""
     try:
         return await _respond(generation, models.ask)
     finally:
@@ -396,45 +468,56 @@ async def _respond(generation: Generation, ask: Ask) -> Responses:
 
     Each round processes the agents whose input exists: first their notes, then their responses, then their transforms.
     """
-    seed, responses = generation.file.seed, generation.responses
-    texts: Responses = {SOURCE: [item.prompt for item, _ in responses]}
+    texts: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
     waiting = list(generation.file.ordered)
     while waiting:
         ready = [agent for agent in waiting if agent.based_on in texts]
-        notes = await _query_agents(generation, ask, [agent for agent in ready if agent.notes_instruction], texts, None)
-        answers = await _query_agents(generation, ask, [agent for agent in ready if agent.model], texts, notes)
+        with_notes = [agent for agent in ready if agent.notes_instruction]
+        with_model = [agent for agent in ready if agent.model]
+        notes = await _query_agents(generation, ask, with_notes, texts, None)
+        answers = await _query_agents(generation, ask, with_model, texts, notes)
         for agent in ready:
-            agent_texts: list[str | None] = []
             inputs = answers[agent.id] if agent.model else texts[agent.based_on]
-            for text, (item, repeat) in zip(inputs, responses, strict=True):
-                if text is None:
-                    agent_texts.append(None)
-                    continue
-                rng = _response_rng(seed, agent.id, item.id, repeat)
-                agent_texts.append(apply_steps(text, agent.transforms, rng))
-            texts[agent.id] = agent_texts
+            texts[agent.id] = _transform_texts(generation, agent, inputs)
         waiting = [agent for agent in waiting if agent.id not in texts]
     return texts
+
+
+def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[str | None]) -> list[str | None]:
+    """Apply the transforms of an agent to its texts, one per response; a missing text (None) stays missing."""
+    transformed: list[str | None] = []
+    for text, (item, repeat) in zip(inputs, generation.responses, strict=True):
+        if text is None:
+            transformed.append(None)
+            continue
+        rng = _response_rng(generation.file.seed, agent.id, item.id, repeat)
+        transformed.append(apply_steps(text, agent.transforms, rng))
+    return transformed
 
 
 async def _query_agents(
     generation: Generation, ask: Ask, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """Return the answers of the agents' models, with None if the input or the answer is missing.
+    """Query the models of agents, and return their answers by agent, with None if an input or an answer is missing.
 
-    If `notes` is None, the models follow the instruction that produces notes, otherwise the one that uses them.
+    `texts` has the responses of the agents on which these are based. If `notes` is None, the models get the instruction
+    that produces notes; otherwise the instruction that uses them.
     """
-    keys: dict[str, list[str | None]] = {}
+    keys_by_agent: dict[str, list[str | None]] = {}
     requests: dict[str, AgentRequest] = {}
     for agent in agents:
-        instruction = generation.instructions[agent.id][1 if notes is None else 0]
+        response_instruction, notes_instruction = generation.instructions[agent.id]
+        instruction = notes_instruction if notes is None else response_instruction
         if agent.model is None or instruction is None:
             continue
         configs = [
             _configure_model(generation, agent, agent.model, repeat) for repeat in range(1, generation.repeats + 1)
         ]
-        agent_keys = keys[agent.id] = []
-        agent_notes = (notes or {}).get(agent.id, [""] * len(generation.responses))
+
+        agent_notes: Sequence[str | None] = [""] * len(generation.responses)
+        if notes is not None:
+            agent_notes = notes.get(agent.id, agent_notes)
+        agent_keys = keys_by_agent[agent.id] = []
         for (item, repeat), text, note in zip(generation.responses, texts[agent.based_on], agent_notes, strict=True):
             if text is None or note is None:
                 agent_keys.append(None)
@@ -449,12 +532,10 @@ async def _query_agents(
             )
             agent_keys.append(agent_request.key)
             requests[agent_request.key] = agent_request
+
     completions = await ask(requests)
-    answers = {key: _response(completion) for key, completion in completions.items()}
-    return {
-        agent_id: [None if key is None else answers.get(key) for key in agent_keys]
-        for agent_id, agent_keys in keys.items()
-    }
+    answers: dict[str | None, str | None] = {key: _response(completion) for key, completion in completions.items()}
+    return {agent_id: [answers.get(key) for key in agent_keys] for agent_id, agent_keys in keys_by_agent.items()}
 
 
 def _response(completion: Completion) -> str | None:
@@ -463,9 +544,9 @@ def _response(completion: Completion) -> str | None:
 
 
 def _configure_model(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:
-    """Return the config of the model for one of the agent's responses.
+    """Return the config of an agent's model for one of its responses to an item.
 
-    A seed increases by one per repeat, so that repeats differ.
+    The seed is increased by one per repeat, so that an agent's responses to the same item differ.
     """
     seed = None if agent.seed is None else agent.seed + repeat - 1
     parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
@@ -475,32 +556,44 @@ def _configure_model(generation: Generation, agent: AgentSpec, model: str, repea
 def _to_result(
     generation: Generation, texts: Responses, models: Models, *, max_missing: float, name: str
 ) -> GenerationResult:
-    """Arrange the texts as a pool; raise TooManyMissingError if too many are missing."""
+    """Arrange the texts as a pool, and return it with its cost.
+
+    Raises TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
+    """
+    pool, n_texts = _build_pool(generation, texts, name=name)
+    n_missing = n_texts - pool.n_responses
+    uncertain_costs = models.budget.describe_unreported()
+    if n_missing > max_missing * n_texts:
+        reasons = "; ".join(models.reasons)
+        error = make_too_many_missing_error(
+            n_missing, n_texts, reasons=reasons, max_missing=max_missing, what="responses"
+        )
+        if uncertain_costs:
+            error.add(uncertain_costs)
+        raise error
+
+    notes = []
+    if models.n_failed:
+        notes.append(f"{format_count(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}")
+    if uncertain_costs:
+        notes.append(uncertain_costs)
+    return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, tuple(notes))
+
+
+def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
+    """Build a pool of generated texts, and return it with the number of texts, including missing ones."""
     specs, items = generation.file.agents, generation.items
     agents = tuple(Agent(spec.id, spec.group, agent_metadata(spec, generation)) for spec in specs)
 
     # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
     cells = []
     for spec in specs:
-        texts_by_item = [texts[spec.id][j :: len(items)] for j in range(len(items))]
+        texts_by_item = [texts[spec.id][position :: len(items)] for position in range(len(items))]
         cells.append([sorted(cell, key=lambda text: text is None) for cell in texts_by_item])
+
+    # (n_agents, n_items, n_repeats) → one array (n_agents, n_items) per repeat
     blocks: Objects = np.moveaxis(np.array(cells, dtype=np.object_), 2, 0)
-    pool = Pool.from_repeats(agents, items, list(blocks), name)
-    n_missing = blocks.size - pool.n_responses
-    if n_missing > max_missing * blocks.size:
-        reasons = "; ".join(models.reasons)
-        error = make_too_many_missing_error(
-            n_missing, blocks.size, reasons=reasons, max_missing=max_missing, what="responses"
-        )
-        if doubts := models.budget.describe_unreported():
-            error.add(doubts)
-        raise error
-    notes = []
-    if models.n_failed:
-        notes.append(f"{format_count(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}")
-    if doubts := models.budget.describe_unreported():
-        notes.append(doubts)
-    return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, tuple(notes))
+    return Pool.from_repeats(agents, items, list(blocks), name), blocks.size
 
 
 def _response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
