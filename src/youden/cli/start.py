@@ -354,7 +354,8 @@ def init_command(
     Changed responses are updated, unless the pool was judged, and listed. A judged run keeps its pool: the extended pool is
     written to a new folder, and the command that extends the run is printed with its cost.
     """
-    from youden.pools.first_config import find_pool, write_first_config
+    from youden.pools.first_config import write_first_config
+    from youden.pools.pool_files import find_pool
 
     first_config = write_first_config(
         pool or find_pool(Path()),
