@@ -367,7 +367,7 @@ def gate_command(
 
     --by quality compares the estimated mean labels instead (see `youden quality`); other labels count as another analysis.
     """
-    from youden.report.pages.writing import gate_markdown
+    from youden.report.pages.gate_output import gate_markdown
     from youden.runs.run_object import Run
     from youden.workflows.gate import plan_analyses
     from youden.workflows.gate_text import describe_gate, gate_table

@@ -277,7 +277,8 @@ class RunView:
             [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is
             unknown or missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         """
-        from youden.report.pages.writing import gate_markdown, render_junit, write_file
+        from youden.report.pages.gate_output import gate_markdown, render_junit
+        from youden.report.pages.writing import write_file
         from youden.workflows.gate import gate_run
         from youden.workflows.quality import read_answers
 
