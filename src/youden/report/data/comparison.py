@@ -212,7 +212,11 @@ def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: F
     `pairs` has each agent in both rankings, and `ability`, float array (2, n_agents), its abilities. Without standard
     errors, or if all abilities of a ranking are equal, agents whose rank intervals do not overlap differ.
     """
-    has_disjoint_ranks = [a.rank_high < b.rank_low or b.rank_high < a.rank_low for a, b in pairs]
+    has_disjoint_ranks = []
+    for first, second in pairs:
+        first_low, first_high = first.rank_interval
+        second_low, second_high = second.rank_interval
+        has_disjoint_ranks.append(first_high < second_low or second_high < first_low)
     if len(pairs) < 2:
         return has_disjoint_ranks
 
