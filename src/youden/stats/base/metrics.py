@@ -274,13 +274,14 @@ def auc_measurement_interval(
         )
     value = float(_auc(ability[None, :], positive)[0])
     std_error = (high - low) / (2 * z)
-    if np.isnan(std_error).any():
-        n_missing = int(np.isnan(std_error).sum())
+    n_missing = int(np.isnan(std_error).sum())
+    if n_missing:
         return Metric(value, np.nan, np.nan, level, f"none: {n_missing} abilities have no interval")
-    draws = _auc(ability + std_error * rng.standard_normal((n_draws, len(ability))), positive)
+
+    drawn_abilities = ability + std_error * rng.standard_normal((n_draws, len(ability)))
     tail = (1 - level) / 2
-    lower, upper = np.quantile(draws, [tail, 1 - tail]).tolist()
-    lower, upper = min(value, lower), max(value, upper)
+    percentiles = np.quantile(_auc(drawn_abilities, positive), [tail, 1 - tail]).tolist()
+    lower, upper = min(value, percentiles[0]), max(value, percentiles[1])
     if lower == upper:
         return Metric(value, np.nan, np.nan, level, f"none: {level:.0%} of the draws equal the estimate")
     return Metric(value, lower, upper, level, f"percentile of {n_draws} normal draws")
@@ -377,24 +378,26 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     if np.isnan(squared).any():
         raise _missing_error(int(np.isnan(squared).sum()), "observed cells have no prediction")
     mean = float(squared.mean())
-    varies = len(squared) > 1 and np.ptp(squared) > 0
-    margin = normal_quantile(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if varies else np.nan
+    margin = np.nan
+    if len(squared) > 1 and np.ptp(squared) > 0:
+        margin = normal_quantile(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared))
     low, high = np.sqrt(np.maximum([mean - margin, mean + margin], 0.0)).tolist()
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 
 
 def _auc(ability: Floats, positive: Bools) -> Floats:
-    """Compute Mann–Whitney's U over the number of pairs for each row of abilities, float (n_draws, n_agents)."""
+    """Compute the AUC of each row of abilities, float (n_draws, n_agents), as Mann–Whitney's U / number of pairs."""
     from scipy.stats import rankdata
 
     n_positive = int(positive.sum())
-    rank_sum = rankdata(ability, axis=1)[:, positive].sum(axis=1)
     n_pairs = n_positive * (len(positive) - n_positive)
-    return np.asarray((rank_sum - n_positive * (n_positive + 1) / 2) / n_pairs)
+    rank_sum = rankdata(ability, axis=1)[:, positive].sum(axis=1)
+    min_rank_sum = n_positive * (n_positive + 1) / 2
+    return np.asarray((rank_sum - min_rank_sum) / n_pairs)
 
 
 def _fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
-    """Make the interval of a correlation whose Fisher transform has a variance."""
+    """Make the interval of a correlation of `n` agents from the variance of its Fisher transform, atanh(value)."""
     if n < _MIN_AGENTS_FISHER:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
     if 1 - abs(value) < 1e-12:
@@ -411,11 +414,12 @@ def normal_quantile(level: float) -> float:
 
 
 def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None:
-    """Raise StatisticsError unless two arrays, float (n_agents,), can be correlated."""
+    """Check that two arrays, float (n_agents,), can be correlated; raise StatisticsError otherwise."""
     normal_quantile(level)
     if ability.shape != reference.shape or ability.ndim != 1:
         raise shape_error(ability, reference)
-    if n_missing := int((np.isnan(ability) | np.isnan(reference)).sum()):
+    n_missing = int((np.isnan(ability) | np.isnan(reference)).sum())
+    if n_missing:
         raise _missing_error(n_missing, "agents have no ability on one side")
     if len(ability) < 2 or np.ptp(ability) == 0 or np.ptp(reference) == 0:
         raise StatisticsError(
@@ -426,17 +430,21 @@ def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None
 
 
 def _check_groups(ability: Floats, positive: Bools) -> Bools:
-    """Check the groups and return them as bool (n_agents,), because integers would index by position."""
+    """Check that abilities and groups allow an AUC, and return the groups as bool (n_agents,).
+
+    Raises StatisticsError [metric-shape], [auc-groups], [metric-missing] or [auc-one-group].
+    """
     if ability.shape != positive.shape or ability.ndim != 1:
         raise shape_error(ability, positive)
-    if not np.isin(positive, (0, 1)).all():
+    is_valid = np.isin(positive, (0, 1))
+    if not is_valid.all():
         raise StatisticsError(
-            f"The group of each agent must be true or false: got {positive[~np.isin(positive, (0, 1))][0]}. "
-            "Pass a boolean array.",
+            f"The group of each agent must be true or false: got {positive[~is_valid][0]}. Pass a boolean array.",
             slug="auc-groups",
         )
-    positive = positive.astype(np.bool_)
-    if n_missing := int(np.isnan(ability).sum()):
+    positive = positive.astype(np.bool_)  # integers would index by position
+    n_missing = int(np.isnan(ability).sum())
+    if n_missing:
         raise _missing_error(n_missing, "agents have no ability")
     if positive.all() or not positive.any():
         raise StatisticsError(
@@ -448,7 +456,7 @@ def _check_groups(ability: Floats, positive: Bools) -> Bools:
 
 
 def shape_error(a: Floats, b: Floats | Bools | Ids) -> StatisticsError:
-    """Make the error for two arrays of different shapes."""
+    """Make the error for two arrays whose shapes differ."""
     return StatisticsError(
         f"Both arrays must have one shape: got {a.shape} and {b.shape}. Pass values of the same agents, in the same order.",
         slug="metric-shape",
@@ -456,7 +464,7 @@ def shape_error(a: Floats, b: Floats | Bools | Ids) -> StatisticsError:
 
 
 def _missing_error(n: int, subject: str) -> StatisticsError:
-    """Make the error for NaN values."""
+    """Make the error for `n` NaN values; `subject` completes the sentence after the number."""
     return StatisticsError(
         f"{n} {subject}: got NaN. Remove them from both arrays, and report it.", slug="metric-missing"
     )

@@ -106,30 +106,38 @@ class JudgeShift:
 
         # judge A, from all trials of the compared agents that it answered
         by_a = ~np.isnan(answer_a) & is_compared[first] & is_compared[second]
-        agents_a = index[first[by_a]], index[second[by_a]]
-        a, inverse_a = _fit_effects(*agents_a, answer_a[by_a], K)
-        residual_a = answer_a[by_a] - a[agents_a[0]] - a[agents_a[1]]
-        variance_a = _effect_variances(*agents_a, residual_a, inverse_a)
+        first_a, second_a = index[first[by_a]], index[second[by_a]]
+        a, inverse_a = _fit_effects(first_a, second_a, answer_a[by_a], K)
+        residual_a = answer_a[by_a] - a[first_a] - a[second_a]
+        variance_a = _effect_variances(first_a, second_a, residual_a, inverse_a)
 
         # judge B given judge A, from the trials that both answered
-        i, k, y_a, y_b = index[first[in_both]], index[second[in_both]], answer_a[in_both], answer_b[in_both]
+        i, k = index[first[in_both]], index[second[in_both]]
+        y_a, y_b = answer_a[in_both], answer_b[in_both]
         coefficients, inverse = _fit_effects(i, k, y_b, K, covariate=y_a)
         fitted = coefficients[i] + coefficients[k] + coefficients[K] * y_a
         variance = _residual_variance(y_b - fitted, K + 1)
         extend = np.column_stack([np.eye(K), a])  # α + β·a
-        b, covariance = extend @ coefficients, variance * (extend @ inverse @ extend.T)
+        b = extend @ coefficients
+        covariance = variance * (extend @ inverse @ extend.T)
 
         line = np.column_stack([np.ones(K), a - a.mean()])
         curve = curved_relation(i, k, a, y_a - a[i] - a[k], y_b, ability_variance=variance_a)
         half_width = student.ppf((1 + level) / 2, curve.df) * curve.std_error
 
-        self.agents, self.effect_a, self.effect_b, self.covariance = np.flatnonzero(is_compared), a, b, covariance
-        self.shared_effect_a, self.shared_effect_b = _fit_effects(i, k, y_a, K)[0], _fit_effects(i, k, y_b, K)[0]
-        self.slope, self.curve = float((np.linalg.pinv(line) @ b)[1]), curve
+        self.agents = np.flatnonzero(is_compared)
+        self.effect_a, self.effect_b = a, b
+        self.covariance = covariance
+        self.shared_effect_a, _ = _fit_effects(i, k, y_a, K)
+        self.shared_effect_b, _ = _fit_effects(i, k, y_b, K)
+        self.slope = float((np.linalg.pinv(line) @ b)[1])
+        self.curve = curve
         self.shift = np.where(np.abs(curve.shift) < ROUNDING, 0.0, curve.shift)
         self.low, self.high = self.shift - half_width, self.shift + half_width
-        self.p_holm, self.level = holm(curve.p_value), level
-        self.n_trials, self.n_by_agent = n, np.bincount(np.append(i, k), minlength=K)
+        self.p_holm = holm(curve.p_value)
+        self.level = level
+        self.n_trials = n
+        self.n_by_agent = np.bincount(np.append(i, k), minlength=K)
         self.reliability_a = _reliability(a, variance_a)
         self.reliability_b = _reliability(b, np.diag(covariance))
 
@@ -149,27 +157,32 @@ class JudgeShift:
             Shift of the group against the other agents that these answers could have missed, because judges may differ
             in rare events.
         """
-        return math.hypot(*(self._unseen_shift(side, level) for side in (member, ~member)))
+        unseen_members = self._unseen_shift(member, level)
+        unseen_others = self._unseen_shift(~member, level)
+        return math.hypot(unseen_members, unseen_others)
 
     def _unseen_shift(self, side: Bools, level: float) -> float:
-        """Compute the shift that the trials of the agents in `side`, bool (n_compared,), could have missed."""
+        """Compute the shift of a group that its trials could have missed; `side`, bool (n_compared,), selects the group."""
         n = self.n_by_agent[side]
         mean_square = np.average(self.curve.unseen_effect_square[side], weights=n)
         return float(zero_event_upper_bound((1 - level) / 2, n.sum()) * np.sqrt(mean_square))
 
 
 def _reliability(effect: Floats, sampling_variance: Floats) -> float:
-    """Compute the share of the variance of effects, float (n_agents,), that is not sampling variance."""
+    """Compute the share of the variance of effects that is not sampling variance; both are float arrays (n_agents,)."""
     variance = float(effect.var())
-    return max(0.0, 1 - float(sampling_variance.mean()) / variance) if variance > 0 else 0.0
+    if variance <= 0:
+        return 0.0
+    return max(0.0, 1 - float(sampling_variance.mean()) / variance)
 
 
 def _fit_effects(
     first: Ids, second: Ids, answer: Floats, K: int, *, covariate: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares of the smallest norm; arrays (n_trials,).
+    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares; of several solutions, the one of the smallest norm.
 
-    Returns the coefficients, float (K,) or (K + 1,), and the pseudo-inverse of the normal matrix.
+    `first`, `second`, `answer` and `covariate` are arrays (n_trials,). Returns the coefficients, float (K,) or (K +
+    1,), and the pseudo-inverse of the normal matrix.
     """
     pairs = np.zeros((K, K))
     np.add.at(pairs, (first, second), 1.0)
@@ -185,9 +198,10 @@ def _fit_effects(
 
 
 def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
-    """Compute variances of effects, float (K,), with a separate error variance for each trial.
+    """Compute the sampling variances of fitted effects, float (K,), with a separate error variance for each trial.
 
-    Error variances differ: answers vary less for an agent to which a judge nearly always answers no.
+    Error variances differ: answers vary less for an agent to which a judge nearly always answers no. `residual` is a
+    float array (n_trials,), and `inverse` the pseudo-inverse of the normal matrix.
     """
     leverage = inverse[:, first] + inverse[:, second]
     n_trials = len(residual)
@@ -195,11 +209,12 @@ def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats
 
 
 def _residual_variance(residual: Floats, n_fitted: int) -> float:
+    """Compute the variance of residuals, float (n_trials,), after fitting `n_fitted` coefficients."""
     return float(residual @ residual) / max(len(residual) - n_fitted, 1)
 
 
 def _sum_by_agent(first: Ids, second: Ids, column: Floats, K: int) -> Floats:
-    """Sum a column, float (n_trials,), over the trials of each agent: float (K,)."""
+    """Sum a column, float (n_trials,), over the trials of each agent, float (K,); a trial counts for both of its agents."""
     return np.bincount(np.append(first, second), np.tile(column, 2), K).astype(np.float64)
 
 
@@ -276,24 +291,26 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     sampling_variance = np.append(sampling_variance, quadratic_variance).clip(0) + 1e-12
     observed = basis.T @ b
 
-    # posterior over τ and the SD of the quadratic term
+    # posterior over τ and the SD of the quadratic term, on a grid
     max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
     tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
     quadratic_square = tau_square[:, None] + (_BENDS * float(x @ b)) ** 2
-    log = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)[:, None]
-    log = log + _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
-    weight = np.exp(log - log.max()).ravel()
-    draws = rng.choice(weight.size, n_draws, p=weight / weight.sum())
+    log_likelihood = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)[:, None]
+    log_likelihood = log_likelihood + _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
+    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
+    grid_points = rng.choice(weight.size, n_draws, p=weight / weight.sum())
 
     # posterior draws of the true effects under judge B
-    prior_variance = np.repeat(tau_square[draws // len(_BENDS), None], len(sampling_variance), axis=1)
-    prior_variance[:, -1] = quadratic_square.ravel()[draws]
+    n_coordinates = len(sampling_variance)
+    prior_variance = np.repeat(tau_square[grid_points // len(_BENDS), None], n_coordinates, axis=1)
+    prior_variance[:, -1] = quadratic_square.ravel()[grid_points]
     trust = prior_variance / (prior_variance + sampling_variance)
-    noise = rng.standard_normal((n_draws, len(sampling_variance)))
+    noise = rng.standard_normal((n_draws, n_coordinates))
     coordinates = trust * observed + np.sqrt(trust * sampling_variance) * noise
     slope_sd = np.sqrt(max(float(x @ covariance @ x), 0.0))
     slope = x @ b + slope_sd * rng.standard_normal(n_draws)
-    rho = _spearman_rows(slope[:, None] * x + coordinates @ basis.T, a)
+    true_b = slope[:, None] * x + coordinates @ basis.T
+    rho = _spearman_rows(true_b, a)
 
     p_high = (1 + shift.level) / 2
     low, median, high = np.quantile(rho, [1 - p_high, 0.5, p_high]).tolist()
@@ -301,22 +318,28 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
         low = high = np.nan
     B = shift.reliability_a
     true_a = a.mean() + B * (a - a.mean()) + (B * (1 - B)) ** 0.5 * a.std() * rng.standard_normal((n_draws, K))
-    return RankAgreement(median, low, high, shift.level, float(np.median(_spearman_rows(true_a, a))))
+    ceiling = float(np.median(_spearman_rows(true_a, a)))
+    return RankAgreement(median, low, high, shift.level, ceiling)
 
 
 def _log_density(value: Floats, variance: Floats) -> Floats:
-    """Compute the log density of N(0, variance) up to a constant."""
+    """Compute the log density of a normal distribution with mean 0 at `value`, up to a constant."""
     return np.asarray(-0.5 * (np.log(variance) + value**2 / variance))
 
 
 def _normalise(vector: Floats) -> Floats:
-    """Scale a vector to length 1; 0 if its length is 0."""
+    """Scale a vector to length 1; a vector of length 0 becomes 0."""
     length = float(np.sqrt(vector @ vector))
-    return vector / length if length > 1e-12 else np.zeros_like(vector)
+    if length <= 1e-12:
+        return np.zeros_like(vector)
+    return vector / length
 
 
 def _spearman_rows(rows: Floats, reference: Floats) -> Floats:
-    """Compute Spearman's ρ of each row, float (n_rows, n), with a reference, float (n,); 0 if a row is constant."""
+    """Compute Spearman's ρ of each row of a matrix with a reference; 0 for a constant row.
+
+    `rows` is a float array (n_rows, n), `reference` (n,). Returns a float array (n_rows,).
+    """
     rank = rankdata(rows, axis=1)
     rank -= rank.mean(axis=1, keepdims=True)
     reference_rank = rankdata(reference) - (len(reference) + 1) / 2
@@ -427,11 +450,14 @@ def label_shift(
             "Pass a label that some agents have, and some have not.",
             slug="label-constant",
         )
+
+    # permutations F of the label, without those of no variance
     is_exact = comb(K, n_members) <= n_permutations
     F = _all_labels(K, n_members) if is_exact else _random_labels(K, n_members, n_permutations, rng)
     V = information if variance is None else variance
     length = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))
-    F, length = F[length > 1e-6], length[length > 1e-6]
+    has_variance = length > 1e-6
+    F, length = F[has_variance], length[has_variance]
 
     f = member.astype(np.float64)
     f_length = float(np.sqrt(max(float(f @ V @ f), 0.0)))
@@ -442,19 +468,22 @@ def label_shift(
     estimate = float(f @ score) / f_information
 
     # u(F; c) = u − c·g, and u(f; c) = (estimate − c)·observed_g
-    u, g = F @ score / length, F @ (information @ f) / length
+    u = F @ score / length
+    g = F @ (information @ f) / length
     observed_g = f_information / f_length
     differs = observed_g - g > 1e-9
     # the observed labels, or labels equivalent to them, are as extreme for every c
-    n_always = len(F) - int(differs.sum()) + (0 if is_exact else 1)
-    n = len(F) + (0 if is_exact else 1)
+    n_observed = 0 if is_exact else 1  # all permutations include the observed labels
+    n = len(F) + n_observed
+    n_always = len(F) - int(differs.sum()) + n_observed
     ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
     n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
     low, high = -np.inf, np.inf
     if 0 <= n_excluded < len(ends):
         low, high = ends[n_excluded], ends[-1 - n_excluded]
     n_extreme = min(int((ends <= 0).sum()), int((ends >= 0).sum())) + n_always
-    return LabelShift(estimate, float(low), float(high), min(1.0, 2 * n_extreme / n), n, level)
+    p_value = min(1.0, 2 * n_extreme / n)
+    return LabelShift(estimate, float(low), float(high), p_value, n, level)
 
 
 def _all_labels(K: int, n_members: int) -> Floats:
@@ -466,5 +495,5 @@ def _all_labels(K: int, n_members: int) -> Floats:
 
 
 def _random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
-    """Draw n random labels of `n_members` of K agents: float (n, K), 1 for members."""
+    """Draw `n` random labels of `n_members` of K agents: float (n, K), 1 for members."""
     return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)
