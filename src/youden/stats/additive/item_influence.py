@@ -168,7 +168,7 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     is_free = leverage < 1 - _EXACT_FIT
     free_weight = np.where(is_free, weight, 0.0)
     free_agent_weight = sum_by_agent(free_weight)
-    free_item_weight = np.bincount(item, free_weight, index.n_items)
+    free_item_weight = np.bincount(item, free_weight, index.n_items).astype(np.float64)
     share = _divide_or_0(free_weight, free_agent_weight[agent])
     item_share = _divide_or_0(free_weight, free_item_weight[item])
     numerator = np.maximum((1 - item_share) * (1 - share), 0)
