@@ -77,7 +77,7 @@ def calibrate_command(
     for experiment in calibration.experiments:
         output.print_connections(experiment.judge)
         output.print_note(f"calibrate: {output.format_cost(experiment.cost, experiment.judge.name)}")
-    for line in format_forecast(calibration.expected, n_agents=calibration.trials.plan.n_agents):
+    for line in format_forecast(calibration.expected):
         output.print_note(f"the run: {line}")
     results = progress.run_with_progress(
         planned_to_json(calibration),

@@ -268,7 +268,7 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
         from youden.pipeline.precision import format_forecast
 
         usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
-        lines += format_forecast(forecast, usd_per_call=usd_per_call, n_agents=plan.n_agents)
+        lines += format_forecast(forecast, usd_per_call=usd_per_call)
     return [*lines, *plan.notes]
 
 
