@@ -154,7 +154,6 @@ def _format_missing(reasons: Mapping[str, int]) -> str:
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Attack to plant. Repeatable. [default: all]")
 @click.option(
     "--base-agent",
-    "attacker",
     metavar="AGENT",
     help="Agent whose responses the attacks modify. [default: the agent that ranks last]",
 )
@@ -177,7 +176,7 @@ def stress_command(
     *,
     source: Path,
     attacks: tuple[str, ...],
-    attacker: str | None,
+    base_agent: str | None,
     overrides: run_options.Overrides,
     out: Path | None,
     make_options: run_options.OptionsFactory,
@@ -204,7 +203,7 @@ def stress_command(
     from youden.workflows.planned_stress import plan_stress
     from youden.workflows.stress import NOTES, attacks_table, conclusion, describe_requests, stress
 
-    planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=usual_store(), **overrides)
+    planned = plan_stress(source, attacks=attacks, base_agent=base_agent, usual_store=usual_store(), **overrides)
     output.print_note(f"stress: {describe_requests(planned)}")
     output.print_connections(planned.base.judge)
     judge = planned.base.judge

@@ -383,7 +383,7 @@ class Run(RunView):
         self,
         *,
         attacks: Sequence[str] = (),
-        attacker: str | None = None,
+        base_agent: str | None = None,
         judge: str | None = None,
         max_cost: float | None = None,
         store: str | None = None,
@@ -397,7 +397,7 @@ class Run(RunView):
         ----------
         attacks : sequence of str, optional
             Names of attacks. Default: all.
-        attacker : str, optional
+        base_agent : str, optional
             Agent whose responses the attacks copy. Default: the last of the ranking.
         judge, store : str, optional
             Judge (name or .yaml) and store of answers. Default: those of the run.
@@ -428,7 +428,7 @@ class Run(RunView):
             planned = plan_stress(
                 self.path,
                 attacks=attacks,
-                attacker=attacker,
+                base_agent=base_agent,
                 judge=judge,
                 max_cost=max_cost,
                 store=store,
