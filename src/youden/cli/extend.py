@@ -477,9 +477,9 @@ def rejudge_command(
     locations = f"run: {path}; to compare the reports: youden report {run} --against {path}"
     output.print_result(
         as_json,
-        {**plan, "retest": comparison.retest, "summary": list(comparison.words), "judges": study},
+        {**plan, "retest": comparison.retest, "summary": list(comparison.summary), "judges": study},
         tables=judges_tables(comparison.study),
-        lines=(*comparison.study.summary, *comparison.words),
+        lines=(*comparison.study.summary, *comparison.summary),
         warnings=verdicts.warnings,
         notes=[f"{output.format_uncertain_costs(verdicts.warnings)}{locations}"],
     )

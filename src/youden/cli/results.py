@@ -153,7 +153,7 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
         as_json,
-        {"target": "items-and-judges", "agents": agents, "votes": judge_spread.n_effective, "said": summary},
+        {"target": "items-and-judges", "agents": agents, "votes": judge_spread.n_effective, "summary": summary},
         tables=[make_table(title, ["agent"], ["ability", "95 %"], rows)],
         lines=[summary],
     )

@@ -79,7 +79,7 @@ def links_command(
         as_json,
         plain_fields(study) | details,
         tables=_links_tables(study, folder.path.name),
-        lines=study.words,
+        lines=study.summary,
         notes=[f"signature: {signature}"],
         warnings=warnings,
     )
@@ -223,7 +223,7 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
 
     folder = RunFolder(run)
     result = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
-    output.print_result(as_json, plain_fields(result), lines=[result.words])
+    output.print_result(as_json, plain_fields(result), lines=[result.summary])
 
 
 STUDIES = {

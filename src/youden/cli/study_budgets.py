@@ -244,7 +244,7 @@ def budget_command(
     price = read_usd_per_call(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
         study = study_budget(answers, usd_per_call=price, progress=bar, **arguments)
-    for line in answers.words:
+    for line in answers.caveats:
         output.print_note(f"note: {line}")
     _print_study(
         "budget",

@@ -110,7 +110,7 @@ class LinksStudy:
         Kind of the scores.
     n_agents, n_items, n_compared, n_cells : int
         Size of the pool, items with a score, and scores.
-    words : list of str
+    summary : list of str
         Conclusions in sentences.
     """
 
@@ -156,16 +156,16 @@ class LinksStudy:
         self.n_compared = int(is_observed.any(axis=0).sum())
         self.n_cells = int(is_observed.sum())
 
-        self.words = [*_compare_links(links), describe_additivity(links)[0]]
+        self.summary = [*_compare_links(links), describe_additivity(links)[0]]
         if partners < MIN_PARTNER_SHARE:
-            self.words = [
+            self.summary = [
                 f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores mostly "
                 "depend on which partners were drawn. Nothing follows for a link or for additivity; run this study on a dense "
                 "run, or on one of a cell design."
             ]
         identity = links["identity"]
         if identity.n_sampled is not None:
-            self.words.append(
+            self.summary.append(
                 f"Curl is that of a sample of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error "
                 f"of the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
             )
@@ -175,7 +175,7 @@ class LinksStudy:
                     scores.value, rng=standalone_stream(seed), coincident=coincident, n_draws=n_draws
                 )
             except StatisticsError as error:
-                self.words.append(f"No bootstrap: {error.message}")
+                self.summary.append(f"No bootstrap: {error.message}")
 
 
 def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:

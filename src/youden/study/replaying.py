@@ -38,7 +38,7 @@ class RecordedAnswers(ReadOnly):
         Rates of the ordered pairs.
     groups : dict of str to str or None
         Group by agent id.
-    words : tuple of str
+    caveats : tuple of str
         Caveats for readers of results that are computed from these answers.
     """
 
@@ -47,7 +47,7 @@ class RecordedAnswers(ReadOnly):
     pool: Pool
     rates: Rates
     groups: dict[str, str | None]
-    words: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def n_dense_calls(self) -> int:
@@ -118,7 +118,7 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
     is_judged = folder.has("plan.parquet")
     fpr = folder.read_facts().fpr if is_judged else None
     return make_recorded_answers(
-        rates, groups=groups, difference_only=not is_judged, fpr=fpr, words=folder.read_notes()
+        rates, groups=groups, difference_only=not is_judged, fpr=fpr, caveats=folder.read_notes()
     )
 
 
@@ -147,7 +147,7 @@ def make_recorded_answers(
     groups: dict[str, str | None] | None = None,
     difference_only: bool,
     fpr: float | None = None,
-    words: tuple[str, ...] = (),
+    caveats: tuple[str, ...] = (),
 ) -> RecordedAnswers:
     """Make recorded answers from the rates of ordered pairs, without a holdout, because each study draws one.
 
@@ -161,7 +161,7 @@ def make_recorded_answers(
         Whether the rates have only D = TPR − FPR, as those of an imported run. D is then used as the paired answer.
     fpr : float, optional
         Independent answer of every pair, if the plan pools its independent trials. Default: computed from the rates.
-    words : tuple of str, optional
+    caveats : tuple of str, optional
         Caveats for readers of results.
 
     Returns
@@ -175,8 +175,8 @@ def make_recorded_answers(
     if difference_only:
         paired[pairs] = rates.tpr - rates.fpr
         independent[pairs] = 0.0
-        words = (
-            *words,
+        caveats = (
+            *caveats,
             "In this replay, D is used as the paired answer, and the FPR, which is small in these data, as 0.",
         )
     elif rates.independent == "matched":
@@ -192,7 +192,7 @@ def make_recorded_answers(
     texts = np.full(present.shape, None, dtype=object)
     texts[present] = ""
     pool = Pool(tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids)), texts, name="replay")
-    return RecordedAnswers(paired, independent, pool, rates, groups or {}, words)
+    return RecordedAnswers(paired, independent, pool, rates, groups or {}, caveats)
 
 
 def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
@@ -263,7 +263,7 @@ def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers
     Returns
     -------
     RecordedAnswers
-        Recorded or simulated answers; `words` has a note if they are simulated.
+        Recorded or simulated answers; `caveats` has a note if they are simulated.
 
     Raises
     ------
@@ -347,7 +347,7 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
         pool=Pool(agents, items, np.full((n_agents, n_items), "", dtype=object), name="imagined"),
         rates=_make_rates(paired, independent, rates),
         groups=pilot.groups,
-        words=(*pilot.words, caveat),
+        caveats=(*pilot.caveats, caveat),
     )
 
 

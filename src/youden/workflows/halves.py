@@ -38,7 +38,7 @@ class Halves:
     gated_worse: float
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The result as a sentence."""
         n_pairs = self.n_agents * self.n_splits
         return (

@@ -50,13 +50,13 @@ class RejudgeResult:
         The comparison.
     retest : bool
         Whether both runs were judged by the same judge.
-    words : tuple of str
+    summary : tuple of str
         Notes on the comparison.
     """
 
     study: JudgesStudy
     retest: bool
-    words: tuple[str, ...]
+    summary: tuple[str, ...]
 
 
 def plan_rejudge(
@@ -177,8 +177,8 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
     ]
     study = JudgesStudy(AlignedRuns(runs, families=families))
     retest = new_judge == first_judge
-    words = (
+    summary = (
         f"Both runs were judged by {first_judge.get('name')} with the same requests, so this comparison measures test–retest "
         "reliability: differences are the judge's own noise, and nothing follows for another judge.",
     )
-    return RejudgeResult(study, retest, words if retest else ())
+    return RejudgeResult(study, retest, summary if retest else ())

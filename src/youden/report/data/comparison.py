@@ -64,7 +64,7 @@ class Comparison:
         Answers of both judges to common trials; None if a run was imported.
     trials : TrialSample or None
         Trials of the first run, with the answers of both judges; None if a run was imported.
-    words : tuple of str
+    summary : tuple of str
         Sentences that state how the judges, and qualities estimated from labels, agree.
     """
 
@@ -106,7 +106,7 @@ class Comparison:
             self.answers = _tabulate_answers(first_result, against)
 
         quality = compare_quality([(self.first.name, first), (self.second.name, second)])
-        self.words = (*_describe_agreement(first, second), *quality)
+        self.summary = (*_describe_agreement(first, second), *quality)
 
 
 def _describe_agreement(first: RunFolder, second: RunFolder) -> list[str]:

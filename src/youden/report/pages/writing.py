@@ -39,7 +39,7 @@ class StudyPart:
     """Name of the run."""
     signature: str
     """Signature of the run."""
-    words: tuple[str, ...]
+    summary: tuple[str, ...]
     """Sentences that summarise the results."""
     figures: tuple[Figure, ...]
     """Figures."""
@@ -109,7 +109,7 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
     for number, part in enumerate(parts, start=1):
         part_figures = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
         figures |= part_figures
-        sections.append((part.name, part.signature, part.words, list(part_figures)))
+        sections.append((part.name, part.signature, part.summary, list(part_figures)))
     return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
 
 
