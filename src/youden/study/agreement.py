@@ -23,7 +23,8 @@ from youden.stats.base.links import LINKS
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.trials.comparisons import rank_with_ties
-from youden.study.judge_shifts import JudgeShifts, correlation, describe_shifts
+from youden.study.judge_shift_text import describe_shifts
+from youden.study.judge_shifts import JudgeShifts, correlation
 from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
 from youden.text.sentences import format_with_interval
 from youden.types import Scores

@@ -16,7 +16,8 @@ from youden.errors import PlanError, StatisticsError
 from youden.protocol.plan import draw_split
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
+from youden.stats.base.auc import ranking_auc
+from youden.stats.base.metrics import kendall, rmse, spearman
 from youden.stats.baselines import Baseline
 from youden.study.known_groups import Contrast
 from youden.study.replaying import RecordedAnswers

@@ -12,7 +12,8 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.stats.base.metrics import Metric, auc_measurement_interval
+from youden.stats.base.auc import auc_measurement_interval
+from youden.stats.base.metrics import Metric
 from youden.streams import standalone_stream
 from youden.study.replaying import RecordedAnswers
 from youden.types.facts import RankingRow

@@ -18,8 +18,9 @@ from youden.data.label_tables import LabelTable, read_labels
 from youden.errors import ConfigError
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
 from youden.run_keys import Target
+from youden.stats.base.auc import auc_sampling_interval
 from youden.stats.base.clusters import covariance_over_clusters
-from youden.stats.base.metrics import Metric, RankRange, auc_sampling_interval, kendall, rank_ranges, spearman
+from youden.stats.base.metrics import Metric, RankRange, kendall, rank_ranges, spearman
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.comparisons import Differences, pairwise_differences, rank_with_ties
 from youden.types import Agent
