@@ -26,19 +26,21 @@ from youden.protocol.designs.adaptive import (
     get_width_design,
 )
 from youden.stats.forecast import (
-    REFERENCE_DATA,
     AgentVariances,
-    ReferenceRange,
-    components_at_quantile,
     estimate_components,
-    expected_recall,
-    expected_regret,
-    expected_rho,
     find_min_blocks,
     find_min_items,
     half_width_for_regret,
     half_widths,
     min_regret_bound,
+)
+from youden.stats.reference_data import (
+    REFERENCE_DATA,
+    ReferenceRange,
+    components_at_quantile,
+    expected_recall,
+    expected_regret,
+    expected_rho,
     prior_components,
     prior_half_width,
     summarize_range,

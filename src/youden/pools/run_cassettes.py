@@ -18,7 +18,8 @@ from youden.judging.engine import load_only_judge
 from youden.judging.offline.cassette_file import Cassette, Entry, iter_entries, read_cassette, redact, write_cassette
 from youden.judging.question.questions import describe_trial, iter_keys
 from youden.judging.store.answers import open_store, open_store_of_folder
-from youden.pools.generation.generate import collect_requests, iter_recorded_entries
+from youden.pools.generation.agent_requests import iter_recorded_entries
+from youden.pools.generation.generate import collect_requests
 from youden.pools.generation.generation import RECIPE, Generation, is_generated, read_generation, read_store_location
 from youden.types import Completion, Plan
 from youden.types.pool import Json

@@ -22,18 +22,15 @@ from youden.pipeline.planned_run import draw_run_plan
 from youden.pools.checks.checked import Counts, DesignCost, PoolCheck, SampledTexts
 from youden.pools.checks.copied import find_judge_addressing, find_source_copying, find_text_reuse
 from youden.pools.checks.items_alike import MAX_ITEMS, find_similar_items
+from youden.pools.checks.languages import Languages, find_languages
 from youden.pools.checks.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
-from youden.pools.checks.plain_facts import (
-    Languages,
-    find_languages,
-    find_response_problems,
-    find_word_lists,
-    response_lengths,
-)
+from youden.pools.checks.plain_facts import find_response_problems, response_lengths
+from youden.pools.checks.word_lists import find_word_lists
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import FixedWidth
 from youden.protocol.plan import PlanSize, make_plan
-from youden.stats.forecast import find_min_blocks, mean_prior_components
+from youden.stats.forecast import find_min_blocks
+from youden.stats.reference_data import mean_prior_components
 from youden.types import Finding, Pool
 from youden.types.pool import Positions, or_none
 
