@@ -46,7 +46,7 @@ from best_runs import (
 from recorded import DOMAINS, SHARED, read_answers
 from uncertainty import draw_cyclic_trials, estimate, make_domain_draw, make_simulated_draw
 from youden.stats import CentredCovariance, pairwise_differences
-from youden.stats.forecast import REFERENCE_TRIALS
+from youden.stats.reference_data import REFERENCE_TRIALS
 from youden.stats.trials.best_selection import select_best
 
 SMALL = ((6, 40), (8, 40), (12, 32))

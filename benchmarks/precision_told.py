@@ -20,7 +20,7 @@ from youden import make_plan
 from youden.pipeline.precision import PrecisionForecast, estimate_variance_components
 from youden.pipeline.ranking import estimate_abilities
 from youden.stats import spearman
-from youden.stats.forecast import ReferenceRange
+from youden.stats.reference_data import ReferenceRange
 from youden.types.pool import Floats
 
 SMALL_PLAN_TRIALS = 150

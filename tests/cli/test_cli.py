@@ -415,7 +415,7 @@ def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path)
     for name, thin in (("thin", True), ("thick", False)):
         assert youden("run", f"{name}.yaml").code == 0
         words = " ".join(
-            json.loads(youden("study", "links", f"runs/{name}", "--json", "--n-resamples", "0").out)["words"]
+            json.loads(youden("study", "links", f"runs/{name}", "--json", "--n-resamples", "0").out)["summary"]
         )
         assert ("depend on which partners were drawn" in words) == thin
         assert ("explains" in words) != thin

@@ -13,7 +13,7 @@ from youden import read_pool
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.pools.pool_reader import iter_responses
 from youden.errors import ImportFormatError
-from youden.pools.first_config import import_pool
+from youden.pools.pool_import import import_pool
 
 T1, T2 = "2026-01-02T03-04-05.678901", "2026-01-03T03-04-05.678901"
 

@@ -11,16 +11,18 @@ from youden import make_plan
 from youden.pipeline.precision import PrecisionForecast, estimate_variance_components, format_forecast
 from youden.pipeline.ranking import estimate_abilities
 from youden.stats.forecast import (
-    REFERENCE_DATA,
     AgentVariances,
-    components_at_quantile,
-    expected_recall,
-    expected_rho,
     find_min_blocks,
     find_min_items,
     half_width_quantile,
     half_widths,
     item_share_squares,
+)
+from youden.stats.reference_data import (
+    REFERENCE_DATA,
+    components_at_quantile,
+    expected_recall,
+    expected_rho,
     prior_components,
 )
 from youden.types.judging import AnswerKind

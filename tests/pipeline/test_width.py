@@ -20,6 +20,7 @@ from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.planned_run import draw_run_plan
+from youden.pipeline.precision import PrecisionForecast, format_forecast
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
 from youden.stats.forecast import half_width_quantile
@@ -154,6 +155,21 @@ def test_a_width_far_beyond_the_items_is_refused_with_the_number_that_would_do(c
     with pytest.raises(PlanError, match=r"Add items, to \d+,?\d* or more in all") as caught:
         plan_run(config.model_copy(update={"half_width": 0.005}))
     assert caught.value.slug == "width-items"
+
+
+def test_a_width_that_no_number_of_items_gives_is_refused_without_such_a_number(config: RunConfig) -> None:
+    with pytest.raises(
+        PlanError, match=r"with any number of calls\. Set a larger half-width: no number of items"
+    ) as caught:
+        plan_run(config.model_copy(update={"half_width": 1e-6}))
+    assert caught.value.slug == "width-items"
+
+
+def test_a_forecast_counts_the_calls_of_all_agents_that_a_width_takes(config: RunConfig) -> None:
+    plan = draw_run_plan(config.model_copy(update={"half_width": 0.2}))
+    forecast = PrecisionForecast(plan)
+    n_calls = plan.n_agents * forecast.trials_needed.low / 2 + forecast.n_independent
+    assert f"{n_calls:,.0f}" in " ".join(format_forecast(forecast))
 
 
 def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config: RunConfig, tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ from youden.report.pages.writing import render_markdown, render_page
 from youden.stats import auc_sampling_interval
 from youden.types import Agent
 from youden.types.label_facts import LabelFacts, Validation
-from youden.workflows.labels import get_unique_aliases, open_labels, validate
+from youden.workflows.label_names import get_unique_aliases
+from youden.workflows.labels import open_labels, validate
 
 AGENTS = [f"a{i}" for i in range(8)]
 KNOWN = [Agent(name) for name in AGENTS]

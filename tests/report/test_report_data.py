@@ -417,7 +417,7 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     assert data.correlation.value == pytest.approx(-1)
     pair = JudgesStudy(AlignedRuns([read_judged_run(one), read_judged_run(two)])).pairs[0]
     assert repr(pair.ranking) == repr(data.correlation)  # its ends are NaN, which equals nothing
-    assert any(line.startswith("The rankings of one and two correlate with ρ = -1.00") for line in data.words)
+    assert any(line.startswith("The rankings of one and two correlate with ρ = -1.00") for line in data.summary)
     assert [data.lines[place].differs for place in (0, 2, 4)] == [True, False, True]
     assert [(line.first.agent, line.first_rank, line.second_rank) for line in data.lines] == [
         ("a0", 1, 5),
@@ -452,9 +452,9 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     assert data.plan is None
     assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
     compared = Comparison(folder, folder)
-    assert [*compared.words] == JudgesStudy(AlignedRuns([read_judged_run(folder), read_judged_run(folder)])).summary
+    assert [*compared.summary] == JudgesStudy(AlignedRuns([read_judged_run(folder), read_judged_run(folder)])).summary
     page = render_comparison(compared)
     assert "are significantly different by" in page
     assert "Significant change" in page
     assert "a change that is significant here need not be significant there" in page
-    assert any("On the 160 ordered pairs that both answered" in line for line in compared.words)
+    assert any("On the 160 ordered pairs that both answered" in line for line in compared.summary)

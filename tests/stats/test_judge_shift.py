@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from youden.errors import StatisticsError
 from youden.stats import spearman
 from youden.stats.judges.curved_relation import curve_share, curved_relation
-from youden.stats.judges.judge_shift import JudgeShift, estimate_rank_agreement, label_shift
+from youden.stats.judges.judge_shift import JudgeShift
+from youden.stats.judges.label_shift import label_shift
+from youden.stats.judges.rank_agreement import estimate_rank_agreement
 from youden.types.pool import Bools, Floats, Ids
 
 K = 8

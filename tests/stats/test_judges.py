@@ -23,7 +23,8 @@ from youden.report.data.comparison import Comparison
 from youden.report.pages.writing import render_comparison
 from youden.stats import CentredCovariance, pairwise_differences
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
-from youden.stats.judges.judge_shift import JudgeShift, estimate_rank_agreement
+from youden.stats.judges.judge_shift import JudgeShift
+from youden.stats.judges.rank_agreement import estimate_rank_agreement
 from youden.stats.trials.best_selection import reliability
 from youden.study.agreement import JudgesStudy
 from youden.study.judged_runs import AlignedRuns, JudgedRun, read_judged_run

@@ -185,7 +185,7 @@ def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path:
         read_dense_answers(folder)
     whole = read_or_simulate_answers(folder, seed=0)
     assert whole.observed == 1
-    assert any("pilot" in line for line in whole.words)
+    assert any("pilot" in line for line in whole.caveats)
     truth = np.linspace(0.4, -0.4, 8) / 2
     found = whole.scores("symmetric").mean(axis=1)
     assert np.corrcoef(found, truth)[0, 1] > 0.9

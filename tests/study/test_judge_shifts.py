@@ -14,7 +14,8 @@ from youden import make_plan
 from youden.cli.results import judges_tables
 from youden.errors import ConfigError
 from youden.study.agreement import JudgesStudy
-from youden.study.judge_shifts import JudgeShifts, describe_shifts
+from youden.study.judge_shift_text import describe_shifts
+from youden.study.judge_shifts import JudgeShifts
 from youden.study.judged_runs import AlignedRuns, JudgedRun
 from youden.types import PAIRED, Plan
 from youden.types.pool import plain_fields

@@ -23,8 +23,8 @@ from youden.errors import InputError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.protocol.extension import add_agents, add_calls
-from youden.report.pages.writing import gate_markdown as render_markdown
-from youden.report.pages.writing import render_junit
+from youden.report.pages.gate_output import gate_markdown as render_markdown
+from youden.report.pages.gate_output import render_junit
 from youden.text.printable import printable
 from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.types.pool import Floats

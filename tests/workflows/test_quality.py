@@ -268,7 +268,7 @@ def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, 
     assert youden("quality", str(run.path), "--labels", str(table)).code == 0
     shutil.copytree(run.path, other.path)
     assert said in youden("compare", str(run.path), str(other.path)).out
-    assert any(line.startswith(said) for line in Comparison(run, other).words)
+    assert any(line.startswith(said) for line in Comparison(run, other).summary)
     other.file("quality.json").unlink()
     assert "Quality, estimated from labels" not in youden("compare", str(run.path), str(other.path)).out
 

@@ -163,6 +163,7 @@ def _describe_plugin_error(error: Exception) -> str:
 
 
 def _format_stop_message(number: int) -> str:
+    """Format the message for a command that a signal stopped; for a command that can be resumed, it says how."""
     message = f"Stopped ({signal.Signals(number).name})."
     if sys.argv[1:2] and sys.argv[1] in RESUMABLE:
         message += f" Received answers are stored. To resume, run: {_format_invocation()}"
@@ -170,7 +171,9 @@ def _format_stop_message(number: int) -> str:
 
 
 def _format_invocation() -> str:
-    return format_command(["youden", *map(mask_passwords, sys.argv[1:])])
+    """Format the command line of this process, with passwords masked."""
+    arguments = [mask_passwords(argument) for argument in sys.argv[1:]]
+    return format_command(["youden", *arguments])
 
 
 def _print_error(message: str) -> None:
@@ -183,4 +186,5 @@ def _print_error(message: str) -> None:
 
 
 def _print_message(message: str) -> None:
+    """Print a message to standard error, with passwords masked."""
     click.echo(printable(mask_passwords(message)), err=True)

@@ -77,7 +77,7 @@ def calibrate_command(
     for experiment in calibration.experiments:
         output.print_connections(experiment.judge)
         output.print_note(f"calibrate: {output.format_cost(experiment.cost, experiment.judge.name)}")
-    for line in format_forecast(calibration.expected, n_agents=calibration.trials.plan.n_agents):
+    for line in format_forecast(calibration.expected):
         output.print_note(f"the run: {line}")
     results = progress.run_with_progress(
         planned_to_json(calibration),
@@ -100,37 +100,37 @@ def calibrate_command(
 
 def _make_table(results: tuple[CalibratedJudge, ...]) -> Table:
     """Tabulate the measures of all judges, with one column per judge."""
-    measures = [result.measures for result in results]
-    bills = [result.bill for result in results]
-    rows = {
-        "TPR": [_format_proportion(m.tpr) for m in measures],
-        "FPR": [_format_proportion(m.fpr) for m in measures],
-        "J": [_format_metric(m.j) for m in measures],
-        "J, misleading length": [_format_metric(m.length_j) for m in measures],
-        "yes to identical text": [_format_proportion(m.yes["identical"]) for m in measures],
-        "yes to a near-copy": [_format_proportion(m.yes["clone"]) for m in measures],
-        "yes to a template": [_format_proportion(m.yes["template"]) for m in measures],
-        "changed by order": [_format_proportion(m.order_flips) for m in measures],
-        "changed on repetition": [_format_proportion(m.retest_flips) for m in measures],
-        "position bias": [_format_metric(m.position_bias) for m in measures],
-        "longer text first": [_format_metric(m.longer_first) for m in measures],
-        **{
-            f"missing, {trial_type}": [_format_missing(m.missing[trial_type]) for m in measures]
-            for trial_type in measures[0].missing
-        },
-        "seconds, median / P95": [
-            f"{format_decimal(bill.seconds_median, 2)} / {format_decimal(bill.seconds_p95, 2)}" for bill in bills
-        ],
-        "USD now / per 1,000 calls": [
-            f"{format_decimal(bill.usd, 4)} / {format_decimal(bill.usd_per_1000, 4)}" for bill in bills
-        ],
-    }
+    columns = [_format_measures(result) for result in results]
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
     heads = ["", *(result.judge for result in results)]
-    title = "judges on trials with known answers, 95 % intervals"
-    return make_table(title, heads, (), ([name, *cells] for name, cells in rows.items()))
+    return make_table("judges on trials with known answers, 95 % intervals", heads, (), rows)
+
+
+def _format_measures(result: CalibratedJudge) -> dict[str, str]:
+    """Format the measures of one judge: name of the measure → its value, with an interval if it has one."""
+    measures, bill = result.measures, result.bill
+    cells = {
+        "TPR": _format_proportion(measures.tpr),
+        "FPR": _format_proportion(measures.fpr),
+        "J": _format_metric(measures.j),
+        "J, misleading length": _format_metric(measures.length_j),
+        "yes to identical text": _format_proportion(measures.yes["identical"]),
+        "yes to a near-copy": _format_proportion(measures.yes["clone"]),
+        "yes to a template": _format_proportion(measures.yes["template"]),
+        "changed by order": _format_proportion(measures.order_flips),
+        "changed on repetition": _format_proportion(measures.retest_flips),
+        "position bias": _format_metric(measures.position_bias),
+        "longer text first": _format_metric(measures.longer_first),
+    }
+    for trial_type, reasons in measures.missing.items():
+        cells[f"missing, {trial_type}"] = _format_missing(reasons)
+    cells["seconds, median / P95"] = f"{format_decimal(bill.seconds_median, 2)} / {format_decimal(bill.seconds_p95, 2)}"
+    cells["USD now / per 1,000 calls"] = f"{format_decimal(bill.usd, 4)} / {format_decimal(bill.usd_per_1000, 4)}"
+    return cells
 
 
 def _format_proportion(proportion: Proportion) -> str:
+    """Format a proportion with its interval and counts, such as "0.90 [0.81, 0.95] 45/50"; a dash without trials."""
     if not proportion.n:
         return "–"
     interval = f"[{proportion.low:.2f}, {proportion.high:.2f}]"
@@ -138,12 +138,14 @@ def _format_proportion(proportion: Proportion) -> str:
 
 
 def _format_metric(metric: Metric) -> str:
+    """Format a value with its confidence interval; a dash if it is NaN."""
     if isnan(metric.value):
         return "–"
     return f"{metric.value:.2f} [{metric.low:.2f}, {metric.high:.2f}]"
 
 
 def _format_missing(reasons: Mapping[str, int]) -> str:
+    """Format the number of missing answers by reason, such as "2 refused, 1 failed"; "0" if there are none."""
     return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "0"
 
 
@@ -152,7 +154,6 @@ def _format_missing(reasons: Mapping[str, int]) -> str:
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Attack to plant. Repeatable. [default: all]")
 @click.option(
     "--base-agent",
-    "attacker",
     metavar="AGENT",
     help="Agent whose responses the attacks modify. [default: the agent that ranks last]",
 )
@@ -175,7 +176,7 @@ def stress_command(
     *,
     source: Path,
     attacks: tuple[str, ...],
-    attacker: str | None,
+    base_agent: str | None,
     overrides: run_options.Overrides,
     out: Path | None,
     make_options: run_options.OptionsFactory,
@@ -202,7 +203,7 @@ def stress_command(
     from youden.workflows.planned_stress import plan_stress
     from youden.workflows.stress import NOTES, attacks_table, conclusion, describe_requests, stress
 
-    planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=usual_store(), **overrides)
+    planned = plan_stress(source, attacks=attacks, base_agent=base_agent, usual_store=usual_store(), **overrides)
     output.print_note(f"stress: {describe_requests(planned)}")
     output.print_connections(planned.base.judge)
     judge = planned.base.judge

@@ -23,6 +23,7 @@ from youden.text.sentences import format_count
 from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
+    from youden.pipeline.fit_tables import FitResult
     from youden.run_keys import Target
     from youden.types.facts import ExtensionFacts
     from youden.types.pool import Json
@@ -52,7 +53,10 @@ def extend_command() -> None:
 
 
 def _extension(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a subcommand of `extend` with these options and arguments and the shared ones."""
+    """Return a decorator that makes a function a subcommand of `extend`.
+
+    The command has these parameters, click options and arguments, and those that all subcommands share.
+    """
 
     def decorate(function: F) -> click.Command:
         command = options.output_options(function)
@@ -151,7 +155,9 @@ def best_command(top: int | None, max_regret: float | None, **arguments: Any) ->
     Each round queries the judge about fewer agents: those that may still be among the best. --max-cost limits the total cost of
     all rounds.
     """
-    _extend(top=top or (1 if max_regret is None else None), max_regret=max_regret, **arguments)
+    if top is None and max_regret is None:
+        top = 1
+    _extend(top=top, max_regret=max_regret, **arguments)
 
 
 def _extend(
@@ -164,20 +170,25 @@ def _extend(
     **request: Any,
 ) -> None:
     """Plan an extension, print its plan, run it, and print the extended run."""
-    from youden.report.pages.writing import write_report
-    from youden.workflows.extend import extend_run, find_too_wide, finish_extension, plan_extension
+    from youden.workflows.extend import extend_run, finish_extension, plan_extension
 
     planned = plan_extension(run_options.load_config(run / "config.yaml", overrides), **request)
-    if isinstance(planned, str):
+    if isinstance(planned, str):  # the reason why nothing can be added
         output.print_note(f"no request is sent: {planned}")
         if output_mode == "json":
             output.print_json({"run": str(run), "dry_run": dry_run, "ended": planned})
         return
+
     if planned.resumed and output_mode != "quiet":
         output.print_note(f"resume: finishing the stopped extension, step {planned.unfinished.number + 1} of {run}")
     _print_plan(planned, "verbose" if dry_run else output_mode)
-    result: dict[str, Json] = {"run": str(run), "dry_run": dry_run, "cost": asdict(planned.cost)}
-    result |= {"joined": list(planned.joined), "half_width": planned.half_width}
+    result: dict[str, Json] = {
+        "run": str(run),
+        "dry_run": dry_run,
+        "cost": asdict(planned.cost),
+        "joined": list(planned.joined),
+        "half_width": planned.half_width,
+    }
     extended = progress.run_with_progress(
         result,
         lambda bar: extend_run(planned, make_options(progress=bar)),
@@ -187,7 +198,24 @@ def _extend(
     )
     if extended is None:
         return
+
     fitted, end_reason = extended
+    _print_extended_run(planned, fitted, end_reason, result=result, output_mode=output_mode)
+    finish_extension(planned.run.folder)
+
+
+def _print_extended_run(
+    planned: PlannedExtension,
+    fitted: FitResult,
+    end_reason: str,
+    *,
+    result: dict[str, Json],
+    output_mode: options.OutputMode,
+) -> None:
+    """Write the report of an extended run, and print the run; `result` is completed and printed in the mode "json"."""
+    from youden.report.pages.writing import write_report
+    from youden.workflows.extend import find_too_wide
+
     folder, extension = planned.run.folder, fitted.facts.extension
     summary = write_report(folder).summary
     warnings = _describe_wide(planned, find_too_wide(planned, fitted))
@@ -200,20 +228,18 @@ def _extend(
         if end_reason:
             result["ended"] = end_reason
         output.print_json(result)
-    else:
-        reason = end_reason and f"search: {end_reason}"
-        output.print_judged_run(
-            folder, summary, output_mode, end_reason=reason, changes=summary.moved, warnings=warnings
-        )
-        if output_mode == "verbose" and extension is not None:
-            _print_agent_changes(extension)
-            for line in summary.moved:
-                click.echo(printable(line))
-    finish_extension(folder)
+        return
+
+    reason = end_reason and f"search: {end_reason}"
+    output.print_judged_run(folder, summary, output_mode, end_reason=reason, changes=summary.moved, warnings=warnings)
+    if output_mode == "verbose" and extension is not None:
+        _print_agent_changes(extension)
+        for line in summary.moved:
+            click.echo(printable(line))
 
 
 def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> None:
-    """Print the planned trials, their cost and the expected half-width."""
+    """Print the trials that an extension adds, their cost, and the expected half-width of the intervals."""
     half_width = planned.half_width
     formatted = None if half_width is None else f"{half_width:.3f}"
     output.print_plan(planned.run, output_mode, plan=planned.new_trials, cost=planned.cost, half_width=formatted)
@@ -222,7 +248,10 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
 
 
 def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str]:
-    """Return a warning with a remedy if the intervals of the agents `wide` are wider than requested; else an empty list."""
+    """Return a warning with a remedy if intervals of new agents are wider than requested; otherwise an empty list.
+
+    `wide` are the ids of these agents.
+    """
     if not wide:
         return []
     command = format_command(["youden", "extend", "calls", str(planned.run.folder.path)])
@@ -234,6 +263,7 @@ def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str
 
 
 def _describe_width(half_width: float, *, n_joined: int) -> str:
+    """Describe the expected half-width of the intervals of new agents, or of all agents if there are no new ones."""
     if not n_joined:
         return (
             f"90 % of the agents are expected to have at most ± {half_width:.3f}, estimated from the answers of the run"
@@ -245,7 +275,7 @@ def _describe_width(half_width: float, *, n_joined: int) -> str:
 
 
 def _print_agent_changes(extension: ExtensionFacts) -> None:
-    """Print the agents whose abilities changed, the largest changes first. Changes of rank alone are left out."""
+    """Print the agents whose abilities, as displayed, changed by an extension, the largest changes first."""
     from youden.report.data.ranking_tables import moved_table
 
     changes = [
@@ -337,7 +367,7 @@ def gate_command(
 
     --by quality compares the estimated mean labels instead (see `youden quality`); other labels count as another analysis.
     """
-    from youden.report.pages.writing import gate_markdown
+    from youden.report.pages.gate_output import gate_markdown
     from youden.runs.run_object import Run
     from youden.workflows.gate import plan_analyses
     from youden.workflows.gate_text import describe_gate, gate_table
@@ -447,9 +477,9 @@ def rejudge_command(
     locations = f"run: {path}; to compare the reports: youden report {run} --against {path}"
     output.print_result(
         as_json,
-        {**plan, "retest": comparison.retest, "summary": list(comparison.words), "judges": study},
+        {**plan, "retest": comparison.retest, "summary": list(comparison.summary), "judges": study},
         tables=judges_tables(comparison.study),
-        lines=(*comparison.study.summary, *comparison.words),
+        lines=(*comparison.study.summary, *comparison.summary),
         warnings=verdicts.warnings,
         notes=[f"{output.format_uncertain_costs(verdicts.warnings)}{locations}"],
     )

@@ -67,11 +67,10 @@ def label_command(
             {"table": str(out), "key": str(written.key), "given": dict(written.given), "known": written.n_known}
         )
     else:
+        n_responses = format_count(sum(written.given.values()), "response")
+        n_agents = format_count(len(written.given), "agent")
         click.echo(printable(str(out)))
-        output.print_note(
-            f"{format_count(sum(written.given.values()), 'response')} of "
-            f"{format_count(len(written.given), 'agent')}; agents of the rows: {written.key}"
-        )
+        output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
     output.print_note(
         f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
     )

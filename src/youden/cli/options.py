@@ -25,7 +25,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return name, command and remaining arguments; an unknown name is a usage error."""
+        """Return name, command and remaining arguments; an unknown name is a usage error with suggestions."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
             matches = get_close_matches(name, names, n=3, cutoff=0.5)
@@ -57,7 +57,7 @@ class LazyGroup(SuggestingGroup):
         return list(self.locations)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None if there is none of this name."""
+        """Import the command of this name and return it; None if there is no such command."""
         if cmd_name not in self.locations:
             return None
         module, name = self.locations[cmd_name].split(":")
@@ -96,12 +96,12 @@ class Number(click.FloatRange):
 
 
 def parse_names(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Parse an option that is a comma-separated list of names (click callback)."""
+    """Parse an option that is a comma-separated list of names, as a click callback; None if it is not set."""
     return None if value is None else _split_names(value)
 
 
 def parse_numbers(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
-    """Parse an option that is a comma-separated list of positive numbers (click callback); empty if it is not set."""
+    """Parse an option that is a comma-separated list of positive numbers, as a click callback; empty if it is not set."""
     if value is None:
         return ()
     try:
@@ -146,6 +146,7 @@ def parse_pairs(
 
 
 def _split_names(text: str) -> tuple[str, ...]:
+    """Split a list of names at its commas; raise click.BadParameter if it contains no name."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise click.BadParameter(f"{text!r} contains no name. Set one name, or several separated by commas.")
@@ -208,6 +209,7 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _check_charts_installed(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Return the path unchanged, as a click callback; raise ConfigError if it is set and figures cannot be drawn."""
     if path is not None:
         from youden.report.charts.vega import need_charts
 
@@ -271,6 +273,7 @@ def seed_option(purpose: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
 
 
 def _parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    """Parse an option LOW,HIGH as two numbers, as a click callback; None if it is not set."""
     if value is None:
         return None
     try:
@@ -282,26 +285,25 @@ def _parse_scale(_ctx: click.Context, _parameter: click.Parameter, value: str | 
 
 def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add --labels, --label and --scale, which are passed on under the names files, label and scale."""
-    for option in (
-        click.option(
-            "--scale",
-            callback=_parse_scale,
-            metavar="LOW,HIGH",
-            help="Lowest and highest possible label. [default: 0,1]",
-        ),
-        click.option("--label", metavar="COLUMN", help="Column to use if the files have several label columns."),
-        click.option(
-            "--labels",
-            "files",
-            multiple=True,
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="File with labels: a completed table from `youden label`, or CSV, JSONL or Parquet with the columns `agent`, "
-            "`item` and a label. A response may have several labels. Repeatable.",
-        ),
-    ):
-        function = option(function)
-    return function
+    labels_option = click.option(
+        "--labels",
+        "files",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File with labels: a completed table from `youden label`, or CSV, JSONL or Parquet with the columns `agent`, "
+        "`item` and a label. A response may have several labels. Repeatable.",
+    )
+    label_option = click.option(
+        "--label", metavar="COLUMN", help="Column to use if the files have several label columns."
+    )
+    scale_option = click.option(
+        "--scale",
+        callback=_parse_scale,
+        metavar="LOW,HIGH",
+        help="Lowest and highest possible label. [default: 0,1]",
+    )
+    return labels_option(label_option(scale_option(function)))
 
 
 def open_store_option(function: Callable[..., R]) -> Callable[..., R]:
@@ -328,6 +330,11 @@ def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
+    """Return a function that calls `function` while the stores named in configs may be opened.
+
+    `password` is whether the password in PGPASSWORD may be sent to their hosts.
+    """
+
     def wrapped(**arguments: object) -> R:
         from youden.judging.store.permission import network_stores_allowed
 

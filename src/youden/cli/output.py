@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -59,7 +59,7 @@ def make_console() -> Console:
 
 
 def print_table(table: Table) -> None:
-    """Print a table to standard output."""
+    """Print a table to standard output, with titles and cells escaped."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
@@ -67,9 +67,8 @@ def print_table(table: Table) -> None:
         title=escape_text(table.title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
     )
     for head, side in zip(table.heads, table.sides, strict=True):
-        rich_table.add_column(
-            escape_text(head), justify="right" if side == "r" else "left", no_wrap=side == "c", overflow="fold"
-        )
+        justify: Literal["left", "right"] = "right" if side == "r" else "left"
+        rich_table.add_column(escape_text(head), justify=justify, no_wrap=side == "c", overflow="fold")
     for row in table.rows:
         rich_table.add_row(*map(escape_text, row))
     make_console().print(rich_table)
@@ -125,7 +124,7 @@ def escape_text(text: str | None) -> str:
 
 
 def format_minutes(minutes: float | None) -> str:
-    """Format a duration in minutes, for example "about 4 minutes"; None means that it is unknown."""
+    """Format a duration in minutes, for example as "about 4 minutes"; return "unknown time" for None."""
     if minutes is None:
         return "unknown time"
     if minutes < 1:
@@ -143,12 +142,14 @@ def format_with_sd(mean: float, sd: float | None) -> str:
 
 
 def format_usd(usd: float | None, *, config_owner: str = "the judge") -> str:
-    """Format an amount in USD; if it is unknown, say whose config has no price, such as "the judge"."""
-    return f"unknown ({config_owner}'s config has no price)" if usd is None else f"${usd:,.2f}"
+    """Format an amount in USD. For None, return that the config of `config_owner`, such as "the judge", has no price."""
+    if usd is None:
+        return f"unknown ({config_owner}'s config has no price)"
+    return f"${usd:,.2f}"
 
 
 def format_cost(cost: Cost, judge_name: str) -> str:
-    """Format estimated tokens and USD, with the sources of the estimate and the number of stored answers."""
+    """Format the estimated cost of a judge: tokens, USD, the sources of both, and the number of answers already stored."""
     sources = []
     if cost.tokens_in:
         sources.append(f"tokens by {cost.tokenizer}")
@@ -232,20 +233,22 @@ def print_plan(
 
 
 def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: str | None) -> str:
-    parts = [plan.design, f"{cost.calls:,} calls"]
-    if cost.stored:
-        parts[-1] += f" ({cost.stored:,} stored)"
-    parts[-1] += f" to {planned.judge.name}"
-    parts.append(_format_percent_of_dense(plan, cost))
+    """Format a plan in one line: design, calls, judge, cost and expected half-width of the intervals."""
+    stored = f" ({cost.stored:,} stored)" if cost.stored else ""
     usd = cost.usd if cost.usd_left is None else cost.usd_left
-    parts.append("price unknown" if usd is None else f"${usd:,.2f}")
+    parts = [
+        plan.design,
+        f"{cost.calls:,} calls{stored} to {planned.judge.name}",
+        _format_percent_of_dense(plan, cost),
+        "price unknown" if usd is None else f"${usd:,.2f}",
+    ]
     if half_width is not None:
         parts.append(f"about ± {half_width}")
     return f"plan: {', '.join(parts)}{_format_holdout(plan)}{_format_store(planned)}"
 
 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
-    """Return the lines of the complete form."""
+    """Describe a plan in several lines: calls and cost, duration, compared pairs, expected precision, and notes of the design."""
     from youden.protocol.coverage import compute_coverage
 
     coverage = compute_coverage(plan)
@@ -265,7 +268,7 @@ def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: Precis
         from youden.pipeline.precision import format_forecast
 
         usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
-        lines += format_forecast(forecast, usd_per_call=usd_per_call, n_agents=plan.n_agents)
+        lines += format_forecast(forecast, usd_per_call=usd_per_call)
     return [*lines, *plan.notes]
 
 
@@ -306,6 +309,7 @@ MAX_SHORT_LINES = 3
 
 
 def _print_ranking(summary: Summary) -> None:
+    """Print the table of the ranking, with bars for the intervals if the terminal is wide enough."""
     has_room = make_console().width >= MIN_COLUMNS_FOR_BARS
     print_table(summary.table(bar_cells=BAR_CELLS if has_room else 0))
 
@@ -332,6 +336,10 @@ def _print_labels(validation: Validation) -> None:
 def _print_short(
     summary: Summary, next_steps: str, report: str, *, changes: Sequence[str], warnings: Sequence[str]
 ) -> None:
+    """Print a judged run in the short form: few warnings, the ranking, and a last line with next steps and report.
+
+    `report` is the path of the HTML report. `changes` are those by an extension.
+    """
     from youden.report.data.warnings import merge_by_kind
 
     merged = merge_by_kind(summary.warnings, headline=summary.headline)
@@ -353,7 +361,7 @@ def _print_short(
 
 
 def _truncate_lines(lines: Sequence[str], max_lines: int) -> list[str]:
-    """Return the first lines, with the number of further lines at the end of the last one."""
+    """Return the first `max_lines` lines. If there are more, the last line returned ends with their number."""
     first_lines = list(lines[:max_lines])
     n_more = len(lines) - max_lines
     if n_more > 0:
@@ -392,11 +400,14 @@ def print_judged_run(
     if output_mode == "quiet":
         _print_ranking(summary)
         return
-    calls = summary.calls
-    usd_per_call = None if calls is None else calls.usd_per_call
-    step = format_next_step(folder, summary.facts, usd_per_call=usd_per_call)
-    costs = format_uncertain_costs(summary.warnings).removesuffix("; ")
-    next_steps = "; ".join(filter(None, (costs, end_reason, step and f"next: {step}")))
+
+    usd_per_call = None if summary.calls is None else summary.calls.usd_per_call
+    next_step = format_next_step(folder, summary.facts, usd_per_call=usd_per_call)
+    clauses = [format_uncertain_costs(summary.warnings).removesuffix("; "), end_reason]
+    if next_step:
+        clauses.append(f"next: {next_step}")
+    next_steps = "; ".join(clause for clause in clauses if clause)
+
     if output_mode == "short":
         _print_short(summary, next_steps, str(folder.path / "report.html"), changes=changes, warnings=warnings)
         return
@@ -407,17 +418,26 @@ def print_judged_run(
 
 
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
-    """Return clauses on answers without credible token usage, to begin the last line of a command; empty if there are none."""
-    return "".join(
-        f"{finding.facts['n']:,} answers of '{finding.facts['doubted']}' reported no credible token usage and are booked at "
-        f"their maximum cost, ${finding.facts['usd']:.6g}; "
-        for finding in warnings
-        if "doubted" in finding.facts
-    )
+    """Describe the answers whose reported token usage is not credible, from the warnings about them.
+
+    Each clause ends with "; ", so that the result can begin a line. It is empty if there are no such answers.
+    """
+    clauses = []
+    for finding in warnings:
+        facts = finding.facts
+        if "doubted" in facts:
+            clauses.append(
+                f"{facts['n']:,} answers of '{facts['doubted']}' reported no credible token usage and are booked at "
+                f"their maximum cost, ${facts['usd']:.6g}; "
+            )
+    return "".join(clauses)
 
 
 def print_fitted_run(summary: Summary, *, as_json: bool) -> None:
-    """Print a fitted run: the ranking to standard output, or all facts as JSON; warnings and signature to standard error."""
+    """Print a fitted run to standard output, and its warnings and signature to standard error.
+
+    `as_json` prints all facts of the fit as one JSON object instead of the ranking.
+    """
     print_warnings(summary.warnings)
     if summary.calibration is not None:
         print_note(summary.calibration)

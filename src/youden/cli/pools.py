@@ -130,7 +130,11 @@ def generate_command(
 
 
 def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: bool) -> str:
-    """Return the location of the store for a generated pool; if no model is queried, it is in the folder of the pool."""
+    """Return the location of the store for a generated pool.
+
+    It is the first of the following that applies: --store; the store of the existing pool in `out`; a store in the
+    folder of the pool, if no model is queried or the folder has one; the default store.
+    """
     from youden.judging.store.permission import allow_store
     from youden.pools.generation.generation import is_generated, read_store_location
 
@@ -146,10 +150,12 @@ def _choose_store(overrides: run_options.Overrides, out: Path, *, makes_calls: b
 
 
 def _format_repeats(repeats: int) -> str:
+    """Format the number of responses of each agent to each item; empty for 1."""
     return f" × {repeats} repeats" if repeats > 1 else ""
 
 
 def _count_responses(result: GenerationResult) -> dict[str, Json]:
+    """Return the numbers of agents, items, responses and calls, and the cost in USD, as JSON."""
     return {
         "agents": result.pool.n_agents,
         "items": result.pool.n_items,
@@ -234,7 +240,7 @@ def import_command(
     if format_ == PEER_PREDICTION:
         _import_peer_prediction(paths, out, columns, as_json=as_json)
         return
-    from youden.pools.first_config import import_pool
+    from youden.pools.pool_import import import_pool
 
     hub_options = {name: value for name, value in hub.items() if value is not None}
     imported = import_pool(
@@ -265,6 +271,7 @@ def import_command(
 
 
 def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
+    """Import data of the paper as a pool or as a run, and print its size."""
     from youden.pipeline.offline import import_peer_prediction
 
     if len(paths) != 1 or columns:

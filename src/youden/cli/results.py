@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from youden.run_keys import Target
     from youden.stats.base.metrics import Metric
     from youden.study.agreement import JudgesStudy
-    from youden.study.judge_shifts import JudgeShifts
+    from youden.study.judge_shifts import FamilyShift, JudgeShifts
     from youden.study.judged_runs import MatchItems
     from youden.types.pool import Json
     from youden.types.results import ScoreKind
@@ -128,7 +128,7 @@ def compare_command(
 
 
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print the ranking by the mean over judges, and the effective number of judges."""
+    """Print the ranking by the mean over the judges of several runs on the same trials, and the effective number of judges."""
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.multi_judge import describe_judge_spread, measure_judge_spread
     from youden.types.pool import or_none
@@ -144,7 +144,8 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
 
     agents: list[Json] = []
     rows = []
-    for k in sorted(range(len(ids)), key=lambda k: -judge_spread.ability[k]):
+    order = sorted(range(len(ids)), key=lambda k: -judge_spread.ability[k])
+    for k in order:
         ability = float(judge_spread.ability[k])
         agents.append({"agent": ids[k], "ability": ability, "half_width": or_none(float(half_width[k]))})
         rows.append([ids[k], format_decimal(ability), f"± {half_width[k]:.3f}"])
@@ -152,7 +153,7 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
         as_json,
-        {"target": "items-and-judges", "agents": agents, "votes": judge_spread.n_effective, "said": summary},
+        {"target": "items-and-judges", "agents": agents, "votes": judge_spread.n_effective, "summary": summary},
         tables=[make_table(title, ["agent"], ["ability", "95 %"], rows)],
         lines=[summary],
     )
@@ -178,18 +179,13 @@ def judges_tables(study: JudgesStudy) -> Iterator[Table]:
 
 
 def _make_agreement_table(study: JudgesStudy) -> Table:
+    """Tabulate for each pair of judges the correlations of their rankings and the agreement of their answers."""
     rows = []
     for pair in study.pairs:
-        correlations = (pair.ranking, pair.refit_ability, pair.difficulty)
+        correlations = [_format_interval(metric) for metric in (pair.ranking, pair.refit_ability, pair.difficulty)]
         agreement = (pair.agreement, pair.cohen_kappa, pair.krippendorff_alpha, pair.krippendorff_alpha_graded)
-        rows.append(
-            [
-                f"{pair.judge_a} / {pair.judge_b}",
-                *map(_format_interval, correlations),
-                f"{pair.n_units:,}",
-                *map(format_decimal, agreement),
-            ]
-        )
+        cells = [format_decimal(value) for value in agreement]
+        rows.append([f"{pair.judge_a} / {pair.judge_b}", *correlations, f"{pair.n_units:,}", *cells])
     items = format_items_compared(study.n_items, study.n_compared, by=" by every judge")
     return make_table(
         f"Judges on {study.n_agents} agents × {items}, agreement on {study.units}",
@@ -200,6 +196,7 @@ def _make_agreement_table(study: JudgesStudy) -> Table:
 
 
 def _make_curl_table(study: JudgesStudy) -> Table:
+    """Tabulate the curl of each judge's scores and predictions by link; curl measures the deviation from an additive model."""
     rows = []
     for name, row_by_link in study.curl.items():
         for link, row in row_by_link.items():
@@ -210,6 +207,7 @@ def _make_curl_table(study: JudgesStudy) -> Table:
 
 
 def _make_differences_table(study: JudgesStudy) -> Table:
+    """Tabulate the agents and items on which the judges differ most: ranks of agents, and difficulties of items."""
     agent_rows = [[agent["agent"], *(f"rank {rank}" for rank in agent["places"])] for agent in study.agents]
     item_rows = [
         [item["item"], *(f"{format_decimal(value, 2)} SD" for value in item["difficulty"])] for item in study.items
@@ -218,25 +216,18 @@ def _make_differences_table(study: JudgesStudy) -> Table:
 
 
 def _make_shifts_table(shifts: JudgeShifts) -> Table:
-    """Tabulate the shifts of agents and families, with Holm-adjusted p-values."""
+    """Tabulate how abilities under one judge differ from those predicted from another judge, for agents and families.
+
+    p-values are adjusted by Holm's method. All significant shifts of agents are included, and the first
+    `MAX_INSIGNIFICANT_SHIFTS` others.
+    """
     tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
     rows = []
     for number, agent in enumerate(tested):
         if agent.moves or number < MAX_INSIGNIFICANT_SHIFTS:
             interval = f"{format_signed_interval(agent.low, agent.high)} ({shifts.level:.0%})"
             rows.append([agent.agent, f"{agent.shift:+.3f}", interval, format_decimal(agent.p_holm)])
-
-    for family in shifts.families:
-        description = str(family.n_agents)
-        if family.judges:
-            description += f", family of {' and '.join(family.judges)}"
-        if not family.identifiable and family.curve_share is not None:
-            description += ", not distinguishable from a nonlinear relation"
-        interval = format_signed_interval(family.low, family.high)
-        if family.low is not None:
-            interval += f" ({family.level:.0%})"
-        name = f"family {family.family} ({description})"
-        rows.append([name, f"{family.shift:+.3f}", interval, format_decimal(family.p_holm)])
+    rows += [_make_family_row(family) for family in shifts.families]
 
     return make_table(
         f"{shifts.other} against {shifts.one}: yes rates relative to those predicted from {shifts.one}, "
@@ -247,8 +238,25 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
     )
 
 
+def _make_family_row(family: FamilyShift) -> list[str]:
+    """Return the row of a family in the table of shifts: name, shift, interval and p-value."""
+    description = str(family.n_agents)
+    if family.judges:
+        description += f", family of {' and '.join(family.judges)}"
+    if not family.identifiable and family.curve_share is not None:
+        description += ", not distinguishable from a nonlinear relation"
+    interval = format_signed_interval(family.low, family.high)
+    if family.low is not None:
+        interval += f" ({family.level:.0%})"
+    name = f"family {family.family} ({description})"
+    return [name, f"{family.shift:+.3f}", interval, format_decimal(family.p_holm)]
+
+
 def _format_interval(metric: Metric | None) -> str:
-    return "–" if metric is None else format_with_interval(metric.value, metric.low, metric.high, digits=3)
+    """Format a correlation with its confidence interval; a dash for None."""
+    if metric is None:
+        return "–"
+    return format_with_interval(metric.value, metric.low, metric.high, digits=3)
 
 
 CHARTS = (

@@ -110,7 +110,7 @@ def plan_command(
 def _export_requests(
     planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
 ) -> dict[str, Json]:
-    """Write the remaining requests to a new folder, print how to import their answers, and return a summary as JSON."""
+    """Write the requests without an answer to a new folder, print how to import their answers, and return a summary as JSON."""
     from youden.pipeline.offline import export_run, find_stage
 
     stage = find_stage(planned)
@@ -300,7 +300,7 @@ def judge_command(
 
 
 def _format_calls(calls: CallFacts) -> str:
-    """Format the numbers of answered and reused calls and their cost over all invocations."""
+    """Format the number of answered calls, the number of answers that were stored before the run, and the total cost."""
     text = f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
     if calls.n_reused:
         text += f"{calls.n_reused:,} of them requested before this run, "
@@ -314,7 +314,7 @@ def _format_calls(calls: CallFacts) -> str:
 def _import_answers(
     planned: PlannedRun, answers: tuple[Path, ...], make_options: run_options.OptionsFactory
 ) -> Verdicts:
-    """Import answers into the store, and return the verdicts of the run."""
+    """Add the answers in these files to the store, and return the verdicts of the run."""
     from youden.judging.scheduler.options import JudgingOptions as Options
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import import_run
@@ -329,12 +329,16 @@ def _import_answers(
 
 
 def _run_worker(config: RunConfig, make_options: run_options.OptionsFactory, *, as_json: bool) -> None:
+    """Send requests of a run that another process judges, until every trial has an answer, and print their number."""
     from youden.judging.config.judge_files import load_judge_of_run
     from youden.pipeline.offline import run_worker
 
     output.print_connections(load_judge_of_run(config))
     with progress_bar() as bar:
         result = run_worker(config, make_options(progress=bar))
-    n_answered, n = int(result.answered.sum()), len(result)
-    note = f"{n_answered:,} of {n:,} answered by all processes; to write the folder of the run: youden judge CONFIG"
-    output.print_result(as_json, {"worker": True, "calls": n, "answered": n_answered}, notes=[note])
+    n_trials = len(result)
+    n_answered = int(result.answered.sum())
+    note = (
+        f"{n_answered:,} of {n_trials:,} answered by all processes; to write the folder of the run: youden judge CONFIG"
+    )
+    output.print_result(as_json, {"worker": True, "calls": n_trials, "answered": n_answered}, notes=[note])

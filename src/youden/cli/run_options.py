@@ -16,7 +16,7 @@ from youden.cli import options
 from youden.cli.options import Number, parse_names
 from youden.errors import PlanError
 from youden.project_store import usual_store
-from youden.run_keys import REPLACED_KEYS, CallBudget, declared_keys
+from youden.run_keys import REPLACED_KEYS, CallBudget, DeclaredKey, declared_keys
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -33,25 +33,21 @@ R = TypeVar("R")
 
 
 def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Return the option of the config key `name`, with the type of the key; `help` replaces the help of the key."""
+    """Return the decorator that adds the command-line option of a config key.
+
+    Type, limits and help are those of the key; `help`, if it is not None, replaces the help.
+    """
     declared = declared_keys()[name]
-    (kind, *_), key, limits = declared.types, declared.key, declared.limits
+    key = declared.key
+    kind = declared.types[0]
     if name == "calls":
         return calls_option(help or key.help)
-    option = f"--{name.replace('_', '-')}"
+
+    option = name.replace("_", "-")
     is_flag = kind is bool
-    parameter_type: Any = None
-    if key.metavar in ("FILE", "PATH"):
-        parameter_type = click.Path(path_type=Path)
-    elif get_origin(kind) is Literal:
-        parameter_type = click.Choice(get_args(kind))
-    elif kind in (int, float):
-        low, high = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
-        number = click.IntRange if kind is int else Number
-        parameter_type = number(low, high, min_open="gt" in limits, max_open="lt" in limits)
     return click.option(
-        f"{option}/--no-{option[2:]}" if is_flag else option,
-        type=parameter_type,
+        f"--{option}/--no-{option}" if is_flag else f"--{option}",
+        type=_parameter_type(declared),
         is_flag=is_flag,
         default=None,
         callback=parse_names if get_origin(kind) is list else None,
@@ -60,10 +56,31 @@ def _config_option(name: str, help: str | None) -> Callable[[Callable[..., R]], 
     )
 
 
+def _parameter_type(declared: DeclaredKey) -> Any:
+    """Return the click type of a config key: a path, a choice or a range of numbers; None for other types."""
+    kind = declared.types[0]
+    if declared.key.metavar in ("FILE", "PATH"):
+        return click.Path(path_type=Path)
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if kind not in (int, float):
+        return None
+    limits = declared.limits
+    low = limits.get("ge", limits.get("gt"))
+    high = limits.get("le", limits.get("lt"))
+    number_range = click.IntRange if kind is int else Number
+    return number_range(low, high, min_open="gt" in limits, max_open="lt" in limits)
+
+
 def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | str | None:
-    """Parse an option or argument that is a budget of calls (click callback); invalid text is a usage error."""
+    """Parse an option or argument that is a budget of calls, as a click callback.
+
+    Returns a number of calls, or a text such as "5%" or "450/agent"; None for None. An invalid text is a usage error.
+    """
+    if value is None:
+        return None
     try:
-        return None if value is None else CallBudget.parse(value).plain
+        return CallBudget.parse(value).plain
     except PlanError as error:
         raise click.BadParameter(error.message.removeprefix("calls: ")) from None
 
@@ -87,9 +104,12 @@ def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[...,
     def parse_several(
         ctx: click.Context, parameter: click.Parameter, value: str | None
     ) -> tuple[int | str | None, ...]:
-        return tuple(parse_budget(ctx, parameter, part) for part in (value or "").split(",") if part.strip())
+        """Parse a comma-separated list of budgets."""
+        budgets = (value or "").split(",")
+        return tuple(parse_budget(ctx, parameter, budget) for budget in budgets if budget.strip())
 
     def refuse(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        """Refuse an option of an earlier version, and name its replacement."""
         if value is not None:
             option = parameter.opts[0]
             key = REPLACED_KEYS[option.removeprefix("--")]
@@ -183,6 +203,7 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
 
         allow_store(str(overrides["store"]))
     config = with_default_store(load_run_config(path, changes), usual_store())
+
     from youden.judging.config.judge_files import load_judge_of_run
 
     load_judge_of_run(config)
@@ -195,17 +216,24 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
 
 
 def _to_json(key: str, value: object) -> Json:
+    """Convert the value of an option to the value of its config key; for `families`, read the file that it names."""
     if key == "families":
         from youden.data.label_tables import read_families
 
         return {**read_families(Path(str(value)))}
     if isinstance(value, tuple):
         return [str(item) for item in value]
-    return value if isinstance(value, bool | int | float) else str(value)
+    if isinstance(value, bool | int | float):
+        return value
+    return str(value)
 
 
 def judging_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add --retry-failed, --log and --grace, which are passed on as a function `make_options` that makes JudgingOptions."""
+    """Add the options --retry-failed, --log and --grace to a command.
+
+    The command receives them as one argument `make_options`. This function takes `progress` and `batching`, and returns the
+    `JudgingOptions` of these and of the command line.
+    """
 
     @options.retry_failed
     @options.log

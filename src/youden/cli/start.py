@@ -78,7 +78,7 @@ MAX_FINDING_CHARACTERS = 600
 
 
 def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
-    """Print the size of a pool, its findings, and a table of costs."""
+    """Print the size of a pool, its findings, and a table of estimated costs under the title `cost_title`."""
     counts = pool_check.counts
     mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
     click.echo(
@@ -91,20 +91,19 @@ def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
     _print_findings(pool_check.findings)
     if not pool_check.costs:
         return
-    rows = [
-        [
-            cost.design,
-            cost.judge,
-            *(f"{n:,}" for n in (cost.calls, cost.tokens_in, cost.tokens_out)),
-            "unknown" if cost.usd is None else f"{cost.usd:,.2f}",
-        ]
-        for cost in pool_check.costs
-    ]
+
+    rows = []
+    for cost in pool_check.costs:
+        usd = "unknown" if cost.usd is None else f"{cost.usd:,.2f}"
+        rows.append([cost.design, cost.judge, f"{cost.calls:,}", f"{cost.tokens_in:,}", f"{cost.tokens_out:,}", usd])
     output.print_table(make_table(cost_title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
-    """Print findings with effect and remedy; findings that differ only in their messages are printed as one."""
+    """Print each finding with its effect and its remedy.
+
+    Findings with the same slug, effect and remedy are printed as one, with their messages in a row.
+    """
     messages_by_kind: dict[tuple[str, str, str], list[str]] = {}
     for finding in findings:
         kind = (finding.slug, finding.effect, finding.remedy)
@@ -173,11 +172,11 @@ def demo_command(out: Path, as_json: bool) -> None:
         return
     output.print_judged_run(planned.folder, summary, "short")
     click.echo()
-    for group in compute_group_aucs(planned.folder, DEMO_GROUP_PAIRS):
-        auc = group.auc
+    for comparison in compute_group_aucs(planned.folder, DEMO_GROUP_PAIRS):
+        auc = comparison.auc
         interval = format_with_interval(auc.value, auc.low, auc.high, method=auc.method)
         method = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
-        groups = f"{group.above} ({group.n_above}) against {group.below} ({group.n_below})"
+        groups = f"{comparison.above} ({comparison.n_above}) against {comparison.below} ({comparison.n_below})"
         click.echo(f"AUC of {groups}: {interval}{method}")
     click.echo(
         "These intervals refer to the abilities of these agents; so few agents say little about other agents of their kind."
@@ -241,14 +240,19 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 
 
 def _load_judges(source: str) -> list[JudgeConfig]:
-    """Load the judge `source`, or the judges of a file that is the config of a run or lists agents."""
+    """Load the judges that a command-line argument names.
+
+    `source` is a judge, the config of a run (its judge is returned), or an agents' file (its models are returned).
+    """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml
 
-    path, keys = Path(source), None
+    path = Path(source)
+    keys = None
     if path.suffix in options.CONFIG_SUFFIXES and path.is_file():
         with suppress(OSError, ValueError):  # `load_judge_config` reports the fault
             keys = read_yaml(path)
+
     if isinstance(keys, dict) and "agents" in keys:
         from youden.pools.generation.agents import load_agents
 
@@ -261,30 +265,39 @@ def _load_judges(source: str) -> list[JudgeConfig]:
 
 
 def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
-    """Allow these judges to send their API keys, and print each environment variable with its host."""
+    """Allow judges to send their API keys to their hosts, and print each environment variable with its host.
+
+    A jury is replaced by its members.
+    """
     from youden.judging.config.trust import allow_uses, is_known
 
     for judge in judges:
         for member in judge.judges or (judge,):
             member.check_addresses(sends_key=member.key_variable is not None)
     all_uses = dict.fromkeys(use for judge in judges for use in judge.find_key_uses())
-    uses = [use for use in all_uses if not is_known(use)]
-    path = str(allow_uses(uses)) if uses else None
+    new_uses = [use for use in all_uses if not is_known(use)]
+    path = str(allow_uses(new_uses)) if new_uses else None
+
     if as_json:
-        output.print_json({"file": path, "allowed": [use._asdict() for use in uses]})
+        output.print_json({"file": path, "allowed": [use._asdict() for use in new_uses]})
         return
-    for use in uses:
+    for use in new_uses:
         click.echo(printable(f"{use.variable} may now be sent to {use.host} (saved in {path})"))
-    if not uses:
+    if not new_uses:
         click.echo("nothing to allow: no key is sent, or only to hosts that are already allowed")
 
 
 def _print_installation(*, as_json: bool) -> None:
+    """Print the version, the installed extras, and for each judge whether its API key is set."""
     from youden.judging.config.judge_files import list_judges
 
     judges = list_judges()
-    keys = {judge.name: (judge.key_variable, judge.find_key(os.environ)[1]) for judge in judges}
+    keys = {}
+    for judge in judges:
+        _, location = judge.find_key(os.environ)
+        keys[judge.name] = (judge.key_variable, location)
     litellm_judges = {judge.name for judge in judges if judge.backend == "litellm"}
+
     if as_json:
         extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
         key_states: Json = {
@@ -293,6 +306,7 @@ def _print_installation(*, as_json: bool) -> None:
         }
         output.print_json({"version": __version__, "extras": extras, "keys": key_states})
         return
+
     click.echo(
         f"youden {__version__}, Python {platform.python_version()}; commands below a missing extra do not work\n"
     )
@@ -301,6 +315,7 @@ def _print_installation(*, as_json: bool) -> None:
         click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
         if extra.missing:
             click.echo(f"           {'; '.join(extra.commands)}\n           pip install 'youden[{name}]'")
+
     click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
     for name, (variable, location) in keys.items():
         if variable is None:
@@ -339,7 +354,8 @@ def init_command(
     Changed responses are updated, unless the pool was judged, and listed. A judged run keeps its pool: the extended pool is
     written to a new folder, and the command that extends the run is printed with its cost.
     """
-    from youden.pools.first_config import find_pool, write_first_config
+    from youden.pools.first_config import write_first_config
+    from youden.pools.pool_files import find_pool
 
     first_config = write_first_config(
         pool or find_pool(Path()),
@@ -364,34 +380,37 @@ def init_command(
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
-    """Return how the pool was read, the estimated cost, and the next command."""
+    """Return the JSON output of `init`: how the pool was read, the estimated cost, and the next command."""
     pool, cost = first_config.pool, first_config.cost
     result: dict[str, Json] = {"config": str(first_config.file), "pool": first_config.pool_path.as_posix()}
     result |= {"agents": pool.n_agents, "items": pool.n_items, "missing": pool.n_missing}
+
     imported = first_config.imported
     if imported is not None:
         result |= {"taken": imported.taken, "assumed": [*imported.assumed], "left_out": dict(imported.left_out)}
         result |= {"question": imported.question, "unused": [*imported.unused]}
 
-    command = f"youden check {format_command([str(first_config.file)])}"
     merge = first_config.merge
-    if merge is not None:
-        changes: dict[str, Json] = {"agents": [*merge.agents], "items": [*merge.items], "repeats": merge.repeats}
-        result["came"] = changes | {"other": [*merge.changed], "gone": [*merge.removed]}
+    if merge is None:
+        command = f"youden check {format_command([str(first_config.file)])}"
+    else:
+        additions: dict[str, Json] = {"agents": [*merge.agents], "items": [*merge.items], "repeats": merge.repeats}
+        result["came"] = additions | {"other": [*merge.changed], "gone": [*merge.removed]}
         command, _ = _find_next_command(first_config)
     return {**result, "judge": cost.judge, "calls": cost.calls, "usd": cost.usd, "next": command}
 
 
 def _print_import(imported: ImportedPool) -> None:
-    """Print how a table was read."""
-    account = list(imported.account)
+    """Print how a file was read as a pool: the columns used, a summary, and assumptions."""
+    remarks = [*imported.assumed, *imported.account]
     n_missing = imported.pool.n_missing
     if n_missing:
-        account.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
+        remarks.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
+
     click.echo(printable(f"read {imported.taken}"))
     for line in imported.summary:
         click.echo(printable(line))
-    click.echo(printable("; ".join([*imported.assumed, *account]) or "all rows were used"))
+    click.echo(printable("; ".join(remarks) or "all rows were used"))
 
 
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
@@ -417,6 +436,7 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
 
 
 def _list_names(names: Sequence[str]) -> str:
+    """Join the first names by commas, with the number of the others at the end."""
     listed = ", ".join(names[:MAX_LISTED])
     if len(names) > MAX_LISTED:
         listed += f" and {len(names) - MAX_LISTED:,} more"
@@ -424,16 +444,21 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
-    """Return the command that extends a judged run by the additions, else the one that runs the config; and its cost."""
+    """Return the next command for the user, and a remark on its cost that begins with spaces.
+
+    The command extends the judged run by the additions to its pool. If there are no additions, it prints the report. If the
+    config has no judged run, it runs the config, and the remark is empty.
+    """
     from youden.workflows.extend import plan_extension
 
     merge, run = first_config.merge, first_config.run
+    if run is None:
+        return f"youden run {format_command([str(first_config.file)])}", ""
+
     additions = {}
     if merge is not None:
         additions = {"agents": merge.agents, "items": merge.items, "repeats": merge.repeats}
     kind = next((name for name, values in additions.items() if values), None)
-    if run is None:
-        return f"youden run {format_command([str(first_config.file)])}", ""
     if kind is None:
         return f"youden report {format_command([str(run.path)])}", ""
 
@@ -445,6 +470,6 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
         planned = plan_extension(config, agents=pools["agents"], items=pools["items"], repeats=pools["repeats"])
     except YoudenError as error:
         return command, f"    (not possible yet: {error})"
-    if isinstance(planned, str):
+    if isinstance(planned, str):  # the reason why nothing can be added
         return command, f"    ({planned})"
     return command, f"    ({planned.cost.calls:,} calls, {output.format_usd(planned.cost.usd)})"

@@ -163,20 +163,20 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
                 opened.backend.forget_batch(job.id)
             jobs = [job for job in jobs if job not in forgotten]
 
-    notes = [
-        f"{job.batch or job.id}: {format_count(len(job.keys), 'request')} to {job.model} at {job.address}"
-        for job in jobs
-    ]
+    notes = []
+    records: list[Json] = []
+    for job in jobs:
+        n_requests = format_count(len(job.keys), "request")
+        notes.append(f"{job.batch or job.id}: {n_requests} to {job.model} at {job.address}")
+        records.append(
+            {
+                "id": job.id,
+                "address": job.address,
+                "model": job.model,
+                "batch": job.batch,
+                "n_requests": len(job.keys),
+                "created": job.created,
+            }
+        )
     notes.append(f"{len(jobs):,} {'batch' if len(jobs) == 1 else 'batches'} in progress")
-    records: list[Json] = [
-        {
-            "id": job.id,
-            "address": job.address,
-            "model": job.model,
-            "batch": job.batch,
-            "n_requests": len(job.keys),
-            "created": job.created,
-        }
-        for job in jobs
-    ]
     output.print_result(as_json, {"store": opened.name, "batches": records}, notes=notes)

@@ -79,35 +79,44 @@ def links_command(
         as_json,
         plain_fields(study) | details,
         tables=_links_tables(study, folder.path.name),
-        lines=study.words,
+        lines=study.summary,
         notes=[f"signature: {signature}"],
         warnings=warnings,
     )
 
 
 def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    """Yield a table of curl by link, and one of the differences between links if resamples were drawn."""
+    """Yield a table of curl by link function, and one of the differences between links if resamples were drawn.
+
+    Curl measures the deviation of scores from an additive model. `name` is the name of the run.
+    """
+    rows = []
+    for link, row in study.links.items():
+        values = (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2)
+        rows.append([link, *map(format_decimal, values)])
     yield make_table(
         f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
         f"{format_items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
         ["link"],
         ["median", "P95", "median per SD", "P95 per SD", "R²"],
-        (
-            [link, *map(format_decimal, (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2))]
-            for link, row in study.links.items()
-        ),
+        rows,
     )
-    if study.differences:
-        first = study.differences[0]
-        yield make_table(
-            f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, duplicates: {first.coincident}",
-            ["links"],
-            ["exact", "mean of resamples", "low", "high"],
-            (
-                [f"{row.first} − {row.second}", *map(format_decimal, (row.exact, row.mean, row.low, row.high))]
-                for row in study.differences
-            ),
-        )
+    if not study.differences:
+        return
+
+    rows = []
+    for difference in study.differences:
+        cells = [
+            format_decimal(value) for value in (difference.exact, difference.mean, difference.low, difference.high)
+        ]
+        rows.append([f"{difference.first} − {difference.second}", *cells])
+    first = study.differences[0]
+    yield make_table(
+        f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, duplicates: {first.coincident}",
+        ["links"],
+        ["exact", "mean of resamples", "low", "high"],
+        rows,
+    )
 
 
 @click.command("paper")
@@ -160,12 +169,13 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
 
 
 def _paper_tables(study: PaperStudy) -> Iterator[Table]:
+    """Yield one table per table of the paper: its figures, ours, and their difference in standard deviations."""
     for number, rows in groupby(study.rows, key=lambda row: row.table):
-        figures = (
-            [row.row, row.figure, *map(format_decimal, (row.paper, row.ours, row.sd)), format_decimal(row.sds, 1)]
-            for row in rows
-        )
-        yield make_table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "difference in SDs"], figures)
+        cells = []
+        for row in rows:
+            figures = [format_decimal(value) for value in (row.paper, row.ours, row.sd)]
+            cells.append([row.row, row.figure, *figures, format_decimal(row.sds, 1)])
+        yield make_table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "difference in SDs"], cells)
 
 
 @click.command("variance")
@@ -213,7 +223,7 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
 
     folder = RunFolder(run)
     result = run_aa_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
-    output.print_result(as_json, plain_fields(result), lines=[result.words])
+    output.print_result(as_json, plain_fields(result), lines=[result.summary])
 
 
 STUDIES = {

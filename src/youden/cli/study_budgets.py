@@ -32,44 +32,46 @@ if TYPE_CHECKING:
 
 
 def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options of a study over random holdouts, and --html and --json.
+    """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
 
-    --top-groups and --bottom-groups are passed on as one argument `groups`, a function that takes the recorded answers and
-    returns the contrast, or None.
+    `n_seeds` is the default number of holdouts. --top-groups and --bottom-groups are passed on as one argument `groups`: a
+    function that takes the recorded answers and returns the contrast of the groups, or None if a group has no agent.
     """
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        @click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts.")
-        @click.option(
+    decorators = (
+        click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
+        click.option(
             "--holdout",
             type=Number(0, 1, min_open=True, max_open=True),
             metavar="FRACTION",
             default=0.2,
             help="Fraction of the cells to hold out.",
-        )
-        @click.option(
+        ),
+        click.option(
             "--holdout-rule",
             "rule",
             type=click.Choice(["strict", "paper"]),
             default="strict",
             help="Trials to exclude from training. strict: all trials that include a held-out cell; paper: those that score it, "
             "as in the paper.",
-        )
-        @options.scores_option("row", "kind")
-        @click.option(
+        ),
+        options.scores_option("row", "kind"),
+        click.option(
             "--top-groups",
             default="faithful",
             callback=parse_names,
             help="Groups that should rank first, separated by commas.",
-        )
-        @click.option(
+        ),
+        click.option(
             "--bottom-groups",
             default="strategic,low-effort",
             callback=parse_names,
             help="Groups that should rank last, separated by commas.",
-        )
-        @options.html
-        @options.json
+        ),
+        options.html,
+        options.json,
+    )
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
         def wrapped(*, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object) -> None:
             def groups(answers: RecordedAnswers) -> Contrast | None:
@@ -79,7 +81,10 @@ def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., Non
 
             function(groups=groups, **arguments)
 
-        return wrapped
+        command: Callable[..., None] = wrapped
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
 
     return decorate
 
@@ -95,9 +100,25 @@ def _print_study(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Print a study of one run, and write its figures to `html` if this is not None.
+    """Print a study of one run, and write its figures to the file `html` if it is not None.
 
-    `figure_arguments` are the arguments of the function `youden.report.charts.studies.NAME_figures`.
+    Parameters
+    ----------
+    name : str
+        Name of the study and its key in the JSON output. The figures are drawn by
+        `youden.report.charts.studies.NAME_figures`.
+    folder : RunFolder
+        The run.
+    result : JSON value
+        Result, for the JSON output.
+    table, text : Table, iterable of str
+        Result for readers.
+    figure_arguments : tuple
+        Arguments of the function that draws the figures.
+    html : Path or None
+        File for the figures.
+    as_json : bool
+        Whether to print JSON.
     """
     lines = tuple(text)
     signature = folder.read_signature().text
@@ -156,18 +177,14 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 
 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
+    """Tabulate the accuracy of each model; `name` is the name of the run."""
     heads = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
     for row in study.rows:
-        std_errors = (format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4))
-        rows.append(
-            [
-                row.name,
-                *map(_format_summary, (row.rmse, row.behind)),
-                *std_errors,
-                *map(_format_summary, (row.rho, row.tau, row.auc)),
-            ]
-        )
+        errors = [_format_summary(row.rmse), _format_summary(row.behind)]
+        std_errors = [format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4)]
+        accuracy = [_format_summary(row.rho), _format_summary(row.tau), _format_summary(row.auc)]
+        rows.append([row.name, *errors, *std_errors, *accuracy])
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
 
 
@@ -221,12 +238,13 @@ def budget_command(
     from youden.study.budget_goals import budget_to_json, describe_budget, parse_goal
     from youden.study.replaying import read_or_simulate_answers, read_usd_per_call
 
-    parsed_goal, folder = parse_goal(goal), RunFolder(run)
+    parsed_goal = parse_goal(goal)
+    folder = RunFolder(run)
     answers = read_or_simulate_answers(folder, seed=0)
     price = read_usd_per_call(folder) if usd_per_call is None else usd_per_call
     with progress_bar() as bar:
         study = study_budget(answers, usd_per_call=price, progress=bar, **arguments)
-    for line in answers.words:
+    for line in answers.caveats:
         output.print_note(f"note: {line}")
     _print_study(
         "budget",
@@ -241,37 +259,31 @@ def budget_command(
 
 
 def _budget_table(study: BudgetStudy, name: str) -> Table:
-    recalls = [f"top-{k} recall" for k in study.tops]
+    """Tabulate cost and accuracy of each design at each budget; `name` is the name of the run."""
     rows = []
     for design, design_rows in study.designs.items():
         for row in design_rows:
-            costs = ((row.trials, 0), (row.calls, 0), (row.usd, 2), (row.cells, 0))
-            row_recalls = (row.recalls or dict.fromkeys(study.tops)).values()
-            accuracy = (row.rho_mean, row.rho_sd, *row_recalls, row.coverage, row.half_width, row.regret)
-            cost_cells = [format_decimal(value, digits) for value, digits in costs]
+            cost_cells = [
+                format_decimal(row.trials, 0),
+                format_decimal(row.calls, 0),
+                format_decimal(row.usd, 2),
+                format_decimal(row.cells, 0),
+            ]
+            recalls = row.recalls or dict.fromkeys(study.tops)
+            accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
             rows.append([design, row.budget_label, *cost_cells, *map(format_decimal, accuracy)])
 
-    halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
-    rows.append(["half items", *[""] * 5, *map(format_decimal, halves), "", "", ""])
-    return make_table(
-        f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
-        f"ceiling {output.format_with_sd(study.halves.rho, study.halves.rho_sd)}",
-        ["design"],
-        [
-            "budget",
-            "trials per agent",
-            "calls",
-            "USD",
-            "cells",
-            "ρ",
-            "SD",
-            *recalls,
-            "coverage",
-            "half-width",
-            "regret",
-        ],
-        rows,
-    )
+    # correlation of the rankings by two halves of the items, which limits what a budget can reach
+    halves = study.halves
+    half_cells = [format_decimal(value) for value in (halves.rho, halves.rho_sd, *halves.recalls.values())]
+    rows.append(["half items", *[""] * 5, *half_cells, "", "", ""])
+
+    ceiling = output.format_with_sd(halves.rho, halves.rho_sd)
+    title = f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; ceiling {ceiling}"
+    cost_heads = ["budget", "trials per agent", "calls", "USD", "cells"]
+    recall_heads = [f"top-{k} recall" for k in study.tops]
+    heads = [*cost_heads, "ρ", "SD", *recall_heads, "coverage", "half-width", "regret"]
+    return make_table(title, ["design"], heads, rows)
 
 
 @click.command("sparsity")
@@ -318,6 +330,7 @@ def sparsity_command(
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
+    """Tabulate cost and accuracy of each regime, a rule that selects the observed cells; `name` is the name of the run."""
     heads = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     rows = []
     for row in (study.dense, *study.rows):
@@ -329,8 +342,10 @@ def _sparsity_table(study: SparsityStudy, name: str) -> Table:
 
 
 def _format_mean(summary: SeedSummary | None, digits: int, *, factor: float = 1) -> str:
+    """Format `factor` times a mean over seeds; a dash if there is none."""
     return format_decimal(None if summary is None else factor * summary.mean, digits)
 
 
 def _format_summary(summary: SeedSummary | None) -> str:
+    """Format a mean over seeds with its standard deviation; a dash if there is none."""
     return "–" if summary is None else output.format_with_sd(summary.mean, summary.sd)

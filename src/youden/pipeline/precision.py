@@ -27,19 +27,21 @@ from youden.protocol.designs.adaptive import (
 )
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.forecast import (
-    REFERENCE_DATA,
     AgentVariances,
-    ReferenceRange,
-    components_at_quantile,
     estimate_components,
-    expected_recall,
-    expected_regret,
-    expected_rho,
     find_min_blocks,
     find_min_items,
     half_width_for_regret,
     half_widths,
     min_regret_bound,
+)
+from youden.stats.reference_data import (
+    REFERENCE_DATA,
+    ReferenceRange,
+    components_at_quantile,
+    expected_recall,
+    expected_regret,
+    expected_rho,
     prior_components,
     summarize_range,
 )
@@ -89,6 +91,8 @@ class PrecisionForecast:
 
     Attributes
     ----------
+    n_agents : int
+        Number of agents of the plan.
     trials : float
         Paired trials per agent.
     n_independent : int
@@ -141,6 +145,7 @@ class PrecisionForecast:
         has_blocks, n_items = bool((plan.block >= 0).any()), plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
         n_paired = int((plan.trial_type == PAIRED).sum())
+        self.n_agents = plan.n_agents
         self.n_independent = len(plan) - n_paired
         self.max_regret = None if search is None else search.max_regret
         if self.max_regret is not None:
@@ -397,25 +402,25 @@ def check_width_attainable(plan: Plan) -> None:
 
     The agent × item variance is assumed to be half of the smallest one in the reference data sets.
     """
-    design, agent_item = get_width_design(plan), min(domain.agent_item for domain in REFERENCE_DATA["graded"]) / 2
+    half_width = get_width_design(plan).half_width
+    agent_item = min(domain.agent_item for domain in REFERENCE_DATA["graded"]) / 2
     smallest = AgentVariances(np.array([agent_item]), np.zeros(1))
-    if (
-        find_min_blocks(smallest, design.half_width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items)
-        is None
-    ):
-        n_items = find_min_items(smallest, design.half_width, fraction=1.0, n_agents=plan.n_agents)
-        raise PlanError(
-            f"The half-width cannot be reached on {plan.n_items:,} items: got ± {design.half_width:g}. Abilities vary so much "
-            "between "
-            f"items that intervals stay wider with any number of calls. Add items, to {n_items or 0:,} or more in all, or set a "
-            "larger half-width.",
-            slug="width-items",
-        )
+    n_blocks = find_min_blocks(smallest, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=plan.n_items)
+    if n_blocks is not None:
+        return
+    n_items = find_min_items(smallest, half_width, fraction=1.0, n_agents=plan.n_agents)
+    if n_items is None:
+        advice = "Set a larger half-width: no number of items gives this one."
+    else:
+        advice = f"Add items, to {n_items:,} or more in all, or set a larger half-width."
+    raise PlanError(
+        f"The half-width cannot be reached on {plan.n_items:,} items: got ± {half_width:g}. Abilities vary so much between "
+        f"items that intervals stay wider with any number of calls. {advice}",
+        slug="width-items",
+    )
 
 
-def format_forecast(
-    expected: PrecisionForecast, *, usd_per_call: float | None = None, n_agents: int = 0
-) -> Iterator[str]:
+def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None = None) -> Iterator[str]:
     """Format a forecast as sentences.
 
     Parameters
@@ -423,9 +428,7 @@ def format_forecast(
     expected : PrecisionForecast
         Forecast of a plan.
     usd_per_call : float, optional
-        Price of a call; without it, no cost is given.
-    n_agents : int, default 0
-        Number of agents; needed only if the plan aims at a half-width.
+        Price of a call. Default: None, which gives no cost.
 
     Yields
     ------
@@ -448,7 +451,7 @@ def format_forecast(
             f"ability; {3 * expected.n_independent:,} more independent calls would halve their part of the interval"
         )
     if expected.requested_half_width is not None:
-        yield _format_half_width(expected, expected.requested_half_width, usd_per_call, n_agents)
+        yield _format_half_width(expected, expected.requested_half_width, usd_per_call)
     if expected.rho is not None and expected.recall is not None:
         yield (
             f"on reference data, a plan with as many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by "
@@ -501,14 +504,14 @@ def _format_cost(n_calls: int, usd_per_call: float | None) -> str:
     return f", ${usd_per_call * n_calls:,.2f}" if usd_per_call and n_calls else ""
 
 
-def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: float | None, n_agents: int) -> str:
+def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: float | None) -> str:
     """Format what a half-width takes: trials, calls and cost, or items if these do not allow it."""
     if expected.trials_needed is None:
         n_items = expected.items_needed
         text = f"± {width:g} cannot be reached on these items"
         return text if n_items is None else f"{text}: it takes about {n_items:,} items like them, or more"
     low, mean, high = expected.trials_needed
-    low_calls, high_calls = (n_agents * trials / 2 + expected.n_independent for trials in (low, high))
+    low_calls, high_calls = (expected.n_agents * trials / 2 + expected.n_independent for trials in (low, high))
     cost = ""
     if high - low < 1:
         if usd_per_call:

@@ -18,7 +18,8 @@ from youden.judging.engine import load_only_judge
 from youden.judging.offline.cassette_file import Cassette, Entry, iter_entries, read_cassette, redact, write_cassette
 from youden.judging.question.questions import describe_trial, iter_keys
 from youden.judging.store.answers import open_store, open_store_of_folder
-from youden.pools.generation.generate import collect_requests, iter_recorded_entries
+from youden.pools.generation.agent_requests import iter_recorded_entries
+from youden.pools.generation.generate import collect_requests
 from youden.pools.generation.generation import RECIPE, Generation, is_generated, read_generation, read_store_location
 from youden.types import Completion, Plan
 from youden.types.pool import Json
@@ -103,7 +104,8 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Cassett
     entries = {key: entry for key, entry in outcomes.items() if entry is not None}
     cassette = Cassette(judges, entries)
     write_cassette(out, cassette)
-    return CassetteExport(cassette.n_answers, len(entries) - cassette.n_answers, len(outcomes) - len(entries))
+    n_failures = len(entries) - cassette.n_answers
+    return CassetteExport(cassette.n_answers, n_failures, n_unanswered=len(outcomes) - len(entries))
 
 
 def import_cassette(file: Path, store: str | Path) -> CassetteImport:
@@ -130,27 +132,31 @@ def import_cassette(file: Path, store: str | Path) -> CassetteImport:
     cassette = read_cassette(file)
     failures = [key for key, entry in cassette.entries.items() if isinstance(entry.outcome, Failure)]
     with open_store(store) as opened:
-        existing = opened.answers(list(cassette.entries)).keys() | opened.failures(failures).keys()
-        for key in cassette.entries.keys() - existing:
+        stored_answers = opened.answers(list(cassette.entries))
+        stored_failures = opened.failures(failures)
+        kept = stored_answers.keys() | stored_failures.keys()
+        for key in cassette.entries.keys() - kept:
             opened.add(key, cassette.entries[key].outcome)
         for judge in cassette.judges:
             opened.remember_judge(judge)
-    return CassetteImport(len(cassette.entries) - len(existing), len(existing))
+    return CassetteImport(n_added=len(cassette.entries) - len(kept), n_kept=len(kept))
 
 
 def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
-    """Find requests of a run, or of a generated pool, that a cassette lacks.
+    """Find requests of a run, or of a generated pool, whose answers a cassette lacks.
 
     Parameters
     ----------
     cassette : Cassette
+        Recorded requests and answers.
     path : Path
         Folder of the run or of the pool.
 
     Returns
     -------
-    dict
-        Request hash → description. Requests that would contain a missing answer cannot be built, and are not listed.
+    dict of str to str
+        Request hash → description of the request. Requests that would contain a missing answer cannot be built, and are
+        not listed.
 
     Raises
     ------
@@ -172,11 +178,13 @@ def find_missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
 
 
 def _find_answers(cassette: Cassette, keys: Iterable[str]) -> dict[str, Completion]:
+    """Return the recorded completions of the requests with these hashes; requests that failed or are missing are left out."""
     outcomes = {key: cassette.entries[key].outcome for key in keys if key in cassette.entries}
     return {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
 
 
 def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
+    """Read the requests and answers of a generated pool from its store; raise ConfigError [cassette-redact] if `redacted`."""
     if redacted:
         raise ConfigError(
             f"{folder} is a generated pool: its responses are the answers of models, so a cassette without texts could not be "
@@ -202,6 +210,7 @@ def _read_generation(folder: Path) -> Generation:
 
 
 def _read_run_entries(path: Path, redacted: bool) -> Entries:
+    """Read the requests and answers of a judged run from its store; if `redacted`, replace texts by hashes."""
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}
     with open_store_of_folder(run.store) as store:
@@ -216,9 +225,9 @@ def _read_run_entries(path: Path, redacted: bool) -> Entries:
 
 
 def _read_judged_run(folder: RunFolder) -> _JudgedRun:
-    """Read a run.
+    """Read the plan, the judges and the store of a run.
 
-    Raise ConfigError [cassette-source] if there is no run, [cassette-no-calls] if its judge makes no calls.
+    Raises ConfigError [cassette-source] if there is no run, and [cassette-no-calls] if its judge makes no calls.
     """
     if folder.path.is_dir() and not folder.has("config.yaml"):
         raise ConfigError(
@@ -231,7 +240,8 @@ def _read_judged_run(folder: RunFolder) -> _JudgedRun:
     if judge.backend == REPLAY:
         with open_store_of_folder(config.store_location) as store:
             judge = judge.replay_of or load_only_judge(store)
-    judges = [member for member in judge.judges or (judge,) if member.makes_calls]
+    members = judge.judges or (judge,)
+    judges = [member for member in members if member.makes_calls]
     if not judges:
         raise ConfigError(
             f"The judge '{judge.name}' makes no calls, so there is nothing to export. Pass a run with another judge.",

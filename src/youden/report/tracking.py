@@ -112,7 +112,10 @@ def _collect_numbers(facts: RunFacts) -> dict[str, float | None]:
 
 
 def _to_text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    """Convert a part of the signature to a text: a text is unchanged, any other value becomes JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 @contextmanager
@@ -131,7 +134,7 @@ def _converted_errors(mlflow: ModuleType, consequence: str) -> Iterator[None]:
 
 
 def _import_mlflow() -> ModuleType:
-    """Import MLflow; ConfigError [mlflow-missing] if it is not installed."""
+    """Import MLflow; raise ConfigError [mlflow-missing] if it is not installed."""
     try:
         return import_module("mlflow")
     except ModuleNotFoundError as error:

@@ -110,9 +110,11 @@ def run(
     config = config.model_copy(update={"pool": _resolve_pool(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
+
+    labels_path = None if labels is None else Path(labels)
     with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
         planned = plan_run(with_default_store(config, usual_store()))
-        return judge_and_rank(planned, asking, labels=None if labels is None else Path(labels))
+        return judge_and_rank(planned, asking, labels=labels_path)
 
 
 def judge_and_rank(planned: PlannedRun, asking: JudgingOptions, *, labels: Path | None = None) -> Run:
@@ -373,14 +375,15 @@ class Run(RunView):
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as asking:
             planned = plan_rejudge(self.folder, judge=judge, changes=changes, usual_store=usual_store())
             judge_run(planned.again, asking)
-        fit_run(planned.again.folder)
-        return Run(planned.again.folder.path)
+        second_folder = planned.again.folder
+        fit_run(second_folder)
+        return Run(second_folder.path)
 
     def stress(
         self,
         *,
         attacks: Sequence[str] = (),
-        attacker: str | None = None,
+        base_agent: str | None = None,
         judge: str | None = None,
         max_cost: float | None = None,
         store: str | None = None,
@@ -394,7 +397,7 @@ class Run(RunView):
         ----------
         attacks : sequence of str, optional
             Names of attacks. Default: all.
-        attacker : str, optional
+        base_agent : str, optional
             Agent whose responses the attacks copy. Default: the last of the ranking.
         judge, store : str, optional
             Judge (name or .yaml) and store of answers. Default: those of the run.
@@ -425,7 +428,7 @@ class Run(RunView):
             planned = plan_stress(
                 self.path,
                 attacks=attacks,
-                attacker=attacker,
+                base_agent=base_agent,
                 judge=judge,
                 max_cost=max_cost,
                 store=store,
@@ -442,20 +445,28 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield options for requests, with a progress bar; a store in the config may be opened, as by a command."""
+    """Yield options for requests, and show a progress bar if `progress` is true.
+
+    Within the block, the store that a config names may be opened, as by a command.
+    """
     log_path = None if log is None else Path(log)
-    with network_stores_allowed(password=False), progress_bar(plain=False) if progress else nullcontext() as bar:
+    bar_context = progress_bar(plain=False) if progress else nullcontext()
+    with network_stores_allowed(password=False), bar_context as bar:
         yield JudgingOptions(retry_failed=retry_failed, log=log_path, progress=bar)
 
 
 def _resolve_pool(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool; a pool in memory is written to the folder of the run, with its digest in the name."""
+    """Return the path of a pool, which is written to `folder` first if it is an object in memory.
+
+    The pool is written to pools/NAME-DIGEST in the folder.
+    """
     if isinstance(pool, str | PathLike):
         return fspath(pool)
     from youden.data.pools.pool_reader import read_pool, write_pool
     from youden.types import Pool
 
-    pool = pool if isinstance(pool, Pool) else read_pool(pool)
+    if not isinstance(pool, Pool):
+        pool = read_pool(pool)
     path = folder / "pools" / f"{to_file_name(pool.name)[:60]}-{pool.digest[:12]}"
     write_pool(pool, path)
     return str(path)

@@ -59,6 +59,7 @@ class RunView:
         return f"Run({str(self.path)!r}: {status})"
 
     def _repr_html_(self) -> str:
+        """Show headline, warnings and ranking as HTML in a notebook."""
         from youden.text.tables import to_html
 
         summary = self.summary
@@ -277,10 +278,12 @@ class RunView:
             [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is
             unknown or missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         """
-        from youden.report.pages.writing import gate_markdown, render_junit, write_file
+        from youden.report.pages.gate_output import gate_markdown, render_junit
+        from youden.report.pages.writing import write_file
         from youden.workflows.gate import gate_run
         from youden.workflows.quality import read_answers
 
+        labelled = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         gate = gate_run(
             self.folder,
             agents,
@@ -288,11 +291,12 @@ class RunView:
             margin=margin,
             ledger=None if ledger is None else Path(ledger),
             target=target,
-            labels=None if labels is None else read_answers(self.folder, labels, label=label, scale=scale),
+            labels=labelled,
         )
-        for path, render in ((markdown, gate_markdown), (junit, render_junit)):
-            if path is not None:
-                write_file(Path(path), render(gate))
+        if markdown is not None:
+            write_file(Path(markdown), gate_markdown(gate))
+        if junit is not None:
+            write_file(Path(junit), render_junit(gate))
         return gate
 
     def quality(

@@ -26,16 +26,10 @@ if TYPE_CHECKING:
     from youden.stats.additive.observed_cells import Cells, cells_from_arrays, cells_from_matrix
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import solve_additive, solve_cells
+    from youden.stats.base.auc import auc_measurement_interval, auc_sampling_interval, ranking_auc
     from youden.stats.base.clusters import CentredCovariance, PairChunk
     from youden.stats.base.links import LINKS
-    from youden.stats.base.metrics import (
-        auc_measurement_interval,
-        auc_sampling_interval,
-        kendall,
-        ranking_auc,
-        rmse,
-        spearman,
-    )
+    from youden.stats.base.metrics import kendall, rmse, spearman
     from youden.stats.baselines import BASELINES
     from youden.stats.curl.link_table import compare_links
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
@@ -57,11 +51,11 @@ _HOMES = {
     "median_differences": "youden.stats.curl.quantiles",
     "compare_links": "youden.stats.curl.link_table",
     "LINKS": "youden.stats.base.links",
-    "auc_measurement_interval": "youden.stats.base.metrics",
+    "auc_measurement_interval": "youden.stats.base.auc",
     "kendall": "youden.stats.base.metrics",
-    "ranking_auc": "youden.stats.base.metrics",
+    "ranking_auc": "youden.stats.base.auc",
     "rmse": "youden.stats.base.metrics",
-    "auc_sampling_interval": "youden.stats.base.metrics",
+    "auc_sampling_interval": "youden.stats.base.auc",
     "spearman": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
     "PairChunk": "youden.stats.base.clusters",

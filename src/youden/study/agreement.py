@@ -23,7 +23,8 @@ from youden.stats.base.links import LINKS
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.trials.comparisons import rank_with_ties
-from youden.study.judge_shifts import JudgeShifts, correlation, describe_shifts
+from youden.study.judge_shift_text import describe_shifts
+from youden.study.judge_shifts import JudgeShifts, correlation
 from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
 from youden.text.sentences import format_with_interval
 from youden.types import Scores
@@ -60,16 +61,18 @@ class OrderComparison:
             Ids of the agents.
         """
         n_agents = len(agent_ids)
-        winners_a, winners_b = (agents.tolist() for agents in np.nonzero(better_a & better_b.T))
-        is_in_both = better_a & (better_b | better_b.T)
-        reversed_pairs = zip(winners_a[:MAX_REVERSED_PAIRS], winners_b[:MAX_REVERSED_PAIRS], strict=True)
-        self.n_pairs, self.n_significant_a, self.n_significant_b = (
-            n_agents * (n_agents - 1) // 2,
-            int(better_a.sum()),
-            int(better_b.sum()),
+        self.n_pairs = n_agents * (n_agents - 1) // 2
+        self.n_significant_a = int(better_a.sum())
+        self.n_significant_b = int(better_b.sum())
+        is_significant_in_both = better_a & (better_b | better_b.T)
+        self.n_significant_both = int(is_significant_in_both.sum())
+
+        better_in_a, better_in_b = np.nonzero(better_a & better_b.T)
+        self.n_reversed = len(better_in_a)
+        first_pairs = zip(
+            better_in_a[:MAX_REVERSED_PAIRS].tolist(), better_in_b[:MAX_REVERSED_PAIRS].tolist(), strict=True
         )
-        self.n_significant_both, self.n_reversed = int(is_in_both.sum()), len(winners_a)
-        self.reversed_pairs = [(agent_ids[i], agent_ids[k]) for i, k in reversed_pairs]
+        self.reversed_pairs = [(agent_ids[i], agent_ids[k]) for i, k in first_pairs]
 
     def describe(self, names: tuple[str, str], target: Target) -> str:
         """Describe the comparison in a sentence.
@@ -91,12 +94,10 @@ class OrderComparison:
             f"Of {self.n_pairs:,} pairs of agents, {self.n_significant_a:,} are significantly different by {name_a} and "
             f"{self.n_significant_b:,} by {name_b}, on {ABOUT[target]} (95 % per pair); {self.n_significant_both:,} by both, "
         )
+        if not self.n_significant_both:
+            return f"{counts}so nothing shows whether their orders differ."
         if not self.n_reversed:
-            return (
-                f"{counts}all in the same order."
-                if self.n_significant_both
-                else f"{counts}so nothing shows whether their orders differ."
-            )
+            return f"{counts}all in the same order."
         examples = ", ".join(f"{winner} above {loser}" for winner, loser in self.reversed_pairs)
         n_omitted = self.n_reversed - len(self.reversed_pairs)
         remainder = f" and {n_omitted} more" if n_omitted else ""
@@ -156,19 +157,20 @@ class JudgeAgreement:
     def __init__(self, runs: AlignedRuns, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
         """Compare judges number `a` and `b`. `fits` has the additive fit of each run to the shared scores."""
         is_answered = ~(np.isnan(runs.hard[a]) | np.isnan(runs.hard[b]))
-        hard, soft = runs.hard[[a, b]][:, is_answered], runs.soft[[a, b]][:, is_answered]
+        hard = runs.hard[[a, b]][:, is_answered]
+        soft = runs.soft[[a, b]][:, is_answered]
         are_ranked = not np.isnan(runs.abilities[[a, b]]).all(axis=1).any()
         fitted = correlation(fits[a].ability_, fits[b].ability_)
+
         self.judge_a, self.judge_b = runs.names[a], runs.names[b]
         self.ranking = correlation(runs.abilities[a], runs.abilities[b]) if are_ranked else fitted
         self.refit_ability = fitted
         self.difficulty = correlation(fits[a].difficulty_, fits[b].difficulty_)
-        self.n_units, self.agreement = int(is_answered.sum()), float((hard[0] == hard[1]).mean())
+        self.n_units = int(is_answered.sum())
+        self.agreement = float((hard[0] == hard[1]).mean())
         self.cohen_kappa = or_none(cohen_kappa(*hard))
-        self.krippendorff_alpha, self.krippendorff_alpha_graded = (
-            or_none(krippendorff_alpha(hard)),
-            or_none(krippendorff_alpha(soft)),
-        )
+        self.krippendorff_alpha = or_none(krippendorff_alpha(hard))
+        self.krippendorff_alpha_graded = or_none(krippendorff_alpha(soft))
         self.orders = OrderComparison(runs.significantly_better[a], runs.significantly_better[b], runs.agent_ids)
         self.max_rho = or_none(float(np.sqrt(runs.reliability[a] * runs.reliability[b])))
 
@@ -280,14 +282,16 @@ class JudgesStudy:
         ]
         ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
         agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
-        scaled = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
-        ranges = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)
+        scaled_difficulty = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
+        ranges = np.nan_to_num(np.ptp(scaled_difficulty, axis=0), nan=-1.0)
         items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
         shifts, skipped = _compute_shifts(aligned)
         has_answer = (aligned.weight > 0).any(axis=1)
 
-        self.runs, self.n_agents, self.n_items = aligned.names, len(aligned.agent_ids), len(aligned.item_ids)
-        self.n_compared, self.units = int(has_answer.all(axis=0).sum()), aligned.units
+        self.runs = aligned.names
+        self.n_agents, self.n_items = len(aligned.agent_ids), len(aligned.item_ids)
+        self.n_compared = int(has_answer.all(axis=0).sum())
+        self.units = aligned.units
         self.pairs = [JudgeAgreement(aligned, fits, a, b) for a, b in combinations(range(len(fits)), 2)]
         self.krippendorff_alpha = or_none(krippendorff_alpha(aligned.hard))
         self.curl = {
@@ -298,7 +302,8 @@ class JudgesStudy:
             {"agent": aligned.agent_ids[i], "places": ranks[:, i].tolist()} for i in agents
         ]
         self.items: list[dict[str, Any]] = [
-            {"item": aligned.item_ids[j], "difficulty": [or_none(value) for value in scaled[:, j]]} for j in items
+            {"item": aligned.item_ids[j], "difficulty": [or_none(value) for value in scaled_difficulty[:, j]]}
+            for j in items
         ]
         self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
         self.summary = [
@@ -330,7 +335,21 @@ def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]
 
 
 def describe_recommendations(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
-    """Yield the recommendation of each run, one line each, then what they have in common; nothing without a fit."""
+    """Describe the recommendations of several runs, and the agents that all of them recommend.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the runs.
+    recommendations : sequence of Recommendation or None
+        Recommendation of each run; None if the run is not fitted.
+
+    Yields
+    ------
+    str
+        One line per run, then one on what they have in common, if every run recommends an agent. Nothing if no run is
+        fitted.
+    """
     fitted = [recommendation for recommendation in recommendations if recommendation is not None]
     if not fitted:
         return
@@ -339,23 +358,37 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
         yield f"By {name}: {text}"
     if len(fitted) < len(recommendations) or any(recommendation.form == "none" for recommendation in fitted):
         return
-    first, *others = fitted
-    shared = [agent for agent in first.agents if all(agent in recommendation.agents for recommendation in others)]
+
+    agent_sets = [set(recommendation.agents) for recommendation in fitted]
+    in_every_run = set.intersection(*agent_sets)
+    shared = [agent for agent in fitted[0].agents if agent in in_every_run]
+    if not shared:
+        yield "The runs differ. No agent is recommended by, or a candidate of, every run."
+        return
     remainder = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
     shared_names = f"{', '.join(shared[:3])}{remainder}"
-    is_unanimous = all(
-        recommendation.form == "recommended" and set(recommendation.agents) == set(shared) for recommendation in fitted
-    )
-    if is_unanimous:
+    is_recommended = all(recommendation.form == "recommended" for recommendation in fitted)
+    if is_recommended and all(agents == in_every_run for agents in agent_sets):
         yield f"The runs agree: {shared_names}."
-    elif shared:
-        yield f"The runs differ. Recommended by, or a candidate of, every run: {shared_names}."
     else:
-        yield "The runs differ. No agent is recommended by, or a candidate of, every run."
+        yield f"The runs differ. Recommended by, or a candidate of, every run: {shared_names}."
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
-    """Measure the curl of scores, float array (n_agents, n_items), on a link, and of the additive predictions."""
+    """Measure how far scores are from additive after a link function, and how far the predictions of an additive fit are.
+
+    Parameters
+    ----------
+    scores : float array (n_agents, n_items)
+        Scores, NaN if unobserved.
+    link : {"identity", "probit", "logit"}
+        Name of the link function.
+
+    Returns
+    -------
+    Curl
+        Median and 95th percentile of |Δ|, the interaction of two agents and two items; None if it cannot be measured.
+    """
     try:
         data = curl_quantiles(LINKS[link].forward(scores)).tolist()
     except StatisticsError:
@@ -365,7 +398,7 @@ def measure_curl_on_link(scores: Floats, link: str) -> Curl:
 
 
 def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Target) -> Iterator[str]:
-    """Yield sentences on the agreement of every two judges."""
+    """Describe in sentences how far every two judges agree; `units` are "trials" or "ordered pairs"."""
     for pair in pairs:
         yield from _describe_pair(pair, units, target)
     if units != "trials":
@@ -373,6 +406,7 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 
 
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
+    """Describe in sentences how far two judges agree on the ranking, on single answers and on significant differences."""
     names, ranking = f"{pair.judge_a} and {pair.judge_b}", pair.ranking
     if ranking is None:
         yield f"{names}: one of the rankings does not vary, so no correlation is defined."

@@ -179,7 +179,11 @@ def study_baselines(
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose n log n of the training cells, bool arrays (n_agents, n_items); an error names the agent or item."""
+    """Choose about c · n log n of the training cells at random, bool array (n_agents, n_items).
+
+    `train`, of the same shape, has the training cells. Raises StarvedError with the id of an agent or item that has too
+    few cells.
+    """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
     except StarvedError as error:
@@ -188,24 +192,28 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Compute the standard error over items of each model's mean RMSE minus that of the first model, by bootstrap.
+    """Compute the standard error of each model's RMSE minus that of the first model, by a bootstrap of items.
 
-    squares, counts : float arrays (n_seeds, n_models, n_items), sums of squared errors of held-out cells, and numbers
-    of cells
-
-    Returns a float array (n_models,).
+    `squares` and `counts`, float arrays (n_seeds, n_models, n_items), are sums of squared errors of held-out cells and
+    numbers of these cells. Returns a float array (n_models,).
     """
     n_items = counts.shape[2]
-    weights = (
-        standalone_stream(0).multinomial(n_items, np.full(n_items, 1 / n_items), size=N_RESAMPLES).astype(np.float64)
-    )
-    # mean over seeds, for each model and resample
-    mean_rmse = np.sqrt((squares @ weights.T) / np.maximum(counts @ weights.T, 1)).mean(axis=0)
+    equal_probabilities = np.full(n_items, 1 / n_items)
+    draws = standalone_stream(0).multinomial(n_items, equal_probabilities, size=N_RESAMPLES)
+    weights = draws.astype(np.float64)
+
+    # (n_seeds, n_models, n_resamples) → mean over seeds
+    mean_squares = (squares @ weights.T) / np.maximum(counts @ weights.T, 1)
+    mean_rmse = np.sqrt(mean_squares).mean(axis=0)
     return np.asarray((mean_rmse - mean_rmse[0]).std(axis=1, ddof=1))
 
 
 def _make_row(name: str, figures: Floats, behind: Floats, *, se_items: float, critical_value: float) -> BaselineRow:
-    """Summarize one estimator. figures : float array (n_seeds, 4); behind : float array (n_seeds,)."""
+    """Summarize one estimator over seeds.
+
+    `figures`, float array (n_seeds, 4), has the columns RMSE, ρ, τ and AUC. `behind`, float array (n_seeds,), is the
+    RMSE minus that of the first estimator, `se_items` the standard error of its mean over items.
+    """
     rmse, rho, tau, auc = figures.T
     se_seeds = float(behind.std(ddof=1)) / len(behind) ** 0.5 if len(behind) > 1 else None
     mean = float(behind.mean())
@@ -272,9 +280,9 @@ def baselines_to_json(study: BaselinesStudy) -> dict[str, Json]:
 
     Returns
     -------
-    dict
+    dict of str to object
         The `baselines` object of `youden study baselines --json`: the fields of the comparison, with `kind` as
-        "scores", and sentences as "words".
+        "scores", and conclusions in sentences as "summary".
     """
     facts = plain_fields(study)
     return {"scores": facts.pop("kind"), **facts, "summary": list(describe_baselines(study))}

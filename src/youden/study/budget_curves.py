@@ -26,7 +26,7 @@ from youden.streams import standalone_stream
 from youden.study.grid import open_grid
 from youden.study.replaying import RecordedAnswers, paired_mean_first, replay
 from youden.types import PAIRED, Plan, Pool, Progress, Verdicts
-from youden.types.pool import Floats, or_none
+from youden.types.pool import Floats, Positions, or_none
 from youden.types.results import ScoreKind
 
 DEFAULT_TOPS = (1, 3, 5)
@@ -51,43 +51,62 @@ class SplitHalf:
 
 
 def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], *, tops: tuple[int, ...]) -> SplitHalf:
-    """Compute the split-half reliability of scores.
+    """Compute how well the rankings by two random halves of the items agree, over 20 random splits.
 
-    scores : float array (n_agents, n_items), NaN if unobserved
-    fit_ability : from the scores of some items to abilities, float array (n_agents,)
+    Parameters
+    ----------
+    scores : float array (n_agents, n_items)
+        Scores, NaN if unobserved.
+    fit_ability : callable
+        Takes the scores of some items, and returns abilities, float array (n_agents,).
+    tops : tuple of int
+        Numbers k of top agents for which the recall is computed.
+
+    Returns
+    -------
+    SplitHalf
     """
-    figures = []
     n_items = scores.shape[1]
+    n_first = n_items // 2
+    figures = []
     for seed in range(N_SPLITS):
-        order, n_first = standalone_stream(seed).permutation(n_items), n_items // 2
-        a, b = fit_ability(scores[:, order[:n_first]]), fit_ability(scores[:, order[n_first:]])
-        figures.append([rank_correlation(a, b), *(top_recall(a, b, top) for top in tops)])
-    means = np.mean(figures, axis=0).tolist()
-    sds = np.std(figures, axis=0, ddof=1).tolist()
-    return SplitHalf(means[0], sds[0], dict(zip(tops, means[1:], strict=True)))
+        order = standalone_stream(seed).permutation(n_items)
+        first_ability = fit_ability(scores[:, order[:n_first]])
+        second_ability = fit_ability(scores[:, order[n_first:]])
+        recalls = [top_recall(first_ability, second_ability, top) for top in tops]
+        figures.append([rank_correlation(first_ability, second_ability), *recalls])
+
+    rho, *mean_recalls = np.mean(figures, axis=0).tolist()
+    rho_sd = np.std(figures, axis=0, ddof=1).tolist()[0]
+    return SplitHalf(rho, rho_sd, dict(zip(tops, mean_recalls, strict=True)))
 
 
 def rank_correlation(a: Floats, b: Floats) -> float:
-    """Compute Spearman's ρ over the agents that have both abilities, float arrays (n_agents,).
+    """Compute Spearman's ρ of two estimates of abilities, over the agents that have both.
 
-    Raises: StatisticsError [metric-constant] if one side does not vary.
+    `a` and `b` are float arrays (n_agents,), NaN if missing. Raises StatisticsError [metric-constant] if one does not vary.
     """
     is_common = ~(np.isnan(a) | np.isnan(b))
     return spearman(a[is_common], b[is_common]).value
 
 
 def top_recall(ability: Floats, dense: Floats, top: int) -> float:
-    """Compute the share of the dense top k that is in the estimated top k, in [0, 1].
+    """Compute the share of the `top` best agents by `dense` that are also among the `top` best by `ability`.
 
-    Of equal abilities, the earlier agent ranks first; NaN ranks last.
+    Both are float arrays (n_agents,). Of agents with equal abilities, the earlier one ranks first; NaN ranks last.
 
     >>> top_recall(np.array([3.0, 1.0, 2.0]), np.array([3.0, 2.0, 1.0]), 2)
     0.5
     """
-    estimated_top, dense_top = (
-        np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")[:top] for value in (ability, dense)
-    )
+    estimated_top = _find_top(ability, top)
+    dense_top = _find_top(dense, top)
     return float(np.isin(dense_top, estimated_top).mean())
+
+
+def _find_top(ability: Floats, top: int) -> Positions:
+    """Return the positions of the agents with the highest abilities; NaN counts as the lowest ability."""
+    order = np.argsort(-np.nan_to_num(ability, nan=-np.inf), kind="stable")
+    return order[:top]
 
 
 DEFAULT_BUDGETS = ("1%", "2%", "5%", "10%", "20%", "50%", "100%")
@@ -192,11 +211,11 @@ class PlanLimit(NamedTuple):
 
     @property
     def percent(self) -> float:
-        """Percent of the dense calls; NaN if the limit is another one."""
+        """Budget in percent of the dense calls; NaN if the limit is not a percentage."""
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Plan without a holdout. Raises: PlanError if the design cannot be planned within the limit."""
+        """Draw a plan of a design within the limit, without a holdout; raise PlanError if that is not possible."""
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
         if design not in ("cyclic", "adaptive", "fixed-width"):
@@ -273,15 +292,18 @@ def study_budget(
     """
     dense = _fit_dense_ability(recorded.scores(target))
     top, tops = _resolve_tops(int((~np.isnan(dense)).sum()), top)
-    requested = [*map(_parse_budget, calls), *(PlanLimit(None, half_width) for half_width in half_widths)]
+    requested = [_parse_budget(budget) for budget in calls]
+    requested += [PlanLimit(None, half_width) for half_width in half_widths]
+    limits = requested or [_parse_budget(budget) for budget in DEFAULT_BUDGETS]
     n_rows = len(requested) or N_DEFAULT_BUDGETS
     rows_by_design: dict[str, tuple[BudgetRow, ...]] = {}
     with open_grid(n_seeds, n_rows=len(designs) * n_rows, what="plans tried", progress=progress) as evaluate_row:
         for design in designs:
             rows: list[BudgetRow] = []
-            for limit in requested or map(_parse_budget, DEFAULT_BUDGETS):
+            for limit in limits:
                 compute_figures = partial(_compute_figures, recorded, dense, design, limit, target=target, tops=tops)
                 figures = evaluate_row(compute_figures)
+                # a default budget at which the design cannot be planned is skipped, unless it is the last one
                 is_last_resort = str(limit) == DEFAULT_BUDGETS[-1] and not rows
                 if requested or not isinstance(figures, PlanError) or is_last_resort:
                     rows.append(_make_row(figures, limit, recorded=recorded, top=top, tops=tops, price=usd_per_call))
@@ -309,21 +331,24 @@ def study_budget(
 
 
 def _parse_budget(calls: int | str) -> PlanLimit:
+    """Parse a budget, such as 5000, "2%" or "450/agent"."""
     return PlanLimit(CallBudget.parse(calls))
 
 
 def _resolve_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Return `top` or its default, and all k to report.
+    """Return the number of top agents for the goal, `top` or its default, and all numbers that are reported.
 
-    Raises: StatisticsError [budget-top] unless 1 ≤ top < n_agents.
+    Raises StatisticsError [budget-top] unless 1 ≤ top < n_agents.
     """
-    top = min(5, n_agents - 1) if top is None else top
+    if top is None:
+        top = min(5, n_agents - 1)
     if not 1 <= top < n_agents:
         raise StatisticsError(
             f"The top must have 1 to {n_agents - 1} of {n_agents} agents: got {top}. Set another number.",
             slug="budget-top",
         )
-    return top, tuple(sorted({k for k in DEFAULT_TOPS if k < n_agents} | {top}))
+    reported = {k for k in DEFAULT_TOPS if k < n_agents} | {top}
+    return top, tuple(sorted(reported))
 
 
 def _make_row(
@@ -335,14 +360,16 @@ def _make_row(
     tops: tuple[int, ...],
     price: float | None,
 ) -> BudgetRow:
-    """Average the figures of one design at one budget.
+    """Average the figures of one design at one budget over seeds.
 
-    figures : float array (n_seeds, 8 + n_tops), or the error if the design cannot be planned
+    `figures` is a float array (n_seeds, 8 + n_tops) with the columns of `_compute_figures`, or the error if the design
+    cannot be planned. `price` is the price of a call in USD, None if it is unknown.
     """
     if isinstance(figures, PlanError):
         return BudgetRow(limit.percent, str(limit), figures.message)
-    calls, trials, cells, blocks, rho, covered, half_width, regret, *shares = figures.mean(axis=0).tolist()
-    recalls = dict(zip(tops, shares, strict=True))
+    calls, trials, cells, blocks, rho, coverage, half_width, regret, *recall_values = figures.mean(axis=0).tolist()
+    rho_of_seeds = figures[:, 4]
+    recalls = dict(zip(tops, recall_values, strict=True))
     return BudgetRow(
         percent=100 * calls / recorded.n_dense_calls if np.isnan(limit.percent) else limit.percent,
         budget_label=str(limit),
@@ -352,8 +379,8 @@ def _make_row(
         cells=cells,
         blocks=blocks or None,
         rho_mean=rho,
-        rho_sd=float(figures[:, 4].std(ddof=1)) if len(figures) > 1 else None,
-        coverage=or_none(covered),
+        rho_sd=float(rho_of_seeds.std(ddof=1)) if len(figures) > 1 else None,
+        coverage=or_none(coverage),
         half_width=or_none(half_width),
         regret=regret,
         recall=recalls[top],
@@ -371,48 +398,71 @@ def _compute_figures(
     target: ScoreKind,
     tops: tuple[int, ...],
 ) -> list[float]:
-    """Compute calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret and recalls of one plan."""
-    verdicts = run_rounds(limit.plan(recorded.pool, design, seed=seed), partial(replay, recorded=recorded))
-    plan, estimate = verdicts.plan, estimate_abilities(verdicts, target=target)
+    """Plan with one seed, answer the plan, and compute the figures of its ranking.
+
+    The figures are calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret, and one recall per number in `tops`.
+    `dense` are the abilities by all answers, float array (n_agents,).
+    """
+    plan = limit.plan(recorded.pool, design, seed=seed)
+    verdicts = run_rounds(plan, partial(replay, recorded=recorded))
+    plan = verdicts.plan  # with the trials of all rounds
+    estimate = estimate_abilities(verdicts, target=target)
     n_paired = int((plan.trial_type == PAIRED).sum())
 
     # coverage of centred abilities
-    mean, centred_dense = np.nanmean(estimate.ability), dense - np.nanmean(dense)
+    mean = np.nanmean(estimate.ability)
+    centred_dense = dense - np.nanmean(dense)
     has_interval = ~(np.isnan(estimate.low) | np.isnan(centred_dense))
     is_covered = (estimate.low - mean <= centred_dense) & (centred_dense <= estimate.high - mean)
-    covered, half_width = np.nan, np.nan
+    coverage, half_width = np.nan, np.nan
     if has_interval.any():
-        covered = float(is_covered[has_interval].mean())
+        coverage = float(is_covered[has_interval].mean())
         half_width = float((estimate.high - estimate.low)[has_interval].mean() / 2)
+
+    rho = rank_correlation(estimate.ability, dense)
+    selected = np.nanargmax(estimate.ability)
+    regret = float(np.nanmax(dense) - dense[selected])
     return [
         len(plan),
         2 * n_paired / plan.n_agents,
         compute_coverage(plan).cells,
         int(plan.block.max()) + 1,
-        rank_correlation(estimate.ability, dense),
-        covered,
+        rho,
+        coverage,
         half_width,
-        float(np.nanmax(dense) - dense[np.nanargmax(estimate.ability)]),
+        regret,
         *(top_recall(estimate.ability, dense, top) for top in tops),
     ]
 
 
 def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
-    """Estimate abilities and their intervals, as a ranking does for symmetric scores.
+    """Estimate abilities and their intervals from the answers to a plan.
 
-    For "row", plans of complete blocks use the mean of trials that show the agent first, without intervals, and other
-    plans `ClippedLinear` on row scores.
+    Parameters
+    ----------
+    result : Verdicts
+        Trials with their answers.
+    target : {"symmetric", "row"}
+        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row", plans of complete blocks use the
+        mean of trials that show the agent first, without intervals, and other plans `ClippedLinear` on row scores.
+
+    Returns
+    -------
+    Estimate
     """
-    plan, ranked = result.plan, trial_abilities_from_verdicts(result)
+    plan = result.plan
+    ranked = trial_abilities_from_verdicts(result)
     if target == "row" and ranked is None:
         fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)
     if target == "row":
         no_bound = np.full(plan.n_agents, np.nan)
         return Estimate(paired_mean_first(result), no_bound, no_bound)
-    ranked = ranked or fit_trials(TrialsByItem.from_verdicts(result)).abilities
+    if ranked is None:
+        ranked = fit_trials(TrialsByItem.from_verdicts(result)).abilities
     return Estimate(ranked.ability, ranked.low, ranked.high)
 
 
 def _fit_dense_ability(scores: Floats) -> Floats:
+    """Fit the additive model to scores, float array (n_agents, n_items), and return the abilities, (n_agents,)."""
     return ClippedLinear().fit(scores).ability_

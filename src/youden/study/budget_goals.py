@@ -40,11 +40,13 @@ class Goal:
     value: float
 
     def is_met(self, row: BudgetRow) -> bool:
-        """Return True if the row has the measure and it meets the bound."""
+        """Return whether the row meets the bound; False if it does not have the measure."""
         figure = self.get_figure(row)
         if figure is None:
             return False
-        return figure <= self.value if self.measure in MINIMIZED else figure >= self.value
+        if self.measure in MINIMIZED:
+            return figure <= self.value
+        return figure >= self.value
 
     def get_figure(self, row: BudgetRow) -> float | None:
         """Return the measure of a row; None if the row does not have it."""
@@ -136,19 +138,26 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     ConfigError
         [goal-invalid] if no row has the measure of the goal.
     """
-    candidates = [
-        (design, row) for design, rows in study.designs.items() for row in rows if goal.get_figure(row) is not None
-    ]
+    candidates = []
+    for design, rows in study.designs.items():
+        candidates += [(design, row) for row in rows if goal.get_figure(row) is not None]
     if not candidates:
         raise ConfigError(
             f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
         )
-    sign = -1 if goal.measure in MINIMIZED else 1
-    best = max(candidates, key=lambda candidate: sign * (goal.get_figure(candidate[1]) or 0.0))
+
+    def get_merit(candidate: tuple[str, BudgetRow]) -> float:
+        figure = goal.get_figure(candidate[1]) or 0.0
+        return -figure if goal.measure in MINIMIZED else figure
+
+    def get_calls(candidate: tuple[str, BudgetRow]) -> float:
+        return candidate[1].calls or 0.0
+
+    best = max(candidates, key=get_merit)
     meeting = [candidate for candidate in candidates if goal.is_met(candidate[1])]
     if not meeting:
         return BudgetRecommendation(None, None, best)
-    design, row = min(meeting, key=lambda candidate: candidate[1].calls or 0.0)
+    design, row = min(meeting, key=get_calls)
     return BudgetRecommendation(design, row, best)
 
 
@@ -171,6 +180,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 
 
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
+    """Describe the cheapest design that meets the goal, or the best design if none does, and the limit set by the items."""
     recommendation = recommend(study, goal)
     rho = study.halves.rho
     ceiling = (
@@ -187,7 +197,7 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
 
 
 def _describe_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
-    """Describe recall and regret of the recommended (or best) row, with the recall between two halves of the items."""
+    """Describe how many of the best agents the recommended (or best) design finds, and its mean regret."""
     recommendation = recommend(study, goal)
     row = recommendation.row or recommendation.best[1]
     if row.recalls is not None:
@@ -203,10 +213,12 @@ def _describe_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
 
 
 def _format_row(design: str | None, row: BudgetRow, goal: Goal) -> str:
-    usd = "" if row.usd is None else f", ${row.usd:,.2f}"
-    sd = f" ± {row.rho_sd:.3f}" if goal.measure == "rho" and row.rho_sd is not None else ""
+    """Format a design with its budget, its cost, and the measure of the goal."""
     trials = "" if row.trials is None else f"{row.trials:,.0f} trials per agent, "
-    return f"{design} at {row.budget_label} ({trials}{row.calls:,.0f} calls{usd}) with {goal.get_figure(row):.3f}{sd}"
+    usd = "" if row.usd is None else f", ${row.usd:,.2f}"
+    cost = f"{trials}{row.calls:,.0f} calls{usd}"
+    sd = f" ± {row.rho_sd:.3f}" if goal.measure == "rho" and row.rho_sd is not None else ""
+    return f"{design} at {row.budget_label} ({cost}) with {goal.get_figure(row):.3f}{sd}"
 
 
 def _describe_limits(study: BudgetStudy) -> Iterator[str]:
@@ -229,6 +241,7 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
 
 
 def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iterator[str]:
+    """Describe why a design cannot be planned at a budget, or why its intervals are unreliable; `label` names both."""
     if row.infeasible_reason is not None:
         yield f"{label} cannot be planned: {row.infeasible_reason}"
     if row.blocks is not None and row.blocks < MIN_BLOCKS:
@@ -252,8 +265,8 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
 
     Returns
     -------
-    dict
-        Settings, ceiling, recommendation, rows by design, and sentences as "words".
+    dict of str to object
+        Settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
     """
     recommendation = recommend(study, goal)
     recommended: Json = None
@@ -284,6 +297,7 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
 
 
 def _row_to_json(row: BudgetRow, tops: tuple[int, ...]) -> dict[str, Json]:
+    """Convert a row to JSON, with one key topK_recall for each K in `tops` in place of its recalls."""
     fields = {name: value for name, value in asdict(row).items() if name not in ("blocks", "recall", "recalls")}
     recalls: dict[str, Json] = {f"top{k}_recall": None if row.recalls is None else row.recalls[k] for k in tops}
     return fields | {"percent": or_none(row.percent)} | recalls

@@ -16,7 +16,8 @@ from youden.errors import PlanError, StatisticsError
 from youden.protocol.plan import draw_split
 from youden.run_keys import SplitRule
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
+from youden.stats.base.auc import ranking_auc
+from youden.stats.base.metrics import kendall, rmse, spearman
 from youden.stats.baselines import Baseline
 from youden.study.known_groups import Contrast
 from youden.study.replaying import RecordedAnswers
@@ -31,9 +32,29 @@ RowEvaluator = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
 
 @contextmanager
 def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None) -> Iterator[RowEvaluator]:
-    """Provide a function that evaluates a row at `n_seeds` seeds, and report progress over `n_rows` rows.
+    """Provide a function that evaluates a row of a study at every seed, and report progress.
 
-    `what` names one evaluation for the progress bar. Raises: StatisticsError [study-seeds] if `n_seeds` is below 1.
+    Parameters
+    ----------
+    n_seeds : int
+        Number of seeds: 0 to n_seeds − 1.
+    n_rows : int
+        Number of rows that will be evaluated, for the progress bar.
+    what : str
+        Name of one evaluation, for the progress bar.
+    progress : Progress or None
+        Receiver of progress updates.
+
+    Yields
+    ------
+    callable
+        Takes a function of the seed that returns figures. Returns a float array (n_seeds, n_figures), or the PlanError
+        that the function raised.
+
+    Raises
+    ------
+    StatisticsError
+        [study-seeds] if `n_seeds` is below 1.
     """
     if n_seeds < 1:
         raise StatisticsError(
@@ -111,10 +132,22 @@ class Fold:
     dense_ability: Floats
 
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
-        """Fit a model to scores of training cells, and return RMSE on held-out cells, ρ, τ and AUC.
+        """Fit a model to scores of training cells, and compare it with the held-out scores and the dense fit.
 
-        ρ and τ compare its abilities with the dense ones. AUC measures how well they separate `groups`; NaN
-        without groups.
+        Parameters
+        ----------
+        model : Baseline
+            Estimator.
+        scores : Scores or float array (n_agents, n_items)
+            Scores of training cells, NaN if unobserved.
+        groups : Contrast or None
+            Groups of agents for the AUC.
+
+        Returns
+        -------
+        list of float
+            RMSE on held-out cells; Spearman's ρ and Kendall's τ of its abilities with the dense ones; AUC of its
+            abilities for `groups`, NaN without groups.
         """
         predicted = model.fit(scores).predict()
         ability = model.ability_
@@ -135,9 +168,29 @@ class Fold:
 def draw_folds(
     recorded: RecordedAnswers, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, holdout: float
 ) -> list[Fold]:
-    """Draw a holdout for each seed, which all rows of a study share.
+    """Draw one random holdout per seed, which all rows of a study share.
 
-    `holdout` is the fraction of cells that are held out. Raises: PlanError [holdout] if it is too large.
+    Parameters
+    ----------
+    recorded : RecordedAnswers
+        Answers of a dense run.
+    n_seeds : int
+        Number of seeds: 0 to n_seeds − 1.
+    rule : {"strict", "paper"}
+        Holdout rule.
+    kind : {"symmetric", "row"}
+        Kind of the scores.
+    holdout : float
+        Fraction of cells that are held out.
+
+    Returns
+    -------
+    list of Fold
+
+    Raises
+    ------
+    PlanError
+        [holdout] if the fraction is too large.
     """
     folds = []
     for seed in range(n_seeds):

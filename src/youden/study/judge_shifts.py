@@ -5,20 +5,19 @@ Neither judge is assumed to be right: every shift of the second judge is relativ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import isnan
 
 import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.judges.curved_relation import curve_share
-from youden.stats.judges.judge_shift import JudgeShift, LabelShift, RankAgreement, estimate_rank_agreement, label_shift
+from youden.stats.judges.judge_shift import JudgeShift
+from youden.stats.judges.label_shift import LabelShift, label_shift
+from youden.stats.judges.rank_agreement import estimate_rank_agreement
 from youden.stats.trials.comparisons import holm
 from youden.streams import standalone_stream
 from youden.study.judged_runs import AlignedRuns
-from youden.text.sentences import format_signed_interval, format_with_interval
 from youden.types.pool import Bools, Floats
 
 ALPHA = 0.05
@@ -154,58 +153,71 @@ class JudgeShifts:
         at 5 % over the judges tested. The interval has 90 % if one judge has a family of its own in the pool, 95 % if
         both have.
         """
-        rng, rows = standalone_stream(seed), aligned.paired
-        answers = aligned.soft[first][rows], aligned.soft[second][rows]
-        shift = JudgeShift(aligned.first[rows], aligned.second[rows], *answers, n_agents=len(aligned.agent_ids))
+        rng = standalone_stream(seed)
+        rows = aligned.paired
+        shift = JudgeShift(
+            aligned.first[rows],
+            aligned.second[rows],
+            aligned.soft[first][rows],
+            aligned.soft[second][rows],
+            n_agents=len(aligned.agent_ids),
+        )
         judge_families = {aligned.names[number]: aligned.judge_families[number] for number in (first, second)}
         families = _compute_family_shifts(aligned, shift, judge_families, rng)
         rho = estimate_rank_agreement(shift, rng=rng)
-        rho_seen, rho_same = (
-            correlation(shift.shared_effect_b, shift.effect_a),
-            correlation(shift.shared_effect_a, shift.effect_a),
-        )
-        self.one, self.other, self.n_trials = aligned.names[first], aligned.names[second], shift.n_trials
+        rho_seen = correlation(shift.shared_effect_b, shift.effect_a)
+        rho_same = correlation(shift.shared_effect_a, shift.effect_a)
+
+        self.one, self.other = aligned.names[first], aligned.names[second]
+        self.n_trials = shift.n_trials
         self.units = "paired trials" if aligned.units == "trials" else "ordered pairs"
         self.level, self.slope = shift.level, shift.slope
         self.rho = None if np.isnan(rho.rho) else rho
         self.rho_seen = None if rho_seen is None else rho_seen.value
         self.rho_same = None if rho_same is None else rho_same.value
-        self.agents, self.families = _list_agent_shifts(aligned, shift), families
+        self.agents = _list_agent_shifts(aligned, shift)
+        self.families = families
         self.judge_families = judge_families
 
 
 def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
+    """List the shift of each agent, ordered by p-value."""
     alpha = 1 - shift.level
-    return tuple(
-        AgentShift(
-            agent=aligned.agent_ids[shift.agents[i]],
-            shift=float(shift.shift[i]),
-            low=float(shift.low[i]),
-            high=float(shift.high[i]),
-            p_holm=float(shift.p_holm[i]),
-            moves=bool(shift.p_holm[i] <= alpha),
+    agent_shifts = []
+    for row in np.argsort(shift.curve.p_value, kind="stable").tolist():
+        agent_shift = AgentShift(
+            agent=aligned.agent_ids[shift.agents[row]],
+            shift=float(shift.shift[row]),
+            low=float(shift.low[row]),
+            high=float(shift.high[row]),
+            p_holm=float(shift.p_holm[row]),
+            moves=bool(shift.p_holm[row] <= alpha),
         )
-        for i in np.argsort(shift.curve.p_value, kind="stable").tolist()
-    )
+        agent_shifts.append(agent_shift)
+    return tuple(agent_shifts)
 
 
 def _compute_family_shifts(
     aligned: AlignedRuns, shift: JudgeShift, judge_families: dict[str, str | None], rng: np.random.Generator
 ) -> tuple[FamilyShift, ...]:
-    """Compute the shift of each family that has agents outside it, with Holm-corrected p-values."""
-    names = [aligned.families[i] for i in shift.agents]
-    keys = np.array([_normalize(name) or "" for name in names])
-    # the families of the judges share ALPHA, one-sided
-    n_tested = len({_normalize(family) for family in judge_families.values()} & set(keys.tolist()))
+    """Compute the shift of each family of agents, with p-values that are adjusted by Holm's method.
+
+    A family that contains all agents is left out. `judge_families` maps each judge to its own family, or to None.
+    """
+    names = [aligned.families[agent] for agent in shift.agents]
+    keys = [_normalize(name) for name in names]
+    tested_families = {_normalize(family) for family in judge_families.values()} & set(keys)
+    n_tested = len(tested_families - {None})
+    # the tests of the judges' own families share ALPHA; they are one-sided, and intervals are two-sided
     level = 1 - 2 * ALPHA / n_tested if n_tested else 0.95
 
     families: list[FamilyShift] = []
-    for key in sorted(set(keys.tolist()) - {""}):
-        is_member = keys == key
-        if not is_member.all():
-            name = str(names[int(is_member.argmax())])
-            family = _compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level)
-            families.append(family)
+    for key in sorted({key for key in keys if key}):
+        is_member = np.array([agent_key == key for agent_key in keys])
+        if is_member.all():
+            continue
+        name = str(names[keys.index(key)])
+        families.append(_compute_family_shift(name, shift, is_member, judge_families, rng=rng, level=level))
     if not families:
         return ()
     p_holm = holm(np.array([family.p_value for family in families])).tolist()
@@ -221,28 +233,31 @@ def _compute_family_shift(
     rng: np.random.Generator,
     level: float,
 ) -> FamilyShift:
-    """Compute the shift of one family. is_member : bool array (n_agents,)."""
+    """Compute the shift of one family, and whether it can be distinguished from a nonlinear relation between the judges.
+
+    `is_member` is a bool array (n_agents,). `level` is the confidence level of the interval.
+    """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
     share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
     share_second = _compute_curve_share(shift.effect_b, is_member, shift.reliability_b)
     is_clustered_first = share_first > MAX_CURVE_SHARE_FIRST
     is_clustered_second_only = share_second > MAX_CURVE_SHARE_SECOND and not is_clustered_first
+    is_clustered = is_clustered_first or is_clustered_second_only
     is_unreliable = shift.reliability_a < MIN_RELIABILITY
 
     estimate = _estimate_shift(shift, is_member, is_clustered_first, rng, level)
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # leeway: lowest and highest shift that the shape of the curve may cause
+    # lowest and highest shift that the shape of the curve may cause
     rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
     allowance = WIDE_CURVE_ALLOWANCE if is_clustered_second_only or is_unreliable else CURVE_ALLOWANCE
     shape_error = float("inf") if np.isnan(share_first) else allowance * rise
     flattening = 0.0
     if is_unreliable:
         flattening = np.copysign(_compute_max_slope(shift), shift.slope) * _compute_gap(shift.effect_a, is_member)
-    leeway = min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
+    curve_range = min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
 
-    is_clustered = is_clustered_first or is_clustered_second_only
     key = _normalize(name)
     return FamilyShift(
         family=name,
@@ -255,14 +270,17 @@ def _compute_family_shift(
         p_holm=np.nan,
         curve_share=None if np.isnan(share_first) else share_first,
         together=is_clustered,
-        identifiable=_is_distinguishable(estimate, is_clustered, leeway),
+        identifiable=_is_distinguishable(estimate, is_clustered, curve_range),
         judges=tuple(judge for judge, family in judge_families.items() if _normalize(family) == key),
-        favoured_by=_find_favouring_judge(key, _get_side(estimate, leeway), judge_families),
+        favoured_by=_find_favouring_judge(key, _get_side(estimate, curve_range), judge_families),
     )
 
 
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
-    """Compute the share of membership that a curve in error-free abilities explains; both arrays (n_agents,)."""
+    """Compute the share of the variance of membership in a family that a curve in ability explains.
+
+    `ability` and `is_member` are arrays (n_agents,). The share is corrected for errors of the abilities by their reliability.
+    """
     share = curve_share(ability, is_member.astype(np.float64))
     return float(np.minimum(1.0, share / max(reliability, 0.1)))
 
@@ -273,22 +291,29 @@ def _compute_gap(ability: Floats, is_member: Bools) -> float:
 
 
 def _compute_max_slope(shift: JudgeShift) -> float:
-    """Compute the SD of the second judge's abilities over that of the first's, the latter corrected for errors."""
+    """Compute the largest slope of the curve: the SD of the second judge's abilities over that of the first's.
+
+    The SD of the first judge's abilities is corrected for their errors.
+    """
     true_sd = float(np.std(shift.effect_a)) * max(shift.reliability_a, 0.1) ** 0.5
     return float(np.std(shift.effect_b)) / true_sd if true_sd > 0 else float("inf")
 
 
-def _get_side(estimate: LabelShift, leeway: tuple[float, float] = (0.0, 0.0)) -> int:
-    """Return 1 if the interval is above the leeway, −1 if it is below, and 0 otherwise."""
-    return int(estimate.low > leeway[1]) - int(estimate.high < leeway[0])
+def _get_side(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
+    """Return 1 if the interval is above the shifts that a curve may cause, −1 if it is below them, and 0 otherwise."""
+    lowest, highest = curve_range
+    if estimate.low > highest:
+        return 1
+    return -1 if estimate.high < lowest else 0
 
 
 def _estimate_shift(
     shift: JudgeShift, is_member: Bools, is_clustered: bool, rng: np.random.Generator, level: float
 ) -> LabelShift:
-    """Estimate the shift of a family beyond the curve. is_member : bool array (n_agents,).
+    """Estimate by how much the yes rate of a family differs from the curve, with a confidence interval.
 
-    Errors in the curve are corrected for clustered families only: they do not bias others, and this adds noise.
+    `is_member` is a bool array (n_agents,). Errors in the curve are corrected for clustered families only: they do not
+    bias others, and the correction adds noise.
     """
     curve = shift.curve
     if is_clustered:
@@ -302,18 +327,24 @@ def _estimate_shift(
     return replace(estimate, low=low, high=high)
 
 
-def _is_distinguishable(estimate: LabelShift, is_clustered: bool, leeway: tuple[float, float]) -> bool:
-    """Return True if a nonlinear relation between the judges cannot explain the result.
+def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
+    """Return True if a nonlinear relation between the judges cannot explain the shift.
 
-    An unclustered family whose interval contains 0 shows no preference, however unreliable the abilities are.
+    `curve_range` has the lowest and the highest shift that such a relation may cause. A family that is not clustered and
+    whose interval contains 0 shows no preference, however unreliable the abilities are.
     """
-    if not any(leeway) or _get_side(estimate, leeway) != 0:
+    if curve_range == (0.0, 0.0) or _get_side(estimate, curve_range) != 0:
         return True
-    return not is_clustered and bool(np.isfinite(leeway).all()) and _get_side(estimate) == 0
+    is_bounded = bool(np.isfinite(curve_range).all())
+    return not is_clustered and is_bounded and _get_side(estimate) == 0
 
 
 def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:
-    """Return the judge of this family if the shift is on its side; none if both judges are of the family."""
+    """Return the judge that favours a family, as a tuple of at most one name.
+
+    It is the only judge of this family, if the shift is on its side: `side` is 1 if the second judge rates the family
+    higher, and −1 if the first judge does.
+    """
     members = [judge for judge, family in judge_families.items() if _normalize(family) == key]
     if len(members) != 1:
         return ()
@@ -343,112 +374,5 @@ def correlation(a: Floats, b: Floats) -> Metric | None:
 
 
 def _normalize(family: str | None) -> str | None:
+    """Return the name of a family for comparisons: without surrounding spaces, and in lower case."""
     return None if family is None else family.strip().casefold()
-
-
-MAX_NAMED = 6
-
-
-def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
-    """Yield sentences on the agreement of the rankings, on shifts of agents, and on self-preference."""
-    first, second = shifts.one, shifts.other
-    if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
-        yield from _describe_rankings(shifts, shifts.rho, shifts.rho_seen, shifts.rho_same)
-    yield _describe_agents(shifts)
-    if not shifts.families:
-        yield (
-            "Self-preference of the judges cannot be tested: it needs agents of two families or more. Add `meta: {family: …}` to "
-            "agents in the pool's agents.jsonl."
-        )
-        return
-    yield from dict.fromkeys(_describe_self_preference(judge, shifts) for judge in (first, second))
-    if any(family.favoured_by for family in shifts.families):
-        yield (
-            f"A preference is relative: {second} favouring a family and {first} disfavouring it cannot be distinguished. "
-            "Run a third judge to decide."
-        )
-
-
-def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
-    first, second = shifts.one, shifts.other
-    no_interval = "none: the shared answers allow no other order"
-    interval = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
-    yield (
-        f"On the {shifts.n_trials:,} {shifts.units} that both answered, {second}'s ranking has ρ = {rho_seen:.2f} with that by "
-        f"{first} on all of its trials; {first}'s own ranking on these alone has {rho_same:.2f}. "
-        f"If {second} had judged all of them: ρ = {interval}. By {first}'s standard errors, a judge that differs from it by "
-        f"repetition alone would reach about {rho.ceiling:.2f}: only an interval below that shows that they rank differently."
-    )
-    if shifts.slope < 0.8:
-        yield f"Abilities by {second} vary {shifts.slope:.2f} times as much as those by {first}; shifts are relative to that."
-
-
-def _describe_agents(shifts: JudgeShifts) -> str:
-    n_agents, moving = len(shifts.agents), [agent for agent in shifts.agents if agent.moves]
-    if all(isnan(agent.p_holm) for agent in shifts.agents):
-        return (
-            f"Shifts of single agents between {shifts.one} and {shifts.other} cannot be tested: {n_agents} agents are too few to "
-            "fit a curve."
-        )
-    if not moving:
-        return f"No agent shifts significantly between {shifts.one} and {shifts.other} (Holm over {n_agents})."
-    names = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MAX_NAMED])
-    remainder = f" and {len(moving) - MAX_NAMED} more" if len(moving) > MAX_NAMED else ""
-    return (
-        f"Significant shifts (Holm over {n_agents}) under {shifts.other}: {names}{remainder}. A shift is the distance of the yes "
-        f"rate from a curve that predicts it from {shifts.one}'s answers."
-    )
-
-
-def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
-    """Describe whether a judge favours its own family; two judges of one family get the same sentence."""
-    judge_family, families = shifts.judge_families[judge], ", ".join(family.family for family in shifts.families)
-    if judge_family is None:
-        return (
-            f"{judge}'s own family is unknown, so its self-preference is not tested. Set `family: …` in the judge's config, or "
-            f"--family {judge}=NAME; the pool has {families}."
-        )
-    family = next((family for family in shifts.families if judge in family.judges), None)
-    if family is None:
-        return f"No agent that both judged is of {judge}'s family, {judge_family}; the pool has {families}."
-    if len(family.judges) > 1:
-        return (
-            f"{' and '.join(family.judges)} are of one family, {family.family}: a shared preference cannot be observed."
-        )
-    return _describe_preference(judge, family, shifts)
-
-
-def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
-    """Describe the shift of the family of one judge."""
-    interval = (
-        ""
-        if family.low is None
-        else f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"
-    )
-    figures = f"{family.shift:+.2f}{interval} in yes rate under {shifts.other} relative to {shifts.one}"
-    n_smaller_side = min(family.n_agents, len(shifts.agents) - family.n_agents)
-    has_no_interval = family.identifiable and family.low is None
-    if family.curve_share is None or n_smaller_side < MIN_AGENTS or has_no_interval:
-        return (
-            f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
-            f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
-        )
-    if not family.identifiable:
-        reason = f"{shifts.one}'s answers are too few to estimate abilities precisely"
-        remedy = f"Add trials judged by {shifts.one}."
-        if family.together:
-            reason = (
-                f"its {family.n_agents} agents are close together in a judge's ranking, where the judges may only differ in the "
-                "threshold of a yes"
-            )
-            remedy = "Run a third judge, or add weaker and stronger agents of the family."
-        return (
-            f"A preference of {judge} for {family.family} cannot be distinguished from a nonlinear relation between the judges: "
-            f"{reason}. Observed beyond the curve: {figures}; the curve may be wrong by more than that. {remedy}"
-        )
-    if judge not in family.favoured_by:
-        return f"No self-preference of {judge} is shown: agents of {family.family} ({family.n_agents}) have a shift of {figures}."
-    return (
-        f"{judge} favours agents of its own family {family.family} ({family.n_agents}): {figures}, "
-        f"one-sided p = {family.p_value / 2:.3f}."
-    )

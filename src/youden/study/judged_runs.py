@@ -110,7 +110,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
 
 
 def _read_judge_family(folder: RunFolder) -> str | None:
-    """Read the agent family that the judge's config names; None if the config is missing or names none."""
+    """Read the agent family that the config of the run's judge names; None if it names none or is missing."""
     try:
         config = load_judge_config(folder.read_config().judge)
     except (ConfigError, RunFolderError):
@@ -194,10 +194,12 @@ class AlignedRuns:
                 slug="judges-pools",
             )
         keys = [_get_item_keys(run, match) for run in runs]
-        agents, items = _intersect([run.rates.agent_ids for run in runs]), _intersect(keys)
+        agents = _intersect([run.rates.agent_ids for run in runs])
+        items = _intersect(keys)
         _check_shared(agents, items)
         id_by_key = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
-        self.names, self.agent_ids = _make_unique_names(runs), agents
+        self.names = _make_unique_names(runs)
+        self.agent_ids = agents
         self.item_ids = tuple(id_by_key[key] for key in items)
         self.judge_families = self._resolve_judge_families(runs, families or {})
 
@@ -211,14 +213,12 @@ class AlignedRuns:
         self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
         tabulate = _tabulate_trials if has_trials else _tabulate_pairs
         table = _join_units([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
-        self.hard, self.soft = (
-            np.stack([table[f"{answer}{number}"].to_numpy(np.float64) for number in range(len(runs))])
-            for answer in ("hard", "soft")
-        )
+        n_runs = len(runs)
+        self.hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in range(n_runs)])
+        self.soft = np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in range(n_runs)])
         _check_common_answers(self.hard, self.names, unit="trial" if has_trials else "pair")
-        self.first, self.second = (
-            table.index.get_level_values(side).to_numpy(np.int32) for side in ("first", "second")
-        )
+        self.first = table.index.get_level_values("first").to_numpy(np.int32)
+        self.second = table.index.get_level_values("second").to_numpy(np.int32)
         self.paired: Bools = np.ones(len(table), np.bool_)
         if has_trials:
             self.paired = table.index.get_level_values("trial_type").to_numpy() == PAIRED
@@ -234,7 +234,12 @@ class AlignedRuns:
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
-        if unknown := sorted(set(families) - set(self.names)):
+        """Return the family of each judge: that in `families`, by name, or else that of its run.
+
+        Raises ConfigError [judge-family] if `families` names another judge.
+        """
+        unknown = sorted(set(families) - set(self.names))
+        if unknown:
             raise ConfigError(
                 f"No judge has this name: got a family of '{unknown[0]}', but the judges are {', '.join(self.names)}. Set a "
                 "family of one of these.",
@@ -244,16 +249,18 @@ class AlignedRuns:
 
 
 def _find_family(runs: Sequence[JudgedRun], agent: str) -> str | None:
+    """Return the family of an agent from the first run that has it; None if no run has it."""
     return next((run.families[agent] for run in runs if agent in run.families), None)
 
 
 def _score_all_cells(rates: Rates, kind: ScoreKind) -> Scores:
     """Compute scores of every cell, also of held-out ones, because comparing judges predicts nothing."""
-    return replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items))).training_scores(kind=kind)
+    without_holdout = Split.without_holdout((rates.n_agents, rates.n_items))
+    return replace(rates, split=without_holdout).training_scores(kind=kind)
 
 
 def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
-    """Check that runs share enough agents and items. Raises: ConfigError [judges-agents], [judges-items]."""
+    """Check that runs share at least 3 agents and 2 items; raise ConfigError [judges-agents] or [judges-items]."""
     if len(agents) < 3:
         raise ConfigError(
             f"The runs must share 3 agents or more: got {len(agents)}. Pass runs with the same agents.",
@@ -268,9 +275,9 @@ def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
 
 
 def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> None:
-    """Check that every two judges answered a unit in common. Raises: ConfigError [judges-trials].
+    """Check that every two judges answered a unit in common; raise ConfigError [judges-trials] if two did not.
 
-    hard : float array (n_runs, n_units), NaN if missing
+    `hard`, float array (n_runs, n_units), has the answers, NaN if missing. `unit` is "trial" or "pair", for the message.
     """
     for a, b in combinations(range(len(names)), 2):
         if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
@@ -282,9 +289,9 @@ def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> N
 
 
 def _get_item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
-    """Return the keys by which items are matched.
+    """Return the keys by which the items of a run are matched with those of others: ids, or the last numbers in the ids.
 
-    Raises: ConfigError [judges-number] if their numbers are not unique.
+    Raises ConfigError [judges-number] if the numbers are not unique.
     """
     if match == "id":
         return run.rates.item_ids
@@ -305,6 +312,7 @@ def _intersect(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _make_unique_names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
+    """Return the names of the judges; judges with equal names get their position appended, from 1."""
     names = [run.name for run in runs]
     return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1))
 
@@ -312,7 +320,10 @@ def _make_unique_names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
 def _index_shared(
     run: JudgedRun, keys: tuple[str, ...], agents: tuple[str, ...], items: tuple[str, ...]
 ) -> tuple[Ids, Ids]:
-    """Return the position of each agent and item of a run among the shared ones, int arrays; −1 if not shared."""
+    """Return the position of each agent and of each item of a run among the shared ones, −1 if it is not shared.
+
+    `keys` are the keys of the run's items. Returns int arrays (n_agents_of_run,) and (n_items_of_run,).
+    """
     agent_positions = {name: position for position, name in enumerate(agents)}
     item_positions = {key: position for position, key in enumerate(items)}
     return (
@@ -322,13 +333,16 @@ def _index_shared(
 
 
 def _invert(index: Ids) -> Ids:
-    """Return the run's positions of the shared names, in the order of these names."""
+    """Return the positions in a run of the shared agents or items, in the order of the shared ones.
+
+    `index`, from `_index_shared`, has the position of each agent or item of the run among the shared ones, −1 if not shared.
+    """
     n_not_shared = np.count_nonzero(index < 0)
     return np.argsort(index, kind="stable")[n_not_shared:].astype(np.int32)
 
 
 def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Differences:
-    """Compute the pairwise differences of the shared agents in a run's ranking."""
+    """Compute the pairwise differences of the shared agents by the answers of one run."""
     if run.result is None:
         all_differences = differences_from_rates(run.rates, target=target)
     else:
@@ -337,7 +351,10 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answers to the trials of shared agents and items, indexed by the trials."""
+    """Tabulate the answers of a run to trials of shared agents and items, with columns hard and soft and the trials as index.
+
+    `agent_index` and `item_index` are from `_index_shared`. The table is empty if the run has no trials.
+    """
     if run.result is None:
         return pd.DataFrame()
     plan, verdicts = run.result.plan, run.result
@@ -352,7 +369,10 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D of the ordered pairs of shared agents and items, indexed by the pairs."""
+    """Tabulate D = TPR − FPR of the ordered pairs of shared agents and items, with columns hard and soft and the pairs as index.
+
+    `agent_index` and `item_index` are from `_index_shared`.
+    """
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)
     columns = item_index[rates.item], agent_index[rates.first], agent_index[rates.second]
@@ -362,13 +382,20 @@ def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Dat
 
 
 def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
-    """Select the answers to shared units, indexed by the columns of `unit`. All arrays have the shape (n_units,)."""
+    """Return the answers to units of shared agents and items, with the columns of `unit` as index.
+
+    All arrays have the shape (n_units,); units with False in `mask` are left out.
+    """
     is_shared = mask & np.all([unit[name] >= 0 for name in _PAIR_COLUMNS], axis=0)
-    return pd.DataFrame(pd.DataFrame({**unit, "hard": hard, "soft": soft})[is_shared]).set_index(list(unit))
+    answers = pd.DataFrame({**unit, "hard": hard, "soft": soft})
+    return pd.DataFrame(answers[is_shared]).set_index(list(unit))
 
 
 def _join_units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join the answers of all runs on their units, with a column hard0, soft0, hard1, … per run; NaN if missing."""
+    """Join the answers of all runs on their units; NaN if a run has no answer.
+
+    Run number i, from 0, has the columns hard{i} and soft{i}.
+    """
     renamed = []
     for number, table in enumerate(tables):
         renamed.append(table.rename(columns={"hard": f"hard{number}", "soft": f"soft{number}"}))

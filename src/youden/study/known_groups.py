@@ -12,7 +12,8 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.stats.base.metrics import Metric, auc_measurement_interval
+from youden.stats.base.auc import auc_measurement_interval
+from youden.stats.base.metrics import Metric
 from youden.streams import standalone_stream
 from youden.study.replaying import RecordedAnswers
 from youden.types.facts import RankingRow
@@ -128,10 +129,10 @@ def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, s
 def compute_group_auc(
     ranking: Sequence[RankingRow], *, above: str, below: str, level: float, rng: np.random.Generator
 ) -> GroupAuc:
-    """Compute the AUC of one group against another; agents of other groups and agents without an ability are left out.
+    """Compute the probability that an agent of the group `above` ranks above one of the group `below`.
 
-    `level` is that of the intervals in the ranking. Raises: StatisticsError [auc-one-group] if a group has no
-    ranked agent.
+    `level` is the confidence level of the intervals in the ranking. Agents of other groups and agents without an
+    ability are left out. Raises StatisticsError [auc-one-group] if a group has no ranked agent.
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability = np.array([row.ability for row in rows], dtype=np.float64)

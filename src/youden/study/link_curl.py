@@ -88,10 +88,11 @@ def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
     is_answered = rates.n_paired > 0
     items = rates.item[is_answered]
     cells = np.concatenate([side[is_answered].astype(np.int64) * rates.n_items + items for side in sides])
-    n_pairs = np.unique(cells, return_counts=True)[1]
+    _, n_pairs = np.unique(cells, return_counts=True)
     if not len(n_pairs):
         return 0.0
-    return float(np.median(n_pairs)) / (len(sides) * (rates.n_agents - 1))
+    max_pairs = len(sides) * (rates.n_agents - 1)
+    return float(np.median(n_pairs)) / max_pairs
 
 
 class LinksStudy:
@@ -109,7 +110,7 @@ class LinksStudy:
         Kind of the scores.
     n_agents, n_items, n_compared, n_cells : int
         Size of the pool, items with a score, and scores.
-    words : list of str
+    summary : list of str
         Conclusions in sentences.
     """
 
@@ -145,25 +146,26 @@ class LinksStudy:
         measured = measure_curl(scores)
         links = self.links = measured.table()
         self.differences: tuple[MedianDifference, ...] = ()
-        curves = measured.curves(n_steps=101)
-        self.ecdf: dict[str, Json] = {
-            curve.link: {"x": (curve.x / curve.sd).tolist(), "share": curve.share.tolist()}
-            for curve in curves
-            if links[curve.link].sd > 0
-        }
-        self.scores, (self.n_agents, self.n_items) = scores.kind, scores.value.shape
+        self.ecdf: dict[str, Json] = {}
+        for curve in measured.curves(n_steps=101):
+            if links[curve.link].sd > 0:
+                self.ecdf[curve.link] = {"x": (curve.x / curve.sd).tolist(), "share": curve.share.tolist()}
+        self.scores = scores.kind
+        self.n_agents, self.n_items = scores.value.shape
         is_observed = scores.weight > 0
-        self.n_compared, self.n_cells = int(is_observed.any(axis=0).sum()), int(is_observed.sum())
-        self.words = [*_compare_links(links), describe_additivity(links)[0]]
+        self.n_compared = int(is_observed.any(axis=0).sum())
+        self.n_cells = int(is_observed.sum())
+
+        self.summary = [*_compare_links(links), describe_additivity(links)[0]]
         if partners < MIN_PARTNER_SHARE:
-            self.words = [
+            self.summary = [
                 f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores mostly "
                 "depend on which partners were drawn. Nothing follows for a link or for additivity; run this study on a dense "
                 "run, or on one of a cell design."
             ]
         identity = links["identity"]
         if identity.n_sampled is not None:
-            self.words.append(
+            self.summary.append(
                 f"Curl is that of a sample of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error "
                 f"of the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
             )
@@ -173,19 +175,24 @@ class LinksStudy:
                     scores.value, rng=standalone_stream(seed), coincident=coincident, n_draws=n_draws
                 )
             except StatisticsError as error:
-                self.words.append(f"No bootstrap: {error.message}")
+                self.summary.append(f"No bootstrap: {error.message}")
 
 
 def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:
-    """Compare links by their scale-free curl, because raw curl has another unit on each link."""
+    """Describe which link function makes the scores most additive.
+
+    Links are compared by curl per standard deviation of the transformed scores, because raw curl has another unit on
+    each link.
+    """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
         yield "All scores are equal: no link can be preferred."
         return
     scaled = {name: row.median_scaled for name, row in links.items() if row.median_scaled is not None}
+    medians = ", ".join(f"{name} {median:.2f}" for name, median in scaled.items())
     yield (
         "Raw curl is not comparable across links, which change the scale; per SD of the transformed scores, the medians are "
-        f"{', '.join(f'{name} {median:.2f}' for name, median in scaled.items())}."
+        f"{medians}."
     )
     best = min(scaled, key=lambda name: scaled[name])
     if max(scaled.values()) - scaled[best] < 0.1 * scaled[best]:

@@ -98,9 +98,12 @@ TABLE_3_RMSE, TABLE_5_RMSE = 0.117, 0.121
 
 
 def find_domain(source: str) -> Domain | None:
-    """Find the paper's domain by the name of a results folder; None if the paper does not have it."""
+    """Find the paper's domain by the name of a results folder; None if it is not one of the paper's."""
     name = source.lower()
-    return next((domain for domain, marks in DOMAINS.items() if any(mark in name for mark in marks)), None)
+    for domain, marks in DOMAINS.items():
+        if any(mark in name for mark in marks):
+            return domain
+    return None
 
 
 @dataclass(frozen=True)
@@ -245,14 +248,17 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
 def _iter_row(
     table: int, row: str, figure: str, paper: float | None, reproduced: SeedSummary | None
 ) -> Iterator[PaperRow]:
-    """Yield the row of a figure over seeds; nothing if the run does not have it."""
-    if reproduced is not None:
-        sds = (reproduced.mean - paper) / reproduced.sd if paper is not None and reproduced.sd else None
-        yield PaperRow(table, row, figure, paper, reproduced.mean, reproduced.sd, sds)
+    """Yield the row that compares a figure of the paper with ours; nothing if we do not have the figure."""
+    if reproduced is None:
+        return
+    sds = None
+    if paper is not None and reproduced.sd:
+        sds = (reproduced.mean - paper) / reproduced.sd
+    yield PaperRow(table, row, figure, paper, reproduced.mean, reproduced.sd, sds)
 
 
 def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> SparsityStudy:
-    """Study the n log n design at the paper's coverage."""
+    """Study the n log n design at the share of cells that the paper uses."""
     n_agents, n_items = recorded.pool.n_agents, recorded.pool.n_items
     # c·(K + J)·log(K + J) cells
     c = COVERAGE * n_agents * n_items / ((n_agents + n_items) * log(n_agents + n_items))
@@ -267,6 +273,7 @@ def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progre
 
 
 def _iter_curl_rows(domain: Domain, recorded: RecordedAnswers) -> Iterator[PaperRow]:
+    """Yield the rows of Table 1: the curl of scores (their deviation from additivity) by link."""
     for link, facts in compare_links(recorded.scores("row")).items():
         median, p95 = CURL[domain][link]
         yield PaperRow(1, domain, f"{link} median", median, facts.median)
@@ -276,12 +283,14 @@ def _iter_curl_rows(domain: Domain, recorded: RecordedAnswers) -> Iterator[Paper
 
 
 def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws: int) -> Iterator[PaperRow]:
+    """Yield the rows of Table 2: differences in median curl between links, from `n_draws` bootstrap resamples."""
     rng = standalone_stream(0)
     for reproduced in median_differences(recorded.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
         value, low, high = DIFFERENCES[domain][reproduced.first, reproduced.second]
         name = f"{reproduced.first} − {reproduced.second}"
-        sd = (reproduced.high - reproduced.low) / 3.92
-        yield PaperRow(2, domain, name, value, reproduced.mean, sd, (reproduced.mean - value) / sd if sd else None)
+        sd = (reproduced.high - reproduced.low) / 3.92  # a 95 % interval is 2 · 1.96 standard deviations wide
+        sds = (reproduced.mean - value) / sd if sd else None
+        yield PaperRow(2, domain, name, value, reproduced.mean, sd, sds)
         yield PaperRow(2, domain, f"{name}, low", low, reproduced.low)
         yield PaperRow(2, domain, f"{name}, high", high, reproduced.high)
 
@@ -289,6 +298,7 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
 def _iter_fidelity_rows(
     table: int, domain: Domain, paper: Mapping[str, float], study: SparsityStudy
 ) -> Iterator[PaperRow]:
+    """Yield the rows of Table 3 or 4: prediction errors and rank correlations; `paper` has its figures by name."""
     dense, sparse = study.dense, study.rows[0]
     reproduced = {
         "dense RMSE": dense.rmse,
@@ -296,13 +306,15 @@ def _iter_fidelity_rows(
         "ρ": sparse.rho,
         "τ": sparse.tau,
         "AUC": sparse.auc,
+        "dense AUC": dense.auc,
+        "sparse AUC": sparse.auc,
     }
-    reproduced |= {"dense AUC": dense.auc, "sparse AUC": sparse.auc}
     for figure, value in paper.items():
         yield from _iter_row(table, domain, figure, value, reproduced[figure])
 
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
+    """Yield the rows of Table 5: prediction errors and rank correlations of other estimators."""
     groups = find_contrast(recorded)
     study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=groups, progress=progress)
     names = ("RMSE", "ρ", "τ", "AUC")
@@ -313,6 +325,7 @@ def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Pr
 
 
 def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:
+    """Yield the rows of Table 6 on curl, for the paper's first judge."""
     names = ("median, data", "P95, data", "median, predictions", "P95, predictions")
     for link, paper in JUDGE_CURL.items():
         curl = measure_curl_on_link(recorded.scores("row"), link)
@@ -322,6 +335,7 @@ def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:
 
 
 def _iter_judge_rows(study: JudgesStudy) -> Iterator[PaperRow]:
+    """Yield the rows of Table 6 on the agreement of two judges."""
     for pair in study.pairs:
         name = f"{pair.judge_a} / {pair.judge_b}"
         if pair.ranking is not None:
@@ -331,6 +345,7 @@ def _iter_judge_rows(study: JudgesStudy) -> Iterator[PaperRow]:
 
 
 def _list_missing(recorded: Mapping[Domain, RecordedAnswers], judges: JudgesStudy | None) -> Iterator[str]:
+    """List the tables that cannot be reproduced from the given runs, in sentences."""
     for domain in DOMAINS:
         if domain not in recorded:
             other_tables = ", and all of Tables 3, 5 and 6" if domain == "PubMed" else ""
@@ -347,6 +362,7 @@ def _list_missing(recorded: Mapping[Domain, RecordedAnswers], judges: JudgesStud
 def _list_disagreements(
     recorded: Mapping[Domain, RecordedAnswers], studies: Mapping[Domain, SparsityStudy]
 ) -> Iterator[str]:
+    """List the differences between the paper and its data, in sentences."""
     yield (
         "The appendix compares responses of the same agent; the data, and the critic that made them, responses to the same item. "
         "We use the item."

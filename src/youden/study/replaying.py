@@ -38,7 +38,7 @@ class RecordedAnswers(ReadOnly):
         Rates of the ordered pairs.
     groups : dict of str to str or None
         Group by agent id.
-    words : tuple of str
+    caveats : tuple of str
         Caveats for readers of results that are computed from these answers.
     """
 
@@ -47,7 +47,7 @@ class RecordedAnswers(ReadOnly):
     pool: Pool
     rates: Rates
     groups: dict[str, str | None]
-    words: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def n_dense_calls(self) -> int:
@@ -109,16 +109,16 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judged and fitted run, or of an imported one, dense or not.
+    """Read the answers of a judged and fitted run, or of an imported one, whether it is dense or not.
 
-    Raises: RunFolderError if a file of the run is missing or damaged.
+    Raises RunFolderError if a file of the run is missing or damaged.
     """
     rates = folder.read_rates()
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     is_judged = folder.has("plan.parquet")
     fpr = folder.read_facts().fpr if is_judged else None
     return make_recorded_answers(
-        rates, groups=groups, difference_only=not is_judged, fpr=fpr, words=folder.read_notes()
+        rates, groups=groups, difference_only=not is_judged, fpr=fpr, caveats=folder.read_notes()
     )
 
 
@@ -136,7 +136,9 @@ def read_usd_per_call(folder: RunFolder) -> float | None:
         USD per call; None if the run made no calls, or their price is unknown.
     """
     calls = folder.read_facts().calls
-    return (calls.usd_per_call or None) if calls is not None else None
+    if calls is None:
+        return None
+    return calls.usd_per_call or None
 
 
 def make_recorded_answers(
@@ -145,40 +147,69 @@ def make_recorded_answers(
     groups: dict[str, str | None] | None = None,
     difference_only: bool,
     fpr: float | None = None,
-    words: tuple[str, ...] = (),
+    caveats: tuple[str, ...] = (),
 ) -> RecordedAnswers:
     """Make recorded answers from the rates of ordered pairs, without a holdout, because each study draws one.
 
-    If `difference_only`, the rates hold only D = TPR − FPR, as those of an imported run; D is then used as the paired
-    answer. `fpr` is the independent answer of every pair if the plan pools its independent trials; by default, it is
-    computed from the rates. `groups` has the group by agent id, `words` caveats for readers.
+    Parameters
+    ----------
+    rates : Rates
+        TPR and FPR of the ordered pairs.
+    groups : dict of str to str or None, optional
+        Agent id → its group.
+    difference_only : bool
+        Whether the rates have only D = TPR − FPR, as those of an imported run. D is then used as the paired answer.
+    fpr : float, optional
+        Independent answer of every pair, if the plan pools its independent trials. Default: computed from the rates.
+    caveats : tuple of str, optional
+        Caveats for readers of results.
+
+    Returns
+    -------
+    RecordedAnswers
     """
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     paired, independent = np.full(shape, np.nan), np.full(shape, np.nan)
     pairs = rates.item, rates.first, rates.second
     if difference_only:
-        paired[pairs], independent[pairs] = rates.tpr - rates.fpr, 0.0
-        words = (
-            *words,
+        paired[pairs] = rates.tpr - rates.fpr
+        independent[pairs] = 0.0
+        caveats = (
+            *caveats,
             "In this replay, D is used as the paired answer, and the FPR, which is small in these data, as 0.",
         )
     elif rates.independent == "matched":
-        paired[pairs], independent[pairs] = rates.tpr, rates.fpr
+        paired[pairs] = rates.tpr
+        independent[pairs] = rates.fpr
     else:
         pooled_rate = pooled_fpr(rates) if fpr is None else fpr
-        paired[pairs], independent[pairs] = rates.tpr, pooled_rate or 0.0
+        paired[pairs] = rates.tpr
+        independent[pairs] = pooled_rate or 0.0
 
     is_known = ~np.isnan(paired)
     present = (is_known.any(axis=2) | is_known.any(axis=1)).T
     texts = np.full(present.shape, None, dtype=object)
     texts[present] = ""
     pool = Pool(tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids)), texts, name="replay")
-    return RecordedAnswers(paired, independent, pool, rates, groups or {}, words)
+    return RecordedAnswers(paired, independent, pool, rates, groups or {}, caveats)
 
 
 def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
-    """Answer a plan from recorded answers; answers that are not recorded are missing."""
+    """Answer a plan from recorded answers.
+
+    Parameters
+    ----------
+    plan : Plan
+        Trials of the agents and items of the recorded run.
+    recorded : RecordedAnswers
+        Answers to its ordered pairs.
+
+    Returns
+    -------
+    Verdicts
+        One answer per trial in [0, 1]; missing if it is not recorded.
+    """
     pairs = plan.item, plan.first, plan.second
     answer = np.where(plan.trial_type == INDEPENDENT, recorded.independent[pairs], recorded.paired[pairs])
     is_unknown = np.isnan(answer)
@@ -188,10 +219,20 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
 
 
 def paired_mean_first(result: Verdicts) -> Floats:
-    """Compute abilities on row scores: the mean answer to paired trials that show the agent first, minus the FPR.
+    """Compute each agent's mean answer to the paired trials that show it first, minus the false-positive rate.
 
-    The FPR is the mean answer to all independent trials; it is 0 if there are none. Missing answers are left out.
-    Returns a float array (n_agents,), NaN for agents without such a paired trial.
+    These are abilities on row scores. The false-positive rate is the mean answer to all independent trials, or 0 if
+    there are none. Missing answers are left out.
+
+    Parameters
+    ----------
+    result : Verdicts
+        Trials with their answers.
+
+    Returns
+    -------
+    float array (n_agents,)
+        NaN for an agent without such a trial.
     """
     plan = result.plan
     is_paired = (plan.trial_type == PAIRED) & result.answered
@@ -222,7 +263,7 @@ def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers
     Returns
     -------
     RecordedAnswers
-        Recorded or simulated answers; `words` has a note if they are simulated.
+        Recorded or simulated answers; `caveats` has a note if they are simulated.
 
     Raises
     ------
@@ -238,13 +279,30 @@ def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers
 
 
 def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers:
-    """Simulate the answers of a dense run from a pilot.
+    """Simulate the answers of a dense run from those of a pilot, a run with few answers.
 
+    Parameters
+    ----------
+    pilot : RecordedAnswers
+        Answers of the pilot.
+    seed : int
+        Seed of the simulation.
+
+    Returns
+    -------
+    RecordedAnswers
+        Answers to all ordered pairs.
+
+    Raises
+    ------
+    StatisticsError
+        [pilot-thin] if fewer than 3 agents of the pilot have an interval.
+
+    Notes
+    -----
     Answers follow y = c + a_i + a_k − b_j + e, clipped so that y − FPR is in [−1, 1]; e is drawn from the residuals of
     the pilot. The agent effects a and the item effects b are those of `ClippedLinear` on symmetric scores, shrunk
     towards their means by their reliability, so that noise of the pilot is not simulated as differences between agents.
-
-    Raises: StatisticsError [pilot-thin] if fewer than 3 agents of the pilot have an interval.
     """
     rates = pilot.rates
     model = ClippedLinear().fit(rates.training_scores())
@@ -257,20 +315,23 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
         )
 
     n_agents, n_items = model.residual_.shape
-    ability = _shrink(model.ability_, np.where(np.isnan(std_error), np.nanmean(std_error), std_error))
+    ability_error = np.where(np.isnan(std_error), np.nanmean(std_error), std_error)
+    ability = _shrink(model.ability_, ability_error)
     n_scores = (~np.isnan(model.residual_)).sum(axis=0)
     residual_sd = np.sqrt(np.nanmean(model.residual_**2))
-    difficulty = _shrink(np.nan_to_num(model.difficulty_), residual_sd / np.sqrt(np.maximum(n_scores, 1)))
+    difficulty_error = residual_sd / np.sqrt(np.maximum(n_scores, 1))
+    difficulty = _shrink(np.nan_to_num(model.difficulty_), difficulty_error)
 
     # an ability averages an agent's effect with those of its partners: a_i = (K − 1)/(K − 2)·(θ_i − mean θ)
     effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
     mean = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
     is_known = ~np.isnan(pilot.paired)
     residuals = (pilot.paired - mean)[is_known]
-    rng = standalone_stream(seed)
     independent_answers = pilot.independent[is_known & ~np.isnan(pilot.independent)]
     fpr = float(independent_answers.mean()) if len(independent_answers) else 0.0
-    paired = np.clip(mean + rng.choice(residuals, size=mean.shape), fpr - 1 + _ROUNDING, 1)
+
+    errors = standalone_stream(seed).choice(residuals, size=mean.shape)
+    paired = np.clip(mean + errors, fpr - 1 + _ROUNDING, 1)
     diagonal = np.arange(n_agents)
     paired[:, diagonal, diagonal] = np.nan
     independent = np.where(np.isnan(paired), np.nan, fpr)
@@ -286,14 +347,14 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
         pool=Pool(agents, items, np.full((n_agents, n_items), "", dtype=object), name="imagined"),
         rates=_make_rates(paired, independent, rates),
         groups=pilot.groups,
-        words=(*pilot.words, caveat),
+        caveats=(*pilot.caveats, caveat),
     )
 
 
 def _shrink(value: Floats, std_error: Floats) -> Floats:
-    """Shrink estimates towards their mean by the root of their reliability, 1 − mean SE² / variance, at least 0.
+    """Shrink estimates towards their mean by the root of their reliability, and replace NaN by the mean.
 
-    value, std_error : float arrays (n,); NaN becomes the mean
+    `value` and `std_error` are float arrays (n,). The reliability is 1 − mean SE² / variance, at least 0.
     """
     variance = float(np.nanvar(value))
     reliability = max(0.0, 1 - float(np.mean(std_error**2)) / variance) if variance > 0 else 0.0
@@ -302,7 +363,10 @@ def _shrink(value: Floats, std_error: Floats) -> Floats:
 
 
 def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
-    """Make rates of simulated answers, float arrays (n_items, n_agents, n_agents), on the ids of `source`."""
+    """Make the rates of simulated answers to all ordered pairs, with the ids of `source`.
+
+    `paired` and `independent` are float arrays (n_items, n_agents, n_agents), NaN on the diagonal.
+    """
     item, first, second = (index.astype(np.int32) for index in np.nonzero(~np.isnan(paired)))
     ones = np.ones(len(item), dtype=np.int32)
     pairs = item, first, second

@@ -29,7 +29,7 @@ from youden.types.results import ScoreKind
 
 @dataclass(frozen=True)
 class Regime:
-    """A design with its options, or `cyclic` with a budget."""
+    """A rule that selects the observed cells: a design with its options, or `cyclic` with a budget."""
 
     design: str
     options: dict[str, Json] = field(default_factory=dict)
@@ -172,6 +172,8 @@ def study_sparsity(
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
     def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
+        """Evaluate a regime at every seed; None fits all training cells."""
+
         def compute_figures(seed: int) -> list[float]:
             fold = folds[seed]
             if regime is None:
@@ -179,7 +181,8 @@ def study_sparsity(
                 scores, costs = _score_cells(fold, all_cells)
             else:
                 scores, costs = _score_regime(recorded, fold, regime, kind=kind, seed=seed)
-            return [*costs, *fold.evaluate(ClippedLinear(constraint="clip"), scores, groups)]
+            model = ClippedLinear(constraint="clip")
+            return [*costs, *fold.evaluate(model, scores, groups)]
 
         figures = evaluate_row(compute_figures)
         if isinstance(figures, PlanError):
@@ -201,10 +204,10 @@ def study_sparsity(
 def _score_regime(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
 ) -> tuple[Scores | Floats, list[float]]:
-    """Return the training scores of a regime and four figures.
+    """Return the training scores of a regime, and four figures on its cost.
 
-    The figures are its shares of all cells and of the training cells, its calls, and its calls if one call serves both
-    cells of a pair.
+    The figures are the shares of all cells and of the training cells that are scored, the number of calls, and the
+    number of calls if one call serves both cells of a pair.
     """
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
@@ -219,28 +222,27 @@ def _score_regime(
         seed=seed,
     )
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
-    planned = compute_coverage(plan)
+    coverage = compute_coverage(plan)
     n_scored = float((scores.weight > 0).sum())
-    # calls of held-out cells alone do not serve training
-    training_calls = float(planned.calls - planned.holdout)
-    return scores, [n_scored / planned.present, n_scored / planned.train, training_calls, training_calls]
+    training_calls = float(coverage.calls - coverage.holdout)  # calls of held-out cells alone do not serve training
+    return scores, [n_scored / coverage.present, n_scored / coverage.train, training_calls, training_calls]
 
 
 def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Return the scores of some training cells, each compared with every partner on its item, and their four figures.
+    """Return the scores of some training cells, and four figures on their cost, as `_score_regime` returns.
 
-    chosen : bool array (n_agents, n_items)
-    The figures are those of `_score_regime`.
+    `chosen`, bool array (n_agents, n_items), selects the cells. Each is compared with every partner on its item.
     """
     split = fold.split
     partners = split.train if split.rule == "strict" else split.train | split.holdout
+    ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
+    unordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
+    calls, calls_unordered = 2.0 * ordered_pairs, 2.0 * unordered_pairs  # one independent trial per paired one
+
     n_chosen, n_train = int(chosen.sum()), int(split.train.sum())
-    # one independent trial per paired one
-    ordered_calls = 2.0 * count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
-    unordered_calls = 2.0 * count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
     share_of_all = n_chosen / (n_train + split.n_holdout)
     scores = np.where(chosen, fold.train, np.nan)
-    return scores, [share_of_all, n_chosen / n_train, ordered_calls, unordered_calls]
+    return scores, [share_of_all, n_chosen / n_train, calls, calls_unordered]
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
@@ -292,9 +294,9 @@ def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
 
     Returns
     -------
-    dict
+    dict of str to object
         Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as
-        "scores" and `rows` as "regimes", and sentences as "words".
+        "scores" and `rows` as "regimes", and conclusions in sentences as "summary".
     """
     regimes: list[Json] = [_drop_missing(row) for row in study.rows]
     facts = plain_fields(study) | {"dense": _drop_missing(study.dense), "regimes": regimes}
@@ -306,4 +308,5 @@ def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
 
 
 def _drop_missing(row: SparsityRow) -> dict[str, Json]:
+    """Convert a row to JSON, without the figures that are None."""
     return {name: value for name, value in plain_fields(row).items() if value is not None}

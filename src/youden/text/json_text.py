@@ -72,7 +72,8 @@ def parse_json(text: str | bytes) -> ParsedJson:
     def parse_float(digits: str) -> float:
         nonlocal n_nonfinite
         number = float(digits)
-        n_nonfinite += not math.isfinite(number)
+        if not math.isfinite(number):
+            n_nonfinite += 1
         return number
 
     try:
@@ -99,22 +100,33 @@ def is_nested_deeper(value: Any, max_depth: int) -> bool:
     >>> is_nested_deeper([[1], {"a": []}], 3), is_nested_deeper([[1], {"a": []}], 2)
     (False, True)
     """
-    nodes, depth = [value], 0
-    while nodes := [node for node in nodes if isinstance(node, list | dict)]:
+    values = [value]
+    depth = 0
+    while True:
+        containers = [node for node in values if isinstance(node, list | dict)]
+        if not containers:
+            return False
         depth += 1
         if depth > max_depth:
             return True
-        nodes = [child for node in nodes for child in (node.values() if isinstance(node, dict) else node)]
-    return False
+        values = []
+        for container in containers:
+            values += container.values() if isinstance(container, dict) else container
 
 
 def replace_surrogates(text: str) -> str:
     """Replace every lone surrogate in `text`, which UTF-8 cannot encode, by U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _replace_surrogates(value: Any, *, depth: int) -> tuple[Any, int]:
-    """Replace lone surrogates by U+FFFD, and count the strings in which that happened."""
+    """Replace lone surrogates by U+FFFD in all texts of a JSON value.
+
+    Returns the new value, and the number of texts in which a surrogate was replaced. Raises RecursionError if it is
+    nested too deeply.
+    """
     if depth > MAX_DEPTH:
         raise RecursionError
     if isinstance(value, str):

@@ -26,7 +26,7 @@ def to_encodable(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Escape every character that is not shown but has an effect, such as controls and bidirectional overrides.
+    r"""Escape the characters that are invisible but have an effect, such as control characters and bidirectional overrides.
 
     Examples
     --------
@@ -39,10 +39,12 @@ def printable(text: str) -> str:
 
 
 def _escape_invisible(character: str) -> str:
+    """Escape a character if it is invisible; otherwise return it unchanged."""
     return _escape(character) if unicodedata.category(character) in _INVISIBLE_CATEGORIES else character
 
 
 def _escape(character: str) -> str:
+    r"""Return the escape sequence of a character, such as \x1b or \u202e."""
     return character.encode("unicode_escape").decode("ascii")
 
 
@@ -74,15 +76,17 @@ def find_name_fault(name: str) -> str | None:
     >>> find_name_fault("gpt-4o"), find_name_fault("-3"), find_name_fault("a\x1b[2J")
     (None, None, 'contains the control character U+001B. Remove it.')
     """
-    if control := _CONTROL.search(name):
+    control = _CONTROL.search(name)
+    if control is not None:
         return f"contains the control character U+{ord(control[0]):04X}. Remove it."
-    if name.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(name):
-        return f"begins with {name.lstrip()[0]!r}, which a spreadsheet would run. Set another name."
+    stripped = name.lstrip()
+    if stripped.startswith(_FORMULA) and not _NUMBER.fullmatch(name):
+        return f"begins with {stripped[0]!r}, which a spreadsheet would run. Set another name."
     return None
 
 
 def to_file_name(name: str) -> str:
-    """Return a name that is valid as a file name on every system, and different for different names.
+    """Convert a name to a file name that is valid on every system; different names get different file names.
 
     Parameters
     ----------
@@ -101,7 +105,9 @@ def to_file_name(name: str) -> str:
     is_reserved = _DEVICE.fullmatch(name) or name.lower() in _RESERVED
     if len(name) <= 100 and _SAFE_NAME.fullmatch(name) and not is_reserved:
         return name
-    return _UNSAFE.sub("_", name)[:60] + f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    safe_characters = _UNSAFE.sub("_", name)[:60]
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{safe_characters}-{digest}"
 
 
 def is_device(name: str) -> bool:
@@ -116,8 +122,10 @@ def is_device(name: str) -> bool:
 
 
 def format_command(words: Iterable[str]) -> str:
-    """Join the words of a command, quoted for this system's shell, so that it can be pasted there."""
-    return subprocess.list2cmdline(list(words)) if os.name == "nt" else shlex.join(words)
+    """Join the words of a command, quoted for the shell of this system, so that a user can paste it there."""
+    if os.name == "nt":
+        return subprocess.list2cmdline(list(words))
+    return shlex.join(words)
 
 
 _ASCII_FORMS = dict(zip("−─│├└●√≈∼", "--||`o~~~", strict=True)) | {
@@ -134,7 +142,7 @@ Greek letters are replaced by their names."""
 
 
 def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
-    r"""Replace what a console cannot encode by ASCII, as an error handler for `codecs.register_error`.
+    r"""Replace characters that a console cannot encode by ASCII, as an error handler for `codecs.register_error`.
 
     Parameters
     ----------
@@ -156,12 +164,16 @@ def replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     unencodable = error.object[error.start : error.end]
-    return "".join(_ASCII_FORMS.get(character, _name_or_escape(character)) for character in unencodable), error.end
+    replacements = [_ASCII_FORMS.get(character, _name_or_escape(character)) for character in unencodable]
+    return "".join(replacements), error.end
 
 
 def _name_or_escape(character: str) -> str:
+    """Return the name of a Greek letter in lower case, such as "rho", or the escape sequence of another character."""
     name = unicodedata.name(character, "")
-    return name.rpartition(" ")[2].lower() if name.startswith("GREEK") else _escape(character)
+    if not name.startswith("GREEK"):
+        return _escape(character)
+    return name.rpartition(" ")[2].lower()
 
 
 def is_local_file(location: str | Path) -> bool:
@@ -170,13 +182,17 @@ def is_local_file(location: str | Path) -> bool:
 
 
 def is_on_network(location: str | Path) -> bool:
-    """Return whether opening the location reaches another machine: a URL of a server, or //HOST/SHARE on Windows."""
-    return not is_local_file(location) or (os.name == "nt" and str(to_path(str(location))).startswith("\\\\"))
+    r"""Return whether opening a store reaches another machine: a URL of a server, or \\HOST\SHARE on Windows."""
+    if not is_local_file(location):
+        return True
+    return os.name == "nt" and str(to_path(str(location))).startswith("\\\\")
 
 
 def to_path(location: str) -> Path:
     """Return the path of a file that is given as `sqlite:///PATH` or as a path."""
-    return Path(unquote(location.removeprefix("sqlite:///")) if "://" in location else location)
+    if "://" not in location:
+        return Path(location)
+    return Path(unquote(location.removeprefix("sqlite:///")))
 
 
 def redact_location(location: str | Path) -> str:
@@ -193,11 +209,12 @@ def redact_location(location: str | Path) -> str:
     scheme, _, remainder = text.partition("://")
     credentials, separator, host_and_path = remainder.rpartition("@")
     user = credentials.partition(":")[0]
-    return f"{scheme}://{user}{separator}{re.split('[?#]', host_and_path)[0]}"
+    without_parameters = re.split("[?#]", host_and_path)[0]
+    return f"{scheme}://{user}{separator}{without_parameters}"
 
 
 def mask_password(message: str, location: str) -> str:
-    """Replace the password of `location`, and the location itself, in a library's message about it."""
+    """Replace the password of `location`, and the location itself, in a message of a library about it."""
     for password in _passwords_in(location):
         message = message.replace(password, "…")
     return message.replace(location, redact_location(location))
@@ -219,6 +236,7 @@ def mask_passwords(message: str) -> str:
 
 
 def _passwords_in(location: str) -> set[str]:
+    """Return the passwords in the location of a store, as written and decoded: after the user, and in query parameters."""
     credentials = location.partition("://")[2].rpartition("@")[0]
     password = credentials.partition(":")[2]
     parameters = parse_qsl(location.rpartition("?")[2])

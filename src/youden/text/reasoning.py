@@ -85,8 +85,8 @@ def split_reasoning(reply: str) -> Answer:
     end = None
     reasoned = False
     for tag in _TAG.finditer(reply):
-        name = [group for group in tag.groups() if group is not None][-1].casefold()
         reasoned = True
+        name = _tag_name(tag)
         if _is_opening(tag):
             open_names.append(name)
             continue
@@ -111,20 +111,31 @@ def strip_leading_reasoning(text: str) -> str | None:
     'Write <think> first.'
     """
     answer = split_reasoning(text)
-    first = _TAG.search(text)
-    is_inside = first is not None and bool(text[: first.start()].strip()) and _is_opening(first)
-    if not answer.reasoned or (is_inside and not _ANY_CHANNEL.search(text)):
+    if not answer.reasoned:
+        return text
+    first_tag = _TAG.search(text)
+    follows_words = first_tag is not None and bool(text[: first_tag.start()].strip()) and _is_opening(first_tag)
+    if follows_words and not _ANY_CHANNEL.search(text):
         return text
     return None if answer.text is None else answer.text.strip()
 
 
+def _tag_name(tag: re.Match[str]) -> str:
+    """Return the name of a tag in lower case, such as "think", which is its last group."""
+    groups = [group for group in tag.groups() if group is not None]
+    return groups[-1].casefold()
+
+
 def _is_opening(tag: re.Match[str]) -> bool:
+    """Return whether a tag begins a block of reasoning, rather than ending it."""
     return not any((group or "").casefold() in _CLOSES for group in tag.groups())
 
 
 def _after_channels(reply: str) -> Answer:
-    """Return the message of the last channel, if that is the final one."""
-    last = next(reversed([*_CHANNEL.finditer(reply)]), None)
+    """Return the answer in OpenAI's harmony format: the message of the last channel, if this is the channel `final`."""
+    channels = [*_CHANNEL.finditer(reply)]
+    last = channels[-1] if channels else None
     if last is None or last[1].casefold() != "final" or _ANY_CHANNEL.search(reply, last.end()):
         return Answer(None, reasoned=True)
-    return Answer(_END_OF_MESSAGE.sub("", reply[last.end() :]), reasoned=True)
+    message = _END_OF_MESSAGE.sub("", reply[last.end() :])
+    return Answer(message, reasoned=True)

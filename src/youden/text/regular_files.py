@@ -53,7 +53,8 @@ def find_special_kind(path: str | PathLike[str]) -> str | None:
 
 def check_regular(path: str | PathLike[str]) -> None:
     """Raise SpecialFileError if `path` exists and is not a regular file; call this before the file is opened."""
-    if (kind := find_special_kind(path)) is not None:
+    kind = find_special_kind(path)
+    if kind is not None:
         raise SpecialFileError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 
 

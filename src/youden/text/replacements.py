@@ -24,12 +24,14 @@ class Replacements:
     """Location of the first replacement, such as "a.jsonl, line 7"; empty if there was none."""
 
     def add(self, *, n_nonfinite: int = 0, n_texts: int = 0, location: Path | str) -> None:
-        """Add the replacements at one location.
+        """Count replaced values at one location; only the first location with a replacement is kept.
 
         Parameters
         ----------
-        n_nonfinite, n_texts : int, default 0
-            Numbers of replaced numbers and texts.
+        n_nonfinite : int, default 0
+            Number of NaN and infinite numbers.
+        n_texts : int, default 0
+            Number of texts with a lone surrogate.
         location : Path or str
             The file, with the line if it is known.
         """
@@ -48,11 +50,13 @@ class Replacements:
         >>> Replacements(n_texts=1, first="a.jsonl, line 7").describe()
         '1 text had an unpaired surrogate, replaced by U+FFFD (first: a.jsonl, line 7)'
         """
-        parts = []
+        notes = []
         if self.n_nonfinite:
             count = format_count(self.n_nonfinite, "number", "was", "were")
             verb = "is" if self.n_nonfinite == 1 else "are"
-            parts.append(f"{count} NaN or infinite and {verb} treated as missing")
+            notes.append(f"{count} NaN or infinite and {verb} treated as missing")
         if self.n_texts:
-            parts.append(f"{format_count(self.n_texts, 'text')} had an unpaired surrogate, replaced by U+FFFD")
-        return f"{'; '.join(parts)} (first: {self.first})" if parts else ""
+            notes.append(f"{format_count(self.n_texts, 'text')} had an unpaired surrogate, replaced by U+FFFD")
+        if not notes:
+            return ""
+        return f"{'; '.join(notes)} (first: {self.first})"

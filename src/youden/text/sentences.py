@@ -36,7 +36,7 @@ def escape_markdown(text: str) -> str:
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
-    """Format the valid choices for a name that is not one of them.
+    """Format a sentence that lists the valid names, for an error about a name that is not one of them.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def format_signed_interval(low: float | None, high: float | None, *, digits: int
 
 
 def _distinguishing_digits(low: float, high: float, digits: int) -> int:
-    """Return the smallest number of digits, from `digits` on, with which the bounds differ."""
+    """Return the smallest number of digits after the decimal point, at least `digits`, with which two bounds differ."""
     while round(low, digits) == round(high, digits) and digits < _MAX_DIGITS:
         digits += 1
     return digits
@@ -207,7 +207,7 @@ def split_pieces(text: str) -> list[str]:
 
 
 def take_pieces(text: str, n: int) -> str:
-    """Return the text up to the end of its n-th piece; all of it if it has fewer.
+    """Return the text up to the end of its n-th piece; all of it if it has fewer. Pieces are those of `split_pieces`.
 
     Examples
     --------

@@ -66,12 +66,14 @@ def copied_shares(
             continue
         if size not in prompt_n_grams:
             prompt_n_grams[size] = set(_n_grams(prompt, size))
-        n_copied = sum(map(prompt_n_grams[size].__contains__, _n_grams(response, size)))
+        known = prompt_n_grams[size]
+        n_copied = sum(n_gram in known for n_gram in _n_grams(response, size))
         shares.append(n_copied / (len(response) - size + 1))
     return shares
 
 
 def _n_grams(sequence: Sequence[Hashable], size: int) -> Iterable[tuple[Hashable, ...]]:
+    """Return the n-grams of a sequence: all its runs of `size` consecutive elements."""
     return zip(*(sequence[k:] for k in range(size)), strict=False)
 
 
@@ -174,7 +176,7 @@ def shared_mass(
     weights: Floats,
     chunk_words: int = _CHUNK_WORDS,
 ) -> Floats:
-    """Sum the weights of the words that both texts of a pair contain.
+    """Sum the weights of the words that the two texts of each pair have in common.
 
     Parameters
     ----------
@@ -190,13 +192,15 @@ def shared_mass(
     Returns
     -------
     float array (n_pairs,) or (n_pairs, n_weightings)
-        Σ weight(w) over the shared words w, not normalized by the length of the texts.
+        Sum of the weights of the shared words, which is not normalized by the length of the texts.
     """
     n_words = np.diff(matrix.indptr).astype(np.int64)
-    chunk = np.cumsum(n_words[first] + n_words[second]) // chunk_words
-    edges = [0, *(np.flatnonzero(np.diff(chunk)) + 1), len(first)]
+    n_words_so_far = np.cumsum(n_words[first] + n_words[second])
+    chunk_of_pair = n_words_so_far // chunk_words
+    chunk_starts = np.flatnonzero(np.diff(chunk_of_pair)) + 1
 
     mass = np.zeros((len(first), *weights.shape[1:]))
-    for low, high in pairwise(edges):
-        mass[low:high] = matrix[first[low:high]].multiply(matrix[second[low:high]]) @ weights
+    for start, end in pairwise([0, *chunk_starts, len(first)]):
+        shared_words = matrix[first[start:end]].multiply(matrix[second[start:end]])
+        mass[start:end] = shared_words @ weights
     return mass

@@ -56,7 +56,7 @@ def guard(text: str) -> str:
 
 
 def remove_guards(row: Mapping[str, V]) -> dict[str, V]:
-    """Remove the guards from a row.
+    """Remove the guards (apostrophes before texts that a spreadsheet would run) from the cells of a row.
 
     Parameters
     ----------
@@ -73,10 +73,11 @@ def remove_guards(row: Mapping[str, V]) -> dict[str, V]:
     >>> remove_guards({"text": "'=1+1", "prompt": "'a", "guarded": "text"})
     {'text': '=1+1', 'prompt': "'a"}
     """
-    fields: dict[str, Any] = dict(row)
-    names = fields.pop(GUARDED, None)
-    for name in names.split() if isinstance(names, str) else ():
-        field = fields.get(name)
-        if isinstance(field, str) and field.startswith(_GUARD):
-            fields[name] = field[1:]
-    return fields
+    cells: dict[str, Any] = dict(row)
+    guarded = cells.pop(GUARDED, None)
+    names = guarded.split() if isinstance(guarded, str) else []
+    for name in names:
+        cell = cells.get(name)
+        if isinstance(cell, str):
+            cells[name] = cell.removeprefix(_GUARD)
+    return cells

@@ -61,9 +61,10 @@ def to_markdown(table: Table) -> str:
     | --- | --: |
     | a\\|b | 3 |
     """
-    lines = [[*map(escape_markdown, table.heads)], [_MARKDOWN_RULES[side] for side in table.sides]]
-    lines += [_format_cells(row, table.sides) for row in table.rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    heads = [escape_markdown(head) for head in table.heads]
+    rules = [_MARKDOWN_RULES[side] for side in table.sides]
+    rows = [_format_cells(row, table.sides) for row in table.rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows))
 
 
 def to_html(table: Table) -> str:
@@ -76,10 +77,11 @@ def to_html(table: Table) -> str:
     """
 
     def format_row(cells: Sequence[str], tag: str) -> str:
-        elements = (
-            f'<{tag} style="text-align: {_CSS_ALIGNMENT[side]}">{escape(printable(cell))}</{tag}>'
-            for cell, side in zip(cells, table.sides, strict=True)
-        )
+        """Format cells as a row of elements `tag`, "th" or "td"."""
+        elements = []
+        for cell, side in zip(cells, table.sides, strict=True):
+            alignment = _CSS_ALIGNMENT[side]
+            elements.append(f'<{tag} style="text-align: {alignment}">{escape(printable(cell))}</{tag}>')
         return f"<tr>{''.join(elements)}</tr>"
 
     body = "".join(format_row(cells, "td") for cells in table.rows)
@@ -89,9 +91,12 @@ def to_html(table: Table) -> str:
 
 
 def _format_cells(row: Sequence[str], sides: str) -> list[str]:
-    return [
-        f"`{cell}`" if side == "c" and cell else escape_markdown(cell) for cell, side in zip(row, sides, strict=True)
-    ]
+    """Format the cells of a row as Markdown; columns with the side "c" are code."""
+    cells = []
+    for cell, side in zip(row, sides, strict=True):
+        is_code = side == "c" and cell
+        cells.append(f"`{cell}`" if is_code else escape_markdown(cell))
+    return cells
 
 
 def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
@@ -109,7 +114,8 @@ def draw_interval(low: float, mid: float, high: float, *, cells: int) -> str:
     >>> draw_interval(20, 50, 80, cells=11)
     '  ───●───'
     """
-    first, dot = round(low / 100 * (cells - 1)), round(mid / 100 * (cells - 1))
+    first = round(low / 100 * (cells - 1))
     last = max(first, round(high / 100 * (cells - 1)))
+    point = round(mid / 100 * (cells - 1))
     line = " " * first + "─" * (last - first + 1)
-    return line[:dot] + "●" + line[dot + 1 :]
+    return line[:point] + "●" + line[point + 1 :]

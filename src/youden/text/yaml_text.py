@@ -51,7 +51,8 @@ def format_validation_error(
     errors = error.errors(include_url=False, include_context=False)
     first = errors[_find_deepest([entry["loc"] for entry in errors])]
     path = [str(part) for part in first["loc"] if not _TYPE.fullmatch(str(part))]
-    location, reason = ".".join(path), first["msg"].removeprefix("Value error, ")
+    location = ".".join(path)
+    reason = first["msg"].removeprefix("Value error, ")
 
     if first["type"] == "extra_forbidden":
         return format_unknown_key(location, keys if len(path) == 1 else ())
@@ -69,7 +70,11 @@ def format_validation_error(
 
 
 def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
-    """Return the index of the error to report: the first, or if its value may have several types, the deepest in it."""
+    """Return the position of the error to report: the first one, or the deepest one about the same value.
+
+    pydantic reports one error for each type that a value may have; the deepest one is the most specific. `locations`
+    are those of all errors.
+    """
     first = locations[0]
     depth = next((n for n, part in enumerate(first) if _TYPE.fullmatch(str(part))), len(first))
     if depth == len(first):
@@ -145,9 +150,24 @@ def read_yaml(path: Path) -> object:
 
 
 def parse_yaml(text: str, *, first_line: int = 1) -> object:
-    """Parse a YAML text; None for an empty text. first_line: line of the file at which it begins, for errors.
+    """Parse a YAML text; None for an empty text.
 
-    Raises: YamlError if the text is not valid YAML, if a key occurs twice, or if it is nested too deeply.
+    Parameters
+    ----------
+    text : str
+        The text.
+    first_line : int, default 1
+        Line of the file at which the text begins, for messages.
+
+    Returns
+    -------
+    object
+        The parsed value.
+
+    Raises
+    ------
+    YamlError
+        If the text is not valid YAML, if a key occurs twice, or if it is nested too deeply.
     """
     loader: yaml.SafeLoader | None = None
     try:
@@ -201,13 +221,17 @@ class _Loader(yaml.SafeLoader):
         self._checked: set[int] = set()
 
     def get_single_node(self) -> yaml.Node | None:
+        """Return the root of the document, unless its aliases expand to too many values."""
         node = super().get_single_node()
         if node is not None and self._count_nodes(node, {}) > _MAX_NODES:
             raise yaml.YAMLError(f"its aliases (*name) expand to more than {_MAX_NODES:,} values; write the values out")
         return node
 
     def _count_nodes(self, node: yaml.Node, counts: dict[int, float]) -> float:
-        """Count the values in a node; an alias counts wherever it occurs. counts: counts so far, by id of the node."""
+        """Count the values in a node; an alias counts wherever it occurs.
+
+        `counts` has the counts of nodes so far, by their id. It is infinite for a node that contains itself.
+        """
         if id(node) not in counts:
             counts[id(node)] = math.inf  # for a node that contains itself
             children: Sequence[yaml.Node] = ()
@@ -219,6 +243,7 @@ class _Loader(yaml.SafeLoader):
         return counts[id(node)]
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merge the mappings that a mapping names by `<<` into it, after checking its own keys."""
         if id(node) not in self._checked:
             # before keys are merged into the mapping, because its own keys may override those
             self._checked.add(id(node))
@@ -226,6 +251,7 @@ class _Loader(yaml.SafeLoader):
         super().flatten_mapping(node)
 
     def _check_duplicates(self, node: yaml.MappingNode) -> None:
+        """Raise yaml.MarkedYAMLError if a key occurs twice in a mapping."""
         names: set[Hashable] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:

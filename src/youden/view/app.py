@@ -62,10 +62,10 @@ _HEADERS = {
 
 
 class Guard:
-    """ASGI middleware that admits only requests that read, name this machine as host and carry the token.
+    """ASGI middleware that admits only requests from this machine that carry the token and change nothing.
 
-    A token in the address is moved to a cookie by a redirect. `one_time_token` replaces the token in the address of one
-    request, for commands whose arguments other users of the machine can read.
+    A token in the address is moved to a cookie by a redirect. `one_time_token` may replace the token in the address of
+    one request, for commands whose arguments other users of the machine can read.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, port: int, one_time_token: str | None = None) -> None:
@@ -99,8 +99,10 @@ class Guard:
 
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         tokens = [value for name, value in query if name == "token"]
-        if scope["method"] == "GET" and self._one_time_token is not None and self._one_time_token in tokens:
-            tokens, self._one_time_token = [self._token], None
+        has_one_time_token = self._one_time_token is not None and self._one_time_token in tokens
+        if scope["method"] == "GET" and has_one_time_token:
+            self._one_time_token = None
+            tokens = [self._token]
         if self._is_valid(tokens):
             return self._redirect(scope, query)
 
@@ -114,13 +116,15 @@ class Guard:
         """Redirect to the same address without the token, and set the cookie."""
         remaining_query = urlencode([(name, value) for name, value in query if name != "token"])
         path = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else scope["path"]
-        # A path that begins with two slashes would lead to another host.
-        address = "/" + path.lstrip("/") + (f"?{remaining_query}" if remaining_query else "")
+        address = "/" + path.lstrip("/")  # a path that begins with two slashes would lead to another host
+        if remaining_query:
+            address += f"?{remaining_query}"
         response = RedirectResponse(address, 303)
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
         return response
 
     def _is_valid(self, tokens: Iterable[str]) -> bool:
+        """Return whether one of the tokens is the token of this viewer; comparisons take constant time."""
         return any(secrets.compare_digest(token.encode(), self._token.encode()) for token in tokens)
 
 
@@ -140,7 +144,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class _OpenRun:
-    """Trials of a judged run, and the sources of their texts and answers."""
+    """Trials of a judged run (`book`), and the sources of their texts and stored answers."""
 
     book: TrialBook | TrialsOnDisk
     sources: Sources
@@ -183,10 +187,12 @@ class Viewer:
         return endpoint
 
     def _run_locked(self, handler: Callable[[Request], Response], request: Request) -> Response:
+        """Call a handler while no other handler runs."""
         with self._lock:  # handlers share the cache and open files
             return handler(request)
 
     def _show_runs(self, _request: Request) -> Response:
+        """Show the page that lists all runs, each with its state and a summary or an error."""
         lines: list[RunLine] = []
         for name, folder in self._runs.find_all().items():
             state = get_state(folder)
@@ -195,18 +201,22 @@ class Viewer:
             try:
                 if state == "fitted":
                     summary = self._cached(("head", name), get_file_times(folder), partial(Summary, folder))
-                lines.append((name, path, state, summary, None))
             except YoudenError as error:
                 lines.append((name, path, "unfinished", None, str(error)))
+            else:
+                lines.append((name, path, state, summary, None))
         return HTMLResponse(render_runs(lines))
 
     def _show_run(self, request: Request) -> Response:
+        """Show the report of a run, or the page that follows a run in progress."""
         name, folder = self._find_run(request.path_params["name"])
         if get_state(folder) == "under way":
             return HTMLResponse(render_live(name, f"/run/{quote(name, safe='')}"))
-        return HTMLResponse(self._cached(("page", name), get_file_times(folder), partial(_render_report, name, folder)))
+        report = self._cached(("page", name), get_file_times(folder), partial(_render_report, name, folder))
+        return HTMLResponse(report)
 
     def _get_live_state(self, request: Request) -> Response:
+        """Return the state of a run in progress with its ranking so far, as JSON; {"done": true} if it has ended."""
         name, folder = self._find_run(request.path_params["name"])
         if get_state(folder) != "under way":
             return _to_json({"done": True})
@@ -224,16 +234,22 @@ class Viewer:
         return _to_json(asdict(state) | {"ranking": rows, "headings": headings, "done": False, "figures": figures})
 
     def _get_trials(self, request: Request) -> Response:
+        """Return one page of trials as JSON: those that match the filters in the query, sorted by the column `by`.
+
+        Raises HTTPException 400 if a column, a page number or a filter is invalid.
+        """
         run = self._open_run(request)
         query = request.query_params
-        by, page = query.get("by", "kind"), _parse_number(query.get("page")) or 0
+        by = query.get("by", "kind")
+        page = _parse_number(query.get("page")) or 0
         if by not in get_args(Column):
             raise HTTPException(400, f"There is no column {by!r}.")
         for name, choices in _CHOICES.items():
             if query.get(name, choices[0]) not in choices:
                 raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
 
-        plan, search = run.book.plan, query.get("text", "")
+        plan = run.book.plan
+        search = query.get("text", "")
         cells = self._cached(
             ("words", request.path_params["name"]),
             (run, search),
@@ -256,11 +272,11 @@ class Viewer:
             stop=(page + 1) * PAGE_SIZE,
         )
         lines = [asdict(line) for line in trials.lines]
-        return _to_json(
-            {"total": trials.total, "lines": lines, **select_names(trials.lines, plan.agent_ids, plan.item_ids)}
-        )
+        names = select_names(trials.lines, plan.agent_ids, plan.item_ids)
+        return _to_json({"total": trials.total, "lines": lines, **names})
 
     def _get_names(self, request: Request) -> Response:
+        """Return suggestions for the name of an agent or an item that contains the text `like`, as JSON."""
         plan, query = self._open_run(request).book.plan, request.query_params
         if query.get("of") not in ("agent", "item"):
             raise HTTPException(400, "of is one of: agent, item.")
@@ -268,12 +284,18 @@ class Viewer:
         return _to_json(suggest_names(names, query.get("like", "")))
 
     def _get_trial(self, request: Request) -> Response:
+        """Return one trial as JSON: its row, its two responses, the raw answer of the judge, and the prompt.
+
+        Raises HTTPException 404 if the run has no such row.
+        """
         run = self._open_run(request)
-        book, row = run.book, request.path_params["row"]
+        book = run.book
+        row = request.path_params["row"]
         if not 0 <= row < len(book):
             raise HTTPException(404, "There is no such trial.")
-        pool, line = run.sources.pool, book.line(row)
-        texts = [text_of(pool, cell) for cell in cells_of(line)]
+
+        line = book.line(row)
+        texts = [text_of(run.sources.pool, cell) for cell in cells_of(line)]
         first, second = (None if text is None else truncate(text, MAX_TEXT) for text in texts)
         (raw,) = read_raw_answers(book.keys([row]), run.sources.store)
         return _to_json(
@@ -288,6 +310,7 @@ class Viewer:
         )
 
     def _show_comparison(self, request: Request) -> Response:
+        """Show the comparison of the two runs that the query names as `one` and `two`."""
         query = request.query_params
         name_a, folder_a = self._find_run(query.get("one", ""))
         name_b, folder_b = self._find_run(query.get("two", ""))
@@ -295,29 +318,33 @@ class Viewer:
         data: Comparison = self._cached(("pair", name_a, name_b), file_times, partial(Comparison, folder_a, folder_b))
         live = None
         if data.trials:
+            # address from which the page loads the trials of the first run with the answers of both
             live = f"/run/{quote(name_a, safe='')}/trials?against={quote(name_b, safe='')}"
         return HTMLResponse(render_comparison(data, live=live, home="/"))
 
     def _open_run(self, request: Request) -> _OpenRun:
-        """Open the run of a request, with the answers of another run if the query names one."""
+        """Open the run of a request. If the query has `against`, the answers of that other run are added."""
         name, folder = self._find_run(request.path_params["name"])
         run = self._cached(("trials", name), get_file_times(folder), partial(_read_run, folder))
         if "against" not in request.query_params:
             return run
         other_name, other_folder = self._find_run(request.query_params["against"])
-        file_times = get_file_times(folder), get_file_times(other_folder)
         key = ("against", name, other_name)
+        file_times = get_file_times(folder), get_file_times(other_folder)
         return self._cached(key, file_times, partial(_with_other_answers, run, folder, other_folder))
 
     def _find_run(self, name: str) -> tuple[str, RunFolder]:
-        """Return the name and the folder of a run. Raises: HTTPException 404 if there is no such run."""
+        """Return the name and the folder of a run; raise HTTPException 404 if there is no such run."""
         runs = self._runs.find_all()
         if name not in runs:
             raise HTTPException(404, "There is no such run.")
         return name, runs[name]
 
     def _cached(self, key: tuple[str, ...], state: object, make: Callable[[], T]) -> T:
-        """Return the object of a key from the cache; make it if the state of its files has changed."""
+        """Return the cached object of a key.
+
+        `make` makes it on the first call, and whenever `state` differs from the last call.
+        """
         if key not in self._cache or self._cache[key][0] != state:
             self._cache[key] = (state, make())
         return cast(T, self._cache[key][1])
@@ -329,11 +356,14 @@ def make_app(runs: Runs, *, token: str, port: int, one_time_token: str | None = 
 
 
 def _render_report(name: str, folder: RunFolder) -> str:
+    """Render the report of a run as HTML; its trials, if it has any, are loaded from this server."""
     data = ReportData(folder)
-    return render_page(data, live=f"/run/{quote(name, safe='')}/trials" if data.trials else None, home="/")
+    live = f"/run/{quote(name, safe='')}/trials" if data.trials else None
+    return render_page(data, live=live, home="/")
 
 
 def _read_run(folder: RunFolder) -> _OpenRun:
+    """Open the trials of a run: in memory, or on disk if there are more than `TRIALS_IN_MEMORY`."""
     if folder.has("plan.parquet") and len(folder.open_judged_files().verdicts) > TRIALS_IN_MEMORY:
         trials = TrialsOnDisk(folder)
         return _OpenRun(trials, Sources(folder, trials.judge))
@@ -344,10 +374,12 @@ def _read_run(folder: RunFolder) -> _OpenRun:
 def _with_other_answers(run: _OpenRun, folder: RunFolder, other_folder: RunFolder) -> _OpenRun:
     """Return the run with the answers of another run to the same trials."""
     verdicts = _read_verdicts(folder)
-    return replace(run, book=TrialBook(verdicts, match_answers(verdicts, _read_verdicts(other_folder))))
+    other_answers = match_answers(verdicts, _read_verdicts(other_folder))
+    return replace(run, book=TrialBook(verdicts, other_answers))
 
 
 def _read_verdicts(folder: RunFolder) -> Verdicts:
+    """Read the trials of a run with their answers; raise HTTPException 404 if the run was imported without trials."""
     verdicts = read_result(folder)
     if verdicts is None:
         raise HTTPException(404, "This run was imported: it has no trials.")
@@ -355,6 +387,7 @@ def _read_verdicts(folder: RunFolder) -> Verdicts:
 
 
 def _agent_to_json(agent: RankedAgent, cells: list[Json]) -> dict[str, Json]:
+    """Return a row of the ranking as JSON; `cells` are its texts as displayed."""
     return {
         "agent": printable(agent.agent),
         "group": None if agent.group is None else printable(agent.group),
@@ -367,6 +400,7 @@ def _agent_to_json(agent: RankedAgent, cells: list[Json]) -> dict[str, Json]:
 
 
 def _parse_number(text: str | None) -> int | None:
+    """Parse a whole number of at most 9 digits, None for None; raise HTTPException 400 for any other text."""
     if text is None:
         return None
     if not text.isdecimal() or len(text) > 9:

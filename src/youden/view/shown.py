@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from youden.data.folder.csv_tables import to_ranking_rows
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
+from youden.judging.call.failures import Failure
 from youden.judging.config.judge_files import call_cost, load_judge_of_run
 from youden.judging.question.questions import iter_keys
 from youden.judging.store.answers import open_store_of_folder
@@ -31,7 +32,10 @@ from youden.types.pool import Bools, Floats, Positions
 
 
 class _SortCounts(NamedTuple):
-    """Number `n` of matching rows per `block` and `value` of the sort column; arrays (n_entries,)."""
+    """Numbers of matching trials by block and by value of the sort column; three arrays (n_entries,).
+
+    `n[e]` trials of the block `block[e]` have the value `value[e]`.
+    """
 
     block: Positions
     value: Floats
@@ -41,10 +45,10 @@ class _SortCounts(NamedTuple):
 class TrialsOnDisk:
     """Trials of a run that is too large for memory; one block of rows is in memory at a time.
 
-    Answers are sorted by the two decimals that are shown. Whether the same two texts got different answers cannot be
-    decided within one block, so that such trials are of the next kind that applies.
+    Answers are sorted by the two decimals that are displayed. The kind "answers differ" is not available, because it
+    needs all rows at once; such trials have the next kind that applies.
 
-    Raises: RunFolderError if a file is missing or damaged.
+    Raises RunFolderError if a file is missing or damaged.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -58,9 +62,23 @@ class TrialsOnDisk:
         return int(self._block_ends[-1])
 
     def page(self, chosen: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
-        """Return the trials from position `start` to `stop` among those that match a filter, sorted by a column.
+        """Return one page of the trials that match a filter, sorted by a column.
 
-        Raises: HTTPException 400 if trials with different answers are chosen.
+        Parameters
+        ----------
+        chosen : TrialFilter
+            Filter. The kind "answers differ" raises HTTPException 400.
+        by : str
+            Column to sort by.
+        descending : bool
+            Whether the largest value comes first.
+        start, stop : int
+            Positions of the first trial of the page and of the first one after it, among the sorted matching trials.
+
+        Returns
+        -------
+        Page
+            Total number of matching trials, and the trials of the page.
         """
         if chosen.kind == "answers differ":
             raise HTTPException(
@@ -109,11 +127,16 @@ class TrialsOnDisk:
         """Count the rows of all blocks, or return the counts of the previous call for the same filter and column."""
         if self._counts is None or self._counts[0] != (chosen, by):
             blocks = [self._count_block(number, chosen, by) for number in range(len(self._blocks))]
-            counts = _SortCounts(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+            columns = zip(*blocks, strict=True)
+            counts = _SortCounts(*(np.concatenate(column) for column in columns))
             self._counts = (chosen, by), counts
         return self._counts[1]
 
     def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
+        """Count the matching rows of one block by their value of the sort column.
+
+        For the order "row", the value is the block number.
+        """
         values = self._read_block(number).values(chosen, by=by)
         if by == "row":
             values = np.full(len(values), float(number))
@@ -130,6 +153,7 @@ class TrialsOnDisk:
         return self._open_block[1]
 
     def _find_block(self, row: int) -> int:
+        """Return the number of the block that contains a row of the run."""
         return int(np.searchsorted(self._block_ends, row, side="right"))
 
 
@@ -140,9 +164,10 @@ MAX_NAMES = 20
 
 
 def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
-    """Return the positions of the names that equal a search or, if none does, contain it; None if the search is empty.
+    """Return the positions of the names that match a search, ignoring case; None if the search is empty.
 
-    Case is ignored. Raises: HTTPException 400 if the search is too long.
+    Names that equal the search match; if there are none, names that contain it. Raises HTTPException 400 if the search
+    is too long.
 
     >>> [sorted(match_names(("a1", "a10", "b"), search)) for search in ("a1", "A", "c")]
     [[0], [0, 1], []]
@@ -156,9 +181,9 @@ def match_names(names: Sequence[str], search: str) -> frozenset[int] | None:
 
 
 def suggest_names(names: Sequence[str], search: str) -> list[str]:
-    """Return the first names that contain a search, as displayed; those that begin with it come first.
+    """Return at most `MAX_NAMES` names that contain a search, ignoring case; names that begin with it come first.
 
-    Raises: HTTPException 400 if the search is too long.
+    Raises HTTPException 400 if the search is too long.
 
     >>> suggest_names(("ba", "ab", "b"), "b")
     ['ba', 'b', 'ab']
@@ -169,23 +194,46 @@ def suggest_names(names: Sequence[str], search: str) -> list[str]:
 
 
 def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
-    """Find the cells whose response, agent or item contains a search: bool (n_agents, n_items); None if it is empty.
+    """Find the cells (one agent on one item each) that contain a search, ignoring case.
 
-    Case is ignored. Without a pool, only names are searched. Raises: HTTPException 400 if the search is too long.
+    Parameters
+    ----------
+    plan : Plan
+        Plan with the ids of agents and items, which are searched.
+    pool : Pool or None
+        Responses, which are searched too; None if they are not available.
+    search : str
+        Text to find, at most `MAX_SEARCH_LENGTH` characters.
+
+    Returns
+    -------
+    bool array (n_agents, n_items), or None
+        Whether the agent's id, the item's id or one of the cell's responses contains the search. None if it is empty.
+
+    Raises
+    ------
+    HTTPException
+        400 if the search is too long.
     """
     text = _normalize_search(search)
     if not text:
         return None
-    agents = np.array([text in name.lower() for name in plan.agent_ids])
-    items = np.array([text in name.lower() for name in plan.item_ids])
-    matches = agents[:, None] | items
-    if pool is not None:
-        responses = [[response is not None and text in response.lower() for response in row] for row in pool.all_texts]
-        matches |= np.array(responses).reshape(pool.repeats, *matches.shape).any(axis=0)
-    return np.asarray(matches, dtype=np.bool_)
+    agent_matches = np.array([text in name.lower() for name in plan.agent_ids], dtype=np.bool_)
+    item_matches = np.array([text in name.lower() for name in plan.item_ids], dtype=np.bool_)
+    matches: Bools = agent_matches[:, None] | item_matches
+    if pool is None:
+        return matches
+
+    # `all_texts` has the rows of all agents for the first response to each item, then for the second, and so on
+    n_agents = len(plan.agent_ids)
+    for row, texts in enumerate(pool.all_texts):
+        response_matches = [response is not None and text in response.lower() for response in texts]
+        matches[row % n_agents] |= np.array(response_matches, dtype=np.bool_)
+    return matches
 
 
 def _normalize_search(search: str) -> str:
+    """Strip a search and convert it to lower case; raise HTTPException 400 if it is too long."""
     text = search.strip().lower()
     if len(text) > MAX_SEARCH_LENGTH:
         raise HTTPException(400, f"A search is at most {MAX_SEARCH_LENGTH} characters long.")
@@ -211,16 +259,19 @@ class Runs:
     paths: tuple[Path, ...] = ()
 
     def find_all(self) -> dict[str, RunFolder]:
-        """Return all runs by name, in alphabetical order; a duplicate name gets a number."""
+        """Return all runs by name, sorted by name. If two folders have the same name, the second is called "NAME (2)"."""
         paths = list(self.paths)
         if self.root is not None and self.root.is_dir():
             paths += [path for path in self.root.iterdir() if _is_run(path)]
+
         runs: dict[str, RunFolder] = {}
         for path in sorted(paths, key=lambda path: path.resolve().name):
-            name = path.resolve().name
+            folder_name = path.resolve().name
+            name = folder_name
             number = 2
             while name in runs:
-                name, number = f"{path.resolve().name} ({number})", number + 1
+                name = f"{folder_name} ({number})"
+                number += 1
             runs[name] = RunFolder(path)
         return runs
 
@@ -254,7 +305,11 @@ def find_runs(paths: Sequence[Path], *, root: Path) -> Runs:
 
 
 def get_state(folder: RunFolder) -> State:
-    """Return "fitted" if answers of a run are ranked, "under way" if it has a plan and a config, else "unfinished"."""
+    """Return the state of a run: "fitted", "under way" or "unfinished".
+
+    A run is fitted if its ranking is not older than its answers, and under way if it has a plan and a config but no
+    such ranking.
+    """
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv")
     if is_fitted and not _is_newer(folder, "verdicts.parquet", "fit.json"):
         return "fitted"
@@ -270,10 +325,12 @@ def get_file_times(folder: RunFolder) -> tuple[float, ...]:
 
 
 def _is_run(path: Path) -> bool:
+    """Return whether a path is the folder of a run."""
     return RunFolder(path).has("pool.json")
 
 
 def _is_newer(folder: RunFolder, name: str, than: str) -> bool:
+    """Return whether the file `name` of a run exists and was modified after the file `than`."""
     return folder.has(name) and folder.file(name).stat().st_mtime > folder.file(than).stat().st_mtime
 
 
@@ -360,19 +417,24 @@ class LiveRun:
 
         previous = self._missing.copy()
         for key, outcome in outcomes.items():
-            rows = self._rows_by_key[key]
-            if isinstance(outcome, Completion):
-                reading = self._questions.read(outcome)
-                self._answer[rows], self._hard[rows] = reading.answer, reading.hard_answer
-                self._missing[rows] = _CODES[reading.missing_reason]
-                self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
-            else:
-                self._missing[rows] = _CODES["failed"]
+            self._record(self._rows_by_key[key], outcome)
         if self._state is None or (previous != self._missing).any():
             self._state = self._compute_state()
         return self._state
 
+    def _record(self, rows: list[int], outcome: Completion | Failure) -> None:
+        """Record the outcome of one request for its trials; only the first of them has a cost."""
+        if not isinstance(outcome, Completion):
+            self._missing[rows] = _CODES["failed"]
+            return
+        reading = self._questions.read(outcome)
+        self._answer[rows] = reading.answer
+        self._hard[rows] = reading.hard_answer
+        self._missing[rows] = _CODES[reading.missing_reason]
+        self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
+
     def _compute_state(self) -> LiveState:
+        """Count the answers so far and rank by them."""
         is_done = self._missing != _CODES["not_asked"]
         is_answered = self._missing == 0
         ranking, reason = self._rank()
@@ -387,7 +449,7 @@ class LiveRun:
         )
 
     def _rank(self) -> tuple[tuple[RankedAgent, ...], str | None]:
-        """Return the ranking, and the reason if there is none."""
+        """Return the ranking by the answers so far, and None; or an empty ranking and the reason why there is none."""
         if not (self._missing == 0).any():
             return (), "No trial has an answer yet."
         verdicts = Verdicts(

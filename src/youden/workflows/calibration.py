@@ -19,7 +19,7 @@ from youden.data.folder.calibration_file import CalibrationRecord, add_calibrati
 from youden.data.folder.run_config import RunConfig, load_run_config, with_default_store
 from youden.errors import ConfigError
 from youden.judging.backend_records import REPLAY
-from youden.judging.config.judge_files import call_cost, load_judge_config, load_judge_of_run
+from youden.judging.config.judge_files import JudgeConfig, call_cost, load_judge_config, load_judge_of_run
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.answers import open_store
 from youden.pipeline.judged_run import get_cost_account
@@ -137,11 +137,12 @@ def plan_calibration(
     else:
         config = make_pool_config(source, changes or {}, usual_store)
 
-    judge_configs = [load_judge_config(judge).with_env_folders(config.directory) for judge in judges] or [
-        load_judge_of_run(config)
-    ]
+    judge_configs = [load_judge_config(judge).with_env_folders(config.directory) for judge in judges]
+    if not judge_configs:
+        judge_configs = [load_judge_of_run(config)]
     names = [judge.name for judge in judge_configs]
-    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
         raise ConfigError(
             f"Two judges have the same name: got '{duplicates[0]}' twice. Remove one, or set another `name:` in its config.",
             slug="judge-duplicate",
@@ -179,32 +180,38 @@ def calibrate(calibration: Calibration, asking: JudgingOptions | None = None) ->
     BudgetError, JudgeError
         If the cap is reached or a judge cannot be used. Answers are stored: call again to resume.
     """
-    config, trials = calibration.config, calibration.trials
-    terms = replace(asking or JudgingOptions(), account=get_cost_account(config, calibrating=True))
+    config = calibration.config
+    account = get_cost_account(config, calibrating=True)
+    terms = replace(asking or JudgingOptions(), account=account)
     run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, terms)
     calibrated = []
     for experiment in calibration.experiments:
         result = run_experiment(experiment)
         verdicts = result.result
-        measures, bill = measure(trials, verdicts), _make_bill(experiment, result)
-        verdict = decide(measures, n_calls=len(verdicts))
-        calibrated.append(
-            CalibratedJudge(experiment.name, experiment.judge.backend, measures, bill, verdict, verdicts.warnings)
+        measures = measure(calibration.trials, verdicts)
+        judge = CalibratedJudge(
+            judge=experiment.name,
+            backend=experiment.judge.backend,
+            measures=measures,
+            bill=_make_bill(experiment, result),
+            decision=decide(measures, n_calls=len(verdicts)),
+            warnings=verdicts.warnings,
         )
-        add_calibration(config.folder.parent, _make_record(calibration, verdicts, measures, verdict))
+        calibrated.append(judge)
+        add_calibration(config.folder.parent, _make_record(calibration, verdicts, measures, judge.decision))
     return tuple(calibrated)
 
 
 def _make_record(
-    calibration: Calibration, verdicts: Verdicts, measures: Measures, verdict: CalibrationDecision
+    calibration: Calibration, verdicts: Verdicts, measures: Measures, decision: CalibrationDecision
 ) -> CalibrationRecord:
-    """Make the record that runs by the same judge show of its calibration."""
+    """Make the record of a judge's calibration that is stored, and shown in reports of runs by this judge."""
     j = measures.j
     return CalibrationRecord(
         judge=cast(dict[str, JsonValue], dict(verdicts.judge)),
         pool=calibration.pool_digest,
         date=datetime.now(UTC).date().isoformat(),
-        outcome=verdict.outcome,
+        outcome=decision.outcome,
         j=or_none(j.value),
         j_low=or_none(j.low),
         j_high=or_none(j.high),
@@ -215,25 +222,32 @@ def _make_record(
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
     """Summarize the time and cost of the calls behind the answers, also of calls that were made earlier.
 
-    Seconds are those of single requests; the cost per call of a jury is the sum over its judges.
+    Seconds are those of single requests. The cost per call of a jury is the sum over its judges.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
-    for member in experiment.judge.judges or (experiment.judge,):
-        if not member.needs_store:
+    for judge in experiment.judge.judges or (experiment.judge,):
+        if not judge.needs_store:
             continue
-        if member.makes_calls:
-            keys = {key for _, key, _ in member.questions().iter_requests(experiment.plan)}
-        else:
-            stored_keys = result.result.request_hash
-            keys = set() if stored_keys is None else {key.decode() for key in stored_keys.tolist()}
+        keys = sorted(_find_request_hashes(judge, experiment, result))
         with open_store(experiment.store, read_only=experiment.judge.backend == REPLAY) as store:
-            answers = store.answers(sorted(keys)).values()
+            answers = store.answers(keys).values()
         seconds += [completion.seconds for completion in answers if completion.seconds > 0]
-        costs = [call_cost(member, completion.tokens_in, completion.tokens_out) for completion in answers]
+        costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in answers]
         usd_per_call += float(np.mean(costs)) if costs else np.nan
+
     median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if seconds else (None, None)
-    return Bill(median, p95, or_none(result.usd), or_none(1000 * usd_per_call))
+    return Bill(median, p95, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
+
+
+def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> set[str]:
+    """Return the hashes of the requests to one judge of an experiment; those of a replay are in its result."""
+    if judge.makes_calls:
+        return {key for _, key, _ in judge.questions().iter_requests(experiment.plan)}
+    stored_hashes = result.result.request_hash
+    if stored_hashes is None:
+        return set()
+    return {key.decode() for key in stored_hashes.tolist()}
 
 
 BASELINES = {
@@ -258,7 +272,7 @@ def describe_requests(calibration: Calibration) -> str:
     Returns
     -------
     str
-        The number of trials by kind, and how many of them the run has too.
+        The number of trials by kind, and the number of these trials that are also in the plan of the run.
     """
     trials, config = calibration.trials, calibration.config
     kinds = ", ".join(f"{len(trials.rows(kind))} {kind}" for kind in KINDS)
@@ -272,12 +286,16 @@ def describe_requests(calibration: Calibration) -> str:
 
 
 def find_cheapest(judges: Sequence[CalibratedJudge]) -> CalibratedJudge | None:
-    """Find the model judge that passes at the lowest price per call; an unknown price counts as the highest."""
+    """Find the model judge that passes at the lowest price per call; None if none passes.
+
+    A judge without a known price is selected only if no other judge passes.
+    """
     passing = [judge for judge in judges if judge.decision.outcome == "go" and judge.backend not in BASELINES]
     return min(passing, key=_get_price, default=None)
 
 
 def _get_price(judge: CalibratedJudge) -> float:
+    """Return the price of 1,000 calls of a judge in USD; infinity if it is unknown."""
     return math.inf if judge.bill.usd_per_1000 is None else judge.bill.usd_per_1000
 
 
@@ -286,15 +304,15 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 
     `max_calls` is the largest calibration that the run's plan allows.
     """
-    verdict, measures = judge.decision, judge.measures
-    if verdict.outcome == "go":
-        reason = f"{verdict.rules[0].message}, and every criterion is met"
+    decision, measures = judge.decision, judge.measures
+    if decision.outcome == "go":
+        reason = f"{decision.rules[0].message}, and every criterion is met"
     else:
-        severity = "failed" if verdict.outcome == "no-go" else "warning"
-        reason = "; ".join(rule.message for rule in verdict.rules if rule.severity == severity)
-    lines = [f"{judge.judge}: {verdict.outcome.upper()}. {reason}."]
-    if verdict.outcome == "not sure":
-        lines.append(_describe_required_calls(verdict.calls, max_calls=max_calls))
+        severity = "failed" if decision.outcome == "no-go" else "warning"
+        reason = "; ".join(rule.message for rule in decision.rules if rule.severity == severity)
+    lines = [f"{judge.judge}: {decision.outcome.upper()}. {reason}."]
+    if decision.outcome == "not sure":
+        lines.append(_describe_required_calls(decision.calls, max_calls=max_calls))
     if judge.backend in BASELINES:
         lines.append(BASELINES[judge.backend])
 
@@ -303,9 +321,8 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
     if has_length_bias or has_position_bias:
         lines.append(
             f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
-            "the yes "
-            f"rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric scores, "
-            "the defaults, average this out."
+            f"the yes rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
+            "scores, the defaults, average this out."
         )
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
         lines.append(
@@ -316,19 +333,20 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
 
 
 def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> Iterator[str]:
-    """Yield the notes below the table of a calibration, line by line.
+    """Yield the lines below the table of a calibration.
 
     Parameters
     ----------
     calibration : Calibration
         The planned calibration.
     judges : sequence of CalibratedJudge
-        Its results.
+        Results of the judges, from `calibrate`.
 
     Yields
     ------
     str
-        Decision and notes for each judge, the rule, and the conclusion. Empty lines separate the judges.
+        For each judge, an empty line, its decision and notes. At the end, the rule by which a judge passes, and the
+        conclusion.
     """
     for judge in judges:
         yield ""
@@ -370,7 +388,8 @@ def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict
     dict
         The planned calibration, and the keys judges, cheapest, rule and conclusion; NaN becomes null.
     """
-    cheapest, max_calls = find_cheapest(judges), calibration.trials.max_calls
+    cheapest = find_cheapest(judges)
+    max_calls = calibration.trials.max_calls
     rows = []
     for judge in judges:
         is_passing = judge.decision.outcome == "go"
@@ -385,7 +404,7 @@ def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict
 
 
 def planned_to_json(calibration: Calibration) -> dict[str, Json]:
-    """Convert a planned calibration to a JSON object.
+    """Convert a planned calibration to a JSON object, before any request is sent.
 
     Parameters
     ----------
@@ -394,8 +413,9 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 
     Returns
     -------
-    dict
-        Name, pool, seed and store of the run, number of trials by kind, and expected cost by judge.
+    dict of str to object
+        Keys: `run`, the name of the run; `pool`, `seed` and `store`, its settings; `trials`, the number of trials by
+        kind; `costs`, the expected cost by judge.
     """
     trials, config = calibration.trials, calibration.config
     trials_by_kind: dict[str, Json] = {}
@@ -418,6 +438,10 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 
 
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
+    """Describe the number of calls in all, `calls`, that would decide on a judge; None if it is unreasonably large.
+
+    `max_calls` is the largest calibration that the plan of the run allows.
+    """
     if calls is None:
         return "More calls are unlikely to decide: a rate is too close to its bound."
     if calls > max_calls:

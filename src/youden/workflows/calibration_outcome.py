@@ -111,9 +111,9 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
     """
     hard = result.hard_answer
     yes = {kind: _compute_yes_rate(hard[trials.rows(kind)]) for kind in KINDS}
-    reversed_rows, again_rows = trials.rows("reversed"), trials.rows("retest")
+    reversed_rows, retest_rows = trials.rows("reversed"), trials.rows("retest")
     order_flips = _compute_flip_rate(hard, trials.original[reversed_rows], reversed_rows)
-    retest_flips = _compute_flip_rate(hard, trials.original[again_rows], again_rows)
+    retest_flips = _compute_flip_rate(hard, trials.original[retest_rows], retest_rows)
     n_missing = int((~result.answered).sum())
     return Measures(
         tpr=yes["paired"],
@@ -132,20 +132,28 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
 
 
 def _compute_yes_rate(hard: Floats) -> Proportion:
-    """Compute the share of yes among 0/1 answers, float array (n,), NaN if missing."""
+    """Compute the share of yes (1) among answers, float array (n_answers,); missing answers (NaN) are left out."""
     answered = hard[~np.isnan(hard)]
     return proportion(int((answered == 1).sum()), len(answered))
 
 
 def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Proportion:
-    """Compute the share of repeated trials whose answer differs from that of the original; rows as int arrays (n,)."""
+    """Compute the share of repeated trials whose answer differs from that to the original trial.
+
+    `hard` has the answers 0 and 1, float array (n_trials,), NaN if missing. `originals` and `repeats` are rows of
+    trials, int arrays (n_repeats,). A pair with a missing answer is left out.
+    """
     is_answered = ~np.isnan(hard[originals]) & ~np.isnan(hard[repeats])
     is_flipped = (hard[originals] != hard[repeats])[is_answered]
     return proportion(int(is_flipped.sum()), int(is_answered.sum()))
 
 
 def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows: Positions) -> Metric:
-    """Compare yes rates with the longer and with the shorter text first, over pairs of texts of different length."""
+    """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
+
+    `hard` has the answers 0 and 1, float array (n_trials,), NaN if missing. `reversed_rows` are trials that repeat
+    another one in the opposite order. Pairs of texts of equal length are left out.
+    """
     plan, texts = trials.plan, trials.pool.texts
     original_rows = trials.original[reversed_rows]
     item = plan.item[original_rows]
@@ -162,7 +170,7 @@ def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows
 
 
 def _count_reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
-    """Count the missing answers of some rows by reason."""
+    """Count the missing answers among some rows by reason; reasons that do not occur are left out."""
     counts = np.bincount(result.missing_reason[rows], minlength=len(MISSING_REASONS)).tolist()
     return {reason: n for reason, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
 
@@ -214,9 +222,10 @@ class CalibrationDecision:
 
 @dataclass(frozen=True)
 class _Criterion:
-    """A measure and the bound that it must exceed (`is_minimum`) or stay below.
+    """A criterion for a judge: a measure, and the bound that it must exceed (`is_minimum`) or stay below.
 
-    `estimate_at(factor)` is the estimate with `factor` times as many calls at the same rates.
+    `estimate_at(factor)` returns the measure with the interval that it would have with `factor` times as many calls at
+    the same rates.
     """
 
     slug: str
@@ -226,11 +235,12 @@ class _Criterion:
     estimate_at: Callable[[float], Metric | Proportion]
 
     def is_met(self, factor: float) -> bool:
+        """Return whether the interval with `factor` times as many calls lies on the right side of the bound."""
         estimate = self.estimate_at(factor)
         return estimate.low > self.bound if self.is_minimum else estimate.high < self.bound
 
     def find_factor(self) -> float:
-        """Find the factor on the number of calls at which the bound is met; infinite above `MAX_CALLS_FACTOR`."""
+        """Find the factor on the number of calls from which on the criterion is met; infinity above `MAX_CALLS_FACTOR`."""
         factor = 1.0
         while not self.is_met(factor):
             factor *= 1.05
@@ -239,7 +249,9 @@ class _Criterion:
         return factor
 
     def evaluate(self) -> Finding:
-        estimate, target = self.estimate_at(1.0), f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
+        """Return the result as a finding: "ok", "warning" if the interval contains the bound, or "failed"."""
+        estimate = self.estimate_at(1.0)
+        target = f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
         if math.isnan(estimate.value):
             message = f"{self.name} is unknown, because no trial was answered (must be {target})"
             return Finding(self.slug, message, severity="failed")
@@ -257,20 +269,32 @@ class _Criterion:
 
 
 def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
-    """Decide whether a judge passes the calibration, from measures that rest on `n_calls` calls."""
+    """Decide whether a judge passes the calibration.
+
+    Parameters
+    ----------
+    measures : Measures
+        Error rates and biases of the judge.
+    n_calls : int
+        Number of calls from which they were estimated.
+
+    Returns
+    -------
+    CalibrationDecision
+        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls that would decide.
+    """
     tpr, fpr = measures.tpr, measures.fpr
-    rates = (
-        ("fpr", "FPR", MAX_FPR, False, fpr),
-        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
-        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
-        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
-    )
 
     def estimate_j(factor: float) -> Metric:
         return independent_difference(_scale_counts(tpr, factor), _scale_counts(fpr, factor))
 
     criteria = [_Criterion("j", "J", MIN_J, True, estimate_j)]
-    for slug, name, bound, is_minimum, rate in rates:
+    for slug, name, bound, is_minimum, rate in (
+        ("fpr", "FPR", MAX_FPR, False, fpr),
+        ("copy_yes_rate", "yes rate on copies", MIN_COPY_YES_RATE, True, measures.copy_yes_rate),
+        ("template", "yes rate on a template", MAX_TEMPLATE_YES_RATE, False, measures.yes["template"]),
+        ("missing", "missing answers", MAX_MISSING_RATE, False, measures.no_answer),
+    ):
         criteria.append(_Criterion(slug, name, bound, is_minimum, partial(_scale_counts, rate)))
 
     rules = (*(criterion.evaluate() for criterion in criteria), _evaluate_length(measures.length_j))
@@ -278,15 +302,17 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     outcome = next(_OUTCOMES[severity] for severity in _OUTCOMES if severity in severities)
     if outcome != "not sure":
         return CalibrationDecision(outcome, rules)
+
     factor = max(criterion.find_factor() for criterion in criteria) * _POWER_FACTOR
-    return CalibrationDecision(outcome, rules, math.ceil(n_calls * factor) if factor < math.inf else None)
+    required_calls = math.ceil(n_calls * factor) if factor < math.inf else None
+    return CalibrationDecision(outcome, rules, required_calls)
 
 
 def _evaluate_length(length_j: Metric) -> Finding:
-    """Evaluate J on trials in which length suggests the wrong answer; it fails only if J is significantly below 0.
+    """Evaluate J on trials in which the lengths of the texts suggest the wrong answer.
 
-    At 150 calls, 10 trials of each kind can reveal a judge by length, whose J is near −1, but cannot clear
-    another judge.
+    The criterion fails only if J is significantly below 0. At 150 calls, 10 trials of each kind can reveal a judge by
+    length, whose J is near −1, but cannot clear another judge.
     """
     return Finding(
         "length",
@@ -298,5 +324,5 @@ def _evaluate_length(length_j: Metric) -> Finding:
 
 
 def _scale_counts(rate: Proportion, factor: float) -> Proportion:
-    """Estimate the same rate from `factor` times as many trials."""
+    """Return the same rate as if it had been estimated from `factor` times as many trials, with its narrower interval."""
     return proportion(rate.n_yes * factor, rate.n * factor, level=rate.level)

@@ -99,53 +99,64 @@ class CalibrationTrials(ReadOnly):
 
 
 def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> CalibrationTrials:
-    """Draw `calls` trials with known answers, from the trials of the run as far as possible.
+    """Draw trials with known answers, from the trials of a run as far as possible.
 
-    The calls are divided as in `KIND_DETAILS`; fewer are drawn from a small pool. A larger calibration contains the
-    trials of a smaller one with the same seed.
+    Parameters
+    ----------
+    plan : Plan
+        Plan of the run.
+    calls : int
+        Number of trials to draw, divided as in `KIND_DETAILS`. Fewer are drawn from a small pool.
+    seed : int
+        Seed. A larger calibration contains the trials of a smaller one with the same seed.
 
+    Returns
+    -------
+    CalibrationTrials
+
+    Raises
+    ------
+    PlanError
+        [calibrate-small] if there are fewer than 10 paired or 10 independent trials.
+
+    Notes
+    -----
     "paired" and "independent" trials are random samples of those of the plan, without probes and without a second
     comparison of two agents on an item. Planted texts are made of responses of at least median length.
-
-    Raises: PlanError [calibrate-small] if there are fewer than 10 paired or 10 independent trials.
     """
-    rng, pool = stream("known truth", seed), plan.pool
+    pool = plan.pool
     n_wanted = {kind: round(calls * details.per_150_calls / 150) for kind, details in KIND_DETAILS.items()}
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
+    rng = stream("known truth", seed)
     all_paired = rng.permutation(np.flatnonzero(plan.trial_type == PAIRED))
-    paired, uneven = _split_in_two(_drop_repeated_pairs(plan, all_paired))
+    paired, unbalanced = _split_in_two(_drop_repeated_pairs(plan, all_paired))
     all_independent = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
-    independent, even = _split_in_two(all_independent)
+    independent, balanced = _split_in_two(all_independent)
+
+    # a run may have too few independent trials
     extended = _add_independent(plan, stream("known independent trials", seed))
     extra = np.arange(len(plan), len(extended))
     independent = np.append(independent, extra[0::2])
-    if len(even) < _MIN_BALANCED_POOL:
-        even = np.append(even, extra[1::2])
+    if len(balanced) < _MIN_BALANCED_POOL:
+        balanced = np.append(balanced, extra[1::2])
 
     # a text below the lower quartile may be too short to recognize; a judge by length takes two long texts for one item
-    uneven = _sort_by_length_ratio(extended, uneven, length, min_length=lower_quartile, largest_first=True)
-    even = _sort_by_length_ratio(extended, even, length, min_length=median, largest_first=False)
+    unbalanced = _sort_by_length_ratio(extended, unbalanced, length, min_length=lower_quartile, largest_first=True)
+    balanced = _sort_by_length_ratio(extended, balanced, length, min_length=median, largest_first=False)
     drawn = plan.trials.take(paired[: n_wanted["paired"]])
     trials_by_kind: dict[Kind, Trials] = {
         "paired": drawn,
         "reversed": drawn.take(slice(n_wanted["reversed"])).swapped(),
         "retest": drawn.take(slice(n_wanted["retest"])),
         "independent": extended.trials.take(independent[: n_wanted["independent"]]),
-        "unbalanced": plan.trials.take(uneven[: n_wanted["unbalanced"]]),
-        "balanced": extended.trials.take(even[: n_wanted["balanced"]]),
+        "unbalanced": plan.trials.take(unbalanced[: n_wanted["unbalanced"]]),
+        "balanced": extended.trials.take(balanced[: n_wanted["balanced"]]),
         **_draw_planted(pool, length >= max(1.0, median), n_wanted, stream("planted texts", seed)),
     }
+    _check_numbers(pool, n_paired=len(drawn), n_independent=len(trials_by_kind["independent"]))
 
-    n_paired, n_independent = len(drawn), len(trials_by_kind["independent"])
-    if min(n_paired, n_independent) < MIN_TRIALS:
-        raise PlanError(
-            f"The pool '{pool.name}' is too small to calibrate a judge: got {n_paired} paired and {n_independent} independent "
-            f"trials, at least {MIN_TRIALS} of each are needed. "
-            "Add agents or items, set more calls for the run, or calibrate on a larger pool of the same kind.",
-            slug="calibrate-small",
-        )
     kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(trials_by_kind[name]) for name in KINDS])
     extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
     trials = [trials_by_kind[name] for name in KINDS]
@@ -161,19 +172,34 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     )
 
 
+def _check_numbers(pool: Pool, *, n_paired: int, n_independent: int) -> None:
+    """Raise PlanError [calibrate-small] if there are too few paired or too few independent trials."""
+    if min(n_paired, n_independent) < MIN_TRIALS:
+        raise PlanError(
+            f"The pool '{pool.name}' is too small to calibrate a judge: got {n_paired} paired and {n_independent} independent "
+            f"trials, at least {MIN_TRIALS} of each are needed. "
+            "Add agents or items, set more calls for the run, or calibrate on a larger pool of the same kind.",
+            slug="calibrate-small",
+        )
+
+
 def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
-    """Split rows into a first half for random trials and a second half to select from by length."""
-    n_first = -(-len(rows) // 2)
+    """Split rows into two halves: one for random trials, and one from which trials are selected by length.
+
+    The first half has one row more if the number is odd.
+    """
+    n_first = (len(rows) + 1) // 2
     return rows[:n_first], rows[n_first:]
 
 
 def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
+    """Append random independent trials to a plan."""
     extra = draw_pooled_trials(plan.pool.present, _N_EXTRA_INDEPENDENT, rng)
     return replace(plan, trials=Trials.concat([plan.trials, extra]))
 
 
 def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
-    """Drop rows that compare two agents a second time on an item. rows : int array (n_rows,); the order stays."""
+    """Drop the rows in which two agents are compared on an item a second time; the order of the others stays."""
     low = np.minimum(plan.first, plan.second)[rows]
     high = np.maximum(plan.first, plan.second)[rows]
     _, first_rows = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)
@@ -181,9 +207,9 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _find_originals(kind: Codes) -> Ids:
-    """Return the row of the paired trial that each trial repeats, int32 array (n_trials,); −1 if it repeats none.
+    """For each trial, return the row of the paired trial that it repeats, int32 array (n_trials,); −1 for other trials.
 
-    The paired trials are the first rows. "reversed" and "retest" trials repeat them in this order.
+    Trials of the kinds "reversed" and "retest" are repetitions of the first paired trials, in this order.
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -195,10 +221,10 @@ def _find_originals(kind: Codes) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort rows of a plan by the ratio of the lengths of their texts; those with a text below `min_length` come last.
+    """Sort rows of a plan by how different the lengths of their two texts are.
 
-    rows : int array (n_rows,)
-    length : float array (n_agents, n_items), in characters
+    `length`, float array (n_agents, n_items), is the number of characters of each response. Rows with a text shorter
+    than `min_length` come last.
     """
     second_item = np.where(plan.other_item[rows] >= 0, plan.other_item[rows], plan.item[rows])
     first_length = length[plan.first[rows], plan.item[rows]]
@@ -211,30 +237,30 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw trials of responses against themselves, against their clones (one per item) and against the template.
+    """Draw responses, and make trials of them against themselves, against a clone and against a template.
 
-    is_long : bool array (n_agents, n_items), responses that are long enough
+    Only responses with True in `is_long`, bool array (n_agents, n_items), are drawn. There is one clone per item.
     """
     agent, item = (index.astype(np.int32) for index in np.nonzero(pool.present & is_long))
     order = rng.permutation(len(item))
-    first_of_item = np.sort(np.unique(item[order], return_index=True)[1])
-    clone_cells = order[first_of_item]
-    other_cells = order[~np.isin(order, clone_cells)]
-    itself = other_cells[0::2][: n_wanted["identical"]]
-    clone = clone_cells[: n_wanted["clone"]]
-    template = other_cells[1::2][: n_wanted["template"]]
+    _, first_of_item = np.unique(item[order], return_index=True)
+    one_cell_per_item = order[np.sort(first_of_item)]
+    other_cells = order[~np.isin(order, one_cell_per_item)]
 
-    clone_agent = np.full(len(clone), pool.n_agents, dtype=np.int32)
-    template_agent = np.full(len(template), pool.n_agents + 1, dtype=np.int32)
+    clone_cells = one_cell_per_item[: n_wanted["clone"]]
+    identical_cells = other_cells[0::2][: n_wanted["identical"]]
+    template_cells = other_cells[1::2][: n_wanted["template"]]
+    clone_agent = np.full(len(clone_cells), pool.n_agents, dtype=np.int32)
+    template_agent = np.full(len(template_cells), pool.n_agents + 1, dtype=np.int32)
     return {
-        "identical": Trials.paired(item[itself], agent[itself], agent[itself]),
-        "clone": Trials.paired(item[clone], agent[clone], clone_agent),
-        "template": Trials.paired(item[template], agent[template], template_agent),
+        "identical": Trials.paired(item[identical_cells], agent[identical_cells], agent[identical_cells]),
+        "clone": Trials.paired(item[clone_cells], agent[clone_cells], clone_agent),
+        "template": Trials.paired(item[template_cells], agent[template_cells], template_agent),
     }
 
 
 def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
-    """Return a copy of the pool with two more agents, which have texts only on the items of these trials."""
+    """Return the pool with two more agents, which respond with clones and with the template on the items of these trials."""
     texts = np.full((2, pool.n_items), None, dtype=object)
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
         texts[0, item] = apply_steps(str(pool.texts[agent, item]), _CLONE_STEPS, standalone_stream(item))
@@ -243,7 +269,7 @@ def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
 
 
 def _is_in_plan(plan: Plan, calibration_plan: Plan) -> Bools:
-    """Return which trials of a calibration the run's plan has too, bool array (n_trials,)."""
+    """Return whether each trial of a calibration is also in the plan of the run, bool array (n_trials,)."""
     is_candidate = np.isin(plan.item, calibration_plan.item)
     planned = set(_iter_trials(plan, is_candidate))
     all_rows = np.ones(len(calibration_plan), dtype=np.bool_)
@@ -251,6 +277,7 @@ def _is_in_plan(plan: Plan, calibration_plan: Plan) -> Bools:
 
 
 def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
+    """Yield the columns that identify a trial as a tuple, for each row with True in `rows`, bool array (n_trials,)."""
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     columns = [trials.columns()[name] for name in COMPARISON_COLUMNS if name not in ("trial_type", "block")]
     return zip(*(column[rows].tolist() for column in columns), strict=True)

@@ -73,9 +73,9 @@ def plan_experiment(name: str, plan: Plan, *, judge: JudgeConfig, store: str, fi
 
 
 def make_pool_config(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
-    """Make the config of a run of a pool, named like the pool's file or folder.
+    """Make the config of a run of a pool, named after the file or folder of the pool.
 
-    `changes` has other config keys; `usual_store` is the store if they name none.
+    `changes` are other keys of the config; `usual_store` is the store if they name none.
     """
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})
@@ -92,13 +92,27 @@ class ExperimentResult(NamedTuple):
 def make_experiment_runner(
     max_cost: float | None, experiments: Sequence[Experiment], asking: JudgingOptions | None = None
 ) -> Callable[[Experiment], ExperimentResult]:
-    """Return a function that queries the judge of an experiment; one cost cap (USD) covers all `experiments`.
+    """Return a function that queries the judge of an experiment and returns its answers with their cost.
 
-    Only answers that are not stored yet are requested. Missing answers do not stop an experiment, because their number
-    is one of its results.
+    Parameters
+    ----------
+    max_cost : float or None
+        Maximum cost of all experiments together in USD.
+    experiments : sequence of Experiment
+        The experiments that will be run.
+    asking : JudgingOptions, optional
+        Options of the requests. A missing answer never stops an experiment, because their number is one of its results.
 
-    Raises: ConfigError if the cap does not fit the judges (before any call). The function raises the errors of
-    `judge_async`; answers received before an error are stored.
+    Returns
+    -------
+    callable
+        Function of an experiment. It requests only answers that are not stored yet, and raises the errors of
+        `judge_async`; answers received before an error are stored.
+
+    Raises
+    ------
+    ConfigError
+        If the cost cap does not fit the judges; raised before any call.
     """
     check_cap([experiment.judge for experiment in experiments], max_cost)
     terms = replace(asking or JudgingOptions(), max_cost=max_cost, max_missing=1.0)

@@ -102,10 +102,10 @@ def plan_extension(
         plan = folder.read_plan_without_trials()
         size = PlanSize(plan.n_agents, plan.n_items, is_matched=plan.independent == "matched", n_independent=0)
         calls = size.count_calls(CallBudget.parse(calls))
+
+    options = {"calls": calls, "focus": [*focus], "half_width": half_width, "top": top, "max_regret": max_regret}
     try:
-        request = ExtensionRequest.model_validate(
-            {**pools, "calls": calls, "focus": [*focus], "half_width": half_width, "top": top, "max_regret": max_regret}
-        )
+        request = ExtensionRequest.model_validate(pools | options)
     except ValidationError as error:
         raise ConfigError(
             f"The options do not fit: {format_validation_error(error)}. Correct them.", slug="extend-options"
@@ -118,26 +118,30 @@ def plan_extension(
 def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_spent: int = 0) -> PlannedExtension | str:
     """Plan the next step of a request, or return the reason why a search ends.
 
-    `first` is the number of extensions before this command, `n_spent` the number of calls of the search so far.
+    `first` is the number of extensions of the run before this command, and `n_spent` the number of calls of the search so far.
     """
-    half_width, expected = request.half_width, None
+    half_width = request.half_width
+    expected_width: float | None = None
     if request.is_search:
         step = plan_search_round(config, request, number=len(config.extensions) - first, spent=n_spent)
         if isinstance(step, str):
             return step
     elif half_width is not None and request.agents is None:
-        n_calls, expected = calls_for_all(RunFolder(config.folder), half_width)
+        n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
         step = ExtensionStep(calls=n_calls)
     else:
         step = ExtensionStep.model_validate(request.model_dump(include=set(ExtensionStep.model_fields)))
+
     try:
-        planned = plan_step(config, step, request, first=first, half_width=expected)
+        planned = plan_step(config, step, request, first=first, half_width=expected_width)
     except PlanError as error:
         if not request.is_search or error.slug != "extend-exhausted":
             raise
         return "all comparisons of the candidates have been made"
     if half_width is None or not planned.joined or planned.half_width is None:
         return planned
+
+    # plan again, with the number of calls at which the new agents reach the half-width
     n_calls = calls_for_joining(
         planned.run,
         planned.new_trials,
@@ -185,33 +189,40 @@ def extend_run(planned: PlannedExtension, asking: JudgingOptions | None = None) 
     fitted = _extend_by_step(planned, asking)
     if not request.is_search:
         return fitted, ""
-    steps = planned.run.plan.trials.step
-    spent = int((steps > request.first).sum())
+
+    n_spent = int((planned.run.plan.trials.step > request.first).sum())
     usd = _read_cost(planned)
     while True:
         remaining_cost = None if config.max_cost is None else max(config.max_cost - usd, 0.0)
         extensions = planned.run.config.extensions
         extended = config.model_copy(update={"extensions": extensions, "max_cost": remaining_cost, "unfinished": None})
-        next_step = _plan_next(extended, request, first=request.first, n_spent=spent)
+        next_step = _plan_next(extended, request, first=request.first, n_spent=n_spent)
         if isinstance(next_step, str):
             n_rounds = format_count(len(extensions) - request.first, "round")
-            return fitted, f"{n_rounds}, {spent:,} calls; {next_step}"
+            return fitted, f"{n_rounds}, {n_spent:,} calls; {next_step}"
         planned = next_step
         fitted = _extend_by_step(planned, asking)
         new_trials = planned.new_trials
         n_paired = int((new_trials.trial_type == PAIRED).sum())
-        spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
+        n_spent += n_paired if has_free_calls(planned.run.plan) else len(new_trials)
         usd += _read_cost(planned)
 
 
 def _read_cost(planned: PlannedExtension) -> float:
-    """Return the cost of the answers to a step in USD."""
+    """Return the cost of the answers to a step in USD; answers without a known cost count as 0."""
     folder = planned.run.folder
     usd = folder.read_verdicts(folder.read_plan()).usd
-    return 0.0 if usd is None else float(np.nansum(usd[-len(planned.new_trials) :]))
+    if usd is None:
+        return 0.0
+    n_new = len(planned.new_trials)
+    return float(np.nansum(usd[-n_new:]))
 
 
 def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) -> FitResult:
+    """Query the judge on one step, record the step in config.yaml, and fit the extended run.
+
+    If a new extension fails before it has an answer, its record in config.yaml is removed.
+    """
     run, unfinished = planned.run, planned.unfinished
     recorded = run.folder.read_config()  # without options of this command alone, such as a cost cap
     try:
@@ -230,12 +241,14 @@ def _extend_by_step(planned: PlannedExtension, asking: JudgingOptions | None) ->
 def _record_unfinished(planned: PlannedExtension) -> None:
     """Record the extension as unfinished in config.yaml.
 
-    Raises: RunFolderError [run-extended] if another process has extended the run since the extension was planned.
+    Raises RunFolderError [run-extended] if another process has extended the run since the extension was planned.
     """
     folder, unfinished = planned.run.folder, planned.unfinished
     recorded = folder.read_config()
     is_same = recorded.unfinished is not None and recorded.unfinished.is_same_request(unfinished)
-    if len(recorded.extensions) > unfinished.number + is_same or (recorded.unfinished is not None and not is_same):
+    is_other = recorded.unfinished is not None and not is_same
+    max_extensions = unfinished.number + 1 if is_same else unfinished.number
+    if is_other or len(recorded.extensions) > max_extensions:
         raise RunFolderError(
             f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
             slug="run-extended",
@@ -244,6 +257,7 @@ def _record_unfinished(planned: PlannedExtension) -> None:
 
 
 def _has_stored_answers(planned: PlannedExtension) -> bool:
+    """Return whether the store has an answer to a new trial of the step."""
     run = planned.run
     return estimate(planned.new_trials, run.judge, store=run.config.store_location).stored > 0
 
@@ -281,4 +295,5 @@ def find_too_wide(planned: PlannedExtension, fitted: FitResult) -> tuple[str, ..
         return ()
     ranking = fitted.ranking.set_index("agent")
     half_widths = (ranking["high"] - ranking["low"]) / 2
-    return tuple(agent for agent in planned.joined if not half_widths[agent] <= 1.1 * half_width)
+    max_half_width = 1.1 * half_width
+    return tuple(agent for agent in planned.joined if not half_widths[agent] <= max_half_width)  # NaN is too wide

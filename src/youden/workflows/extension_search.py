@@ -25,15 +25,29 @@ from youden.stats.trials.comparisons import pairwise_differences
 
 
 def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: int, spent: int) -> ExtensionStep | str:
-    """Plan the next round of a search, or return the reason why there is none.
+    """Plan the next round of a search for the best agents, or return the reason why there is none.
 
-    Without a maximum regret, the calls are divided among `DEFAULT_ROUNDS` rounds on fewer and fewer contenders. With
-    one, a round spends the estimated number of calls on the agents whose uncertainty keeps the regret bound above
-    it, and no round is planned if the bound is low enough. `number` and `spent` are the rounds and calls of the
-    search so far.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run with the earlier rounds.
+    request : ExtensionRequest
+        Options of the search. Without a maximum regret, its calls are divided among `DEFAULT_ROUNDS` rounds on fewer
+        and fewer contenders. With one, each round spends calls on the agents whose uncertainty keeps the regret bound
+        above it.
+    number, spent : int
+        Number of rounds and of calls of the search so far.
 
-    Raises: ConfigError [extend-search] if the search would select all agents, or some agents cannot be compared with
-    the leader.
+    Returns
+    -------
+    ExtensionStep or str
+        The round, or the reason why the search ends: the calls are spent, the regret bound is met, or the judge does
+        not discriminate.
+
+    Raises
+    ------
+    ConfigError
+        [extend-search] if the search would select all agents, or some agents cannot be compared with the leader.
     """
     folder = RunFolder(config.folder)
     verdicts = folder.read_verdicts(folder.read_plan())
@@ -44,7 +58,8 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
             slug="extend-search",
         )
     ranked = estimate_abilities(verdicts, target=config.target)
-    if reason := explain_missing_signal(verdicts, ranked):
+    reason = explain_missing_signal(verdicts, ranked)
+    if reason:
         return reason
     pairwise = pairwise_differences(ranked.ability, ranked.covariance, level=LEVEL)
     if not are_comparable(pairwise):

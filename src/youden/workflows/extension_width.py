@@ -20,13 +20,30 @@ from youden.types import PAIRED, Plan
 
 
 def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
-    """Compute the additional calls with which 90 % of a run's agents reach a half-width.
+    """Compute the additional calls with which 90 % of the agents of a run reach a half-width.
 
-    Returns the number of calls and the half-width that they give. Raises: ConfigError [extend-width] if the run is not
-    cyclic or was extended, if no number of calls on its items suffices, or if the half-width is reached already.
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a cyclic run that was not extended.
+    width : float
+        Half-width of the 95 % intervals to reach.
+
+    Returns
+    -------
+    n_calls : int
+        Number of additional calls.
+    expected_width : float
+        Half-width that is expected with these calls.
+
+    Raises
+    ------
+    ConfigError
+        [extend-width] if the run is not cyclic or was extended, if no number of calls on its items suffices, or if the
+        half-width is reached already.
     """
-    parts, plan = read_variance_components(folder), folder.read_plan()
-    if parts is None or plan.rounds is not None:
+    components, plan = read_variance_components(folder), folder.read_plan()
+    if components is None or plan.rounds is not None:
         remedy = "Set a number of calls."
         if plan.rounds is not None:
             remedy = "Set `half_width:` in its config and run it again."
@@ -34,19 +51,20 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
             f"The calls for ± {width:g} can be computed only for a cyclic run that was not extended: got {folder.path}. {remedy}",
             slug="extend-width",
         )
+
     n_agents, n_items = plan.n_agents, plan.n_items
     n_blocks = int(plan.block.max()) + 1
     required_blocks = find_min_blocks(
-        parts, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=(n_agents - 1) * n_items
+        components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=(n_agents - 1) * n_items
     )
     if required_blocks is None:
-        raise _not_attainable_error(parts, width, share=HALF_WIDTH_FRACTION, plan=plan)
+        raise _not_attainable_error(components, width, share=HALF_WIDTH_FRACTION, plan=plan)
     if required_blocks <= n_blocks:
-        present_width = half_width_quantile(half_widths(parts, n_blocks, n_items), HALF_WIDTH_FRACTION)
+        present_width = half_width_quantile(half_widths(components, n_blocks, n_items), HALF_WIDTH_FRACTION)
         raise ConfigError(
             f"90 % of the agents have ± {present_width:.3f} already. Set a smaller half-width.", slug="extend-width"
         )
-    expected_width = half_width_quantile(half_widths(parts, required_blocks, n_items), HALF_WIDTH_FRACTION)
+    expected_width = half_width_quantile(half_widths(components, required_blocks, n_items), HALF_WIDTH_FRACTION)
     n_paired = (required_blocks - n_blocks) * n_agents
     return count_added_calls(plan, n_paired, n_scored=n_agents), expected_width
 
@@ -54,21 +72,40 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
 def calls_for_joining(
     run: PlannedRun, new_trials: Plan, width: float, *, n_joined: int, n_paired_each: float, expected: float
 ) -> int:
-    """Compute the calls with which new agents reach the half-width `width`.
+    """Compute the calls with which new agents reach a half-width.
 
-    `run` has the new agents at the default number of calls, and `new_trials` are the trials of these calls alone.
-    They score each of the `n_joined` new agents in `n_paired_each` paired trials, which are expected to give the
-    half-width `expected`.
+    Parameters
+    ----------
+    run : PlannedRun
+        Run with the new agents, planned with the default number of calls.
+    new_trials : Plan
+        Trials of the new agents alone.
+    width : float
+        Half-width of the 95 % intervals to reach.
+    n_joined : int
+        Number of new agents.
+    n_paired_each : float
+        Number of paired trials that score each new agent in `new_trials`.
+    expected : float
+        Half-width that is expected with these trials.
 
-    Raises: ConfigError [extend-width] if no number of calls on the present items reaches `width`.
+    Returns
+    -------
+    int
+        Number of calls of both trial types.
+
+    Raises
+    ------
+    ConfigError
+        [extend-width] if no number of calls on the present items reaches `width`.
     """
-    parts, plan = read_variance_components(run.folder), run.plan
+    components, plan = read_variance_components(run.folder), run.plan
     ratio = (expected / width) ** 2
-    if parts is not None:
+    if components is not None:
         max_blocks = (plan.n_agents - 1) * plan.n_items
-        required_blocks = find_min_blocks(parts, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
+        required_blocks = find_min_blocks(components, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
         if required_blocks is None:
-            raise _not_attainable_error(parts, width, share=1.0, plan=plan)
+            raise _not_attainable_error(components, width, share=1.0, plan=plan)
         ratio = required_blocks / max(1, round(n_paired_each / 2))
 
     n_paired = int((new_trials.trial_type == PAIRED).sum())
@@ -77,8 +114,9 @@ def calls_for_joining(
     return count_added_calls(plan, required_paired, n_scored=n_joined, joins=True) + n_requested
 
 
-def _not_attainable_error(parts: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
-    n_items = find_min_items(parts, width, fraction=share, n_agents=plan.n_agents)
+def _not_attainable_error(components: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
+    """Return the error for a half-width that a share of the agents cannot reach on the present items."""
+    n_items = find_min_items(components, width, fraction=share, n_agents=plan.n_agents)
     items = "" if n_items is None else f": about {n_items:,} such items are needed"
     return ConfigError(
         f"± {width:g} cannot be reached on {plan.n_items:,} items with any number of calls{items}. "
@@ -88,13 +126,21 @@ def _not_attainable_error(parts: AgentVariances, width: float, *, share: float, 
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the largest half-width of a ranked agent at `n_trials` paired trials each; None if unknown."""
-    parts = read_variance_components(run.folder)
-    if parts is not None:
-        return float(half_widths(parts, max(1, round(n_trials / 2)), run.plan.n_items).max())
+    """Estimate the half-width of an agent's 95 % interval after `n_trials` paired trials, for the most variable agent.
+
+    Returns None if the run has neither variance components nor intervals.
+    """
+    components = read_variance_components(run.folder)
+    if components is not None:
+        n_blocks = max(1, round(n_trials / 2))
+        return float(half_widths(components, n_blocks, run.plan.n_items).max())
+
+    # half-widths are proportional to 1 / √trials
     widths_of_one_trial = [
         (row.high - row.low) / 2 * sqrt(row.n_trials)
         for row in run.folder.read_ranking()
         if row.low is not None and row.high is not None
     ]
-    return max(widths_of_one_trial) / sqrt(n_trials) if widths_of_one_trial else None
+    if not widths_of_one_trial:
+        return None
+    return max(widths_of_one_trial) / sqrt(n_trials)

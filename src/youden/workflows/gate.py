@@ -134,7 +134,7 @@ class Gate:
 
     @property
     def outcome(self) -> GateOutcome:
-        """The least favourable verdict of all agents."""
+        """The least favourable outcome of all agents."""
         order: tuple[GateOutcome, ...] = ("worse", "undecided", "no worse", "better")
         return min((row.outcome for row in self.agents), key=order.index)
 
@@ -157,6 +157,7 @@ class Gate:
 
     @property
     def _decidable(self) -> tuple[GateResult, ...]:
+        """Results of the undecided agents that more calls would decide."""
         return tuple(row for row in self.agents if row.outcome == "undecided" and row.required and row.required.calls)
 
     def to_json(self) -> dict[str, Json]:
@@ -174,7 +175,7 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the target of a gate or its default. Raises: InputError [gate-target] if labels have another target."""
+    """Return the target of a gate: `target`, or else that of the run; raise InputError [gate-target] if labels exclude it."""
     if labels is None:
         default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
         return target or default
@@ -282,12 +283,12 @@ def gate_run(
     answers = with_quality(read_answers(folder, target=target), folder, labels)
     recorded = read_ledger(path)
     analyses = _number_analyses(answers, agents, baseline, recorded, target)
-    facts = folder.read_facts()
-    signal = None if labels or facts.signal.discriminates else facts.signal
     n_agents = len(analyses)
     rows = [_evaluate(answers, each, baseline=baseline, margin=margin, n_agents=n_agents) for each in analyses]
-    if signal is not None:
-        rows = [_without_signal(row, signal) for row in rows]
+
+    facts = folder.read_facts()
+    if not labels and not facts.signal.discriminates:
+        rows = [_without_signal(row, facts.signal) for row in rows]
     for row in rows:
         if row.low is not None:
             recorded = recorded.with_analysis(row.agent, baseline, answers=answers.digest, target=target)
@@ -312,7 +313,10 @@ def gate_run(
 def _evaluate(
     answers: GateAnswers, analysis: GateAnalysis, *, baseline: str, margin: float, n_agents: int
 ) -> GateResult:
-    """Compare one agent, of `n_agents` compared together, with the baseline, by quality if the answers have it."""
+    """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
+
+    `n_agents` is the number of agents that are compared together and share alpha.
+    """
     if answers.quality:
         difference = answers.quality(analysis.agent, baseline, analysis.level)
         return _evaluate_quality(difference, analysis, margin=margin)
@@ -328,12 +332,13 @@ def _evaluate(
 
 
 def _without_signal(row: GateResult, signal: JudgeSignalFacts) -> GateResult:
-    """Return the row as undecided: a judge that does not discriminate shows nothing about either agent."""
+    """Return the result as undecided, because the judge does not discriminate between same and different sources."""
     reason = f"{signal.judge_reason}. {signal.judge_remedy}"
     return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
 
 
 def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, margin: float) -> GateResult:
+    """Decide by the interval of the difference in quality."""
     value, low, high, n_labels = difference
     outcome = decide((low + high) / 2, (high - low) / 2, margin=margin).outcome
     return GateResult(analysis.agent, outcome, value, low, high, analysis.level, analysis.analysis, n_labels, None)
@@ -342,7 +347,10 @@ def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, 
 def _number_analyses(
     answers: GateAnswers, agents: Sequence[str], baseline: str, recorded: GateLedger, target: Target
 ) -> tuple[GateAnalysis, ...]:
-    """Check the agents and determine the number and the confidence level of the next interim analysis of each."""
+    """Determine the number and the confidence level of the next interim analysis of each distinct agent.
+
+    Raises InputError if an agent or the baseline is not in the answers, or if there is no agent other than the baseline.
+    """
     distinct = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct):
         _check_agent(answers, agent)
@@ -361,6 +369,7 @@ def _number_analyses(
 
 
 def _check_agent(answers: GateAnswers, agent: str) -> None:
+    """Raise InputError [gate-agent] if an agent is unknown, or [gate-unjudged] if none of its comparisons has an answer."""
     if agent not in answers.agent_ids:
         raise InputError(
             f"The run has no agent '{agent}'. {suggest_name(agent, answers.agent_ids)} "
@@ -386,34 +395,74 @@ def evaluate_agent(
 ) -> GateResult:
     """Decide one interim analysis; if the outcome is "undecided", compute the calls that would decide.
 
-    `n_asked` agents are compared together on a run of `n_items` items; `usd` is the price of a call, if known. Raises:
-    InputError [gate-not-comparable] if the answers do not link the two agents.
+    Parameters
+    ----------
+    forecast : DifferenceForecast
+        Difference between the agent and the baseline, and the variance that more calls would leave.
+    analysis : GateAnalysis
+        The interim analysis.
+    n_asked : int
+        Number of agents that are compared together and share alpha.
+    n_items : int
+        Number of items of the run.
+    margin : float
+        Largest deficit that counts as no worse.
+    usd : float or None
+        Price of a call, None if it is unknown.
+
+    Returns
+    -------
+    GateResult
+
+    Raises
+    ------
+    InputError
+        [gate-not-comparable] if the answers do not link the two agents.
     """
-    difference, alpha = forecast.difference, alpha_at_analysis(analysis.analysis, n_comparisons=n_asked)
+    difference = forecast.difference
     if np.isnan(difference.variance):
         raise InputError(
             f"'{analysis.agent}' and the baseline cannot be compared: no chain of scores links them, or a link rests on a single "
             "cell. Add comparisons of both.",
             slug="gate-not-comparable",
         )
-    agent, level, look, value = analysis.agent, analysis.level, analysis.analysis, difference.value
-    n_seen = int(min(difference.n_items, difference.min_items))
-    if n_seen < MIN_ITEMS:
-        return GateResult(agent, "undecided", value, None, None, level, look, n_seen, RequiredCalls())
-    decision = decide(value, difference.half_width(alpha), margin=margin)
-    needed = None
+    result = GateResult(
+        agent=analysis.agent,
+        outcome="undecided",
+        difference=difference.value,
+        low=None,
+        high=None,
+        level=analysis.level,
+        analysis=analysis.analysis,
+        n_items=int(min(difference.n_items, difference.min_items)),
+        required=RequiredCalls(),
+    )
+    if result.n_items < MIN_ITEMS:
+        return result
+
+    alpha = alpha_at_analysis(analysis.analysis, n_comparisons=n_asked)
+    decision = decide(difference.value, difference.half_width(alpha), margin=margin)
+    required = None
     if decision.outcome == "undecided":
-        next_alpha = alpha_at_analysis(look + 1, n_comparisons=n_asked)
-        needed = _compute_required_calls(forecast, n_items=n_items, margin=margin, alpha=next_alpha, usd=usd)
-    return GateResult(
-        agent, decision.outcome, value, decision.low, decision.high, level, look, difference.n_items, needed
+        next_alpha = alpha_at_analysis(analysis.analysis + 1, n_comparisons=n_asked)
+        required = _compute_required_calls(forecast, n_items=n_items, margin=margin, alpha=next_alpha, usd=usd)
+    return replace(
+        result,
+        outcome=decision.outcome,
+        low=decision.low,
+        high=decision.high,
+        n_items=difference.n_items,
+        required=required,
     )
 
 
 def _compute_required_calls(
     forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None
 ) -> RequiredCalls:
-    """Compute the calls on the present items that would decide the next analysis, or else the number of items."""
+    """Compute the calls that would decide the next analysis or, if no calls on the present items do, the number of items.
+
+    `alpha` is that of the next analysis, and `usd` the price of a call.
+    """
     difference = forecast.difference
 
     def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
@@ -439,8 +488,9 @@ def _compute_required_calls(
 
     # with every comparison on the present items, both variances shrink in proportion to 1 / items
     later_items = _ITEM_GRID[np.searchsorted(_ITEM_GRID, n_items, side="right") :]
-    item_share, noise_share = (float(min(shares, default=1.0)) for shares in forecast.remaining)
-    remaining = RemainingVariance(item_share * n_items / later_items, noise_share * n_items / later_items)
+    agent_item_share = float(min(forecast.remaining.agent_item, default=1.0))
+    residual_share = float(min(forecast.remaining.residual, default=1.0))
+    remaining = RemainingVariance(agent_item_share * n_items / later_items, residual_share * n_items / later_items)
     is_enough = compute_power(remaining, later_items) >= _CONDITIONAL_POWER
     return RequiredCalls(
         items=int(later_items[is_enough.argmax()]) if is_enough.any() else None,

@@ -146,21 +146,24 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         If the run is not judged and fitted.
     """
     plan: Plan | None = None
-    if not (folder.has("plan.parquet") or folder.has("verdicts.parquet")):
-        rates = folder.read_rates()
-        first, second, digest = rates.first, rates.second, rates.digest
-        agent_ids, n_items = rates.agent_ids, rates.n_items
-        is_fitted, forecast = True, _forecast_by_fit(rates, None, target)
-    else:
+    if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
         verdicts = folder.read_verdicts(plan)
+        agent_ids, n_items = plan.agent_ids, plan.n_items
         is_used = (plan.trial_type == PAIRED) & verdicts.answered
         first, second = plan.first[is_used], plan.second[is_used]
         answer_bytes = np.ascontiguousarray(verdicts.answer).tobytes()
         digest = hashlib.sha256(plan.digest.encode() + answer_bytes).hexdigest()
-        agent_ids, n_items = plan.agent_ids, plan.n_items
         abilities = trial_abilities_from_verdicts(verdicts, target=target)
-        is_fitted, forecast = abilities is None, make_forecaster(verdicts, abilities, target=target)
+        is_fitted = abilities is None
+        forecast = make_forecaster(verdicts, abilities, target=target)
+    else:
+        rates = folder.read_rates()
+        agent_ids, n_items = rates.agent_ids, rates.n_items
+        first, second, digest = rates.first, rates.second, rates.digest
+        is_fitted = True
+        forecast = _forecast_by_fit(rates, None, target)
+
     return GateAnswers(
         agent_ids=agent_ids,
         n_items=n_items,
@@ -176,6 +179,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
 
 
 def _is_extendable(plan: Plan) -> bool:
+    """Return whether calls can be added to a plan: it is not a search, and its first plan has blocks or it was extended."""
     return plan.rounds is None and (has_blocks_in_first_plan(plan) or bool(get_extensions(plan).steps))
 
 
@@ -184,8 +188,19 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    `abilities` are the result of `trial_abilities_from_verdicts` for the same answers; None if the additive model is
-    fitted instead.
+    Parameters
+    ----------
+    verdicts : Verdicts
+        Answers of the run.
+    abilities : Abilities or None
+        Abilities estimated by means of trials, from `trial_abilities_from_verdicts`. If None, the additive model is fitted.
+    target : str, default "items-like-these"
+        Population that differences refer to.
+
+    Returns
+    -------
+    callable
+        Takes the positions of the new and the old agent.
     """
     if abilities is None:
         rates = None
@@ -197,6 +212,7 @@ def make_forecaster(
 
 
 def _describe_method(*, is_fitted: bool, target: Target) -> str:
+    """Describe in one line how differences and their standard errors are estimated."""
     method = BY_FIT if is_fitted else BY_TRIALS
     if target == "items-like-these":
         return method
@@ -204,32 +220,33 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Replace the variances of a forecaster by those of the ranking, which refer to these items only.
+    """Return a forecaster whose variances are those of the ranking, which refer to these items only.
 
-    More calls on the same items remove all of this variance. It is forecast as proportional to 1 / calls, an
-    upper bound.
+    More calls on the same items remove all of this variance. It is forecast as proportional to 1 / calls, an upper bound.
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
-        superpopulation, C = forecast(new, old), abilities.covariance.covariance
+        superpopulation = forecast(new, old)
+        C = abilities.covariance.covariance
         # Var(θ_new − θ_old), of which the false-positive rates are reported separately
         total_variance = float(C[new, new] + C[old, old] - 2 * C[new, old])
         variance = max(total_variance - superpopulation.difference.rate_variance, 0.0)
         difference = superpopulation.difference._replace(
             variance=variance, residual_variance=variance, unseen_effect_square=0.0
         )
-        noise_share = superpopulation.remaining.residual
-        return DifferenceForecast(
-            difference, superpopulation.calls, RemainingVariance(noise_share, noise_share), superpopulation.n_items
+        residual_share = superpopulation.remaining.residual
+        return superpopulation._replace(
+            difference=difference, remaining=RemainingVariance(residual_share, residual_share)
         )
 
     return forecast_on_these_items
 
 
 def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Make a forecaster from means of trials."""
+    """Return a forecaster that estimates abilities by means of trials."""
     plan, rates = verdicts.plan, abilities.rates
-    is_used = is_training_answer(verdicts) if get_extensions(plan).steps else (plan.block >= 0) & verdicts.answered
+    is_extended = bool(get_extensions(plan).steps)
+    is_used = is_training_answer(verdicts) if is_extended else (plan.block >= 0) & verdicts.answered
     contributions = compute_item_influence(
         plan.first[is_used],
         plan.second[is_used],
@@ -266,41 +283,34 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _forecast_by_fit(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Make a forecaster from the additive fit, with variances proportional to 1 / paired calls.
+    """Return a forecaster that fits the additive model, with variances proportional to 1 / number of paired calls.
 
     `agent_rates` are the false-positive rates of agents if those of pairs are unknown.
 
-    In a plan with blocks, more calls go to the two agents alone, otherwise to all agents. Without a plan, none
-    are possible.
+    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents. Without a plan (None),
+    no calls can be added.
     """
     scores = rates.training_scores(kind="symmetric")
     model = ClippedLinear().fit(scores)
     calls: Positions = np.empty(0, dtype=np.int64)
     remaining_share: Floats = np.empty(0)
     if plan is not None:
-        if has_blocks_in_first_plan(plan):
-            n_paired = int((plan.trial_type == PAIRED).sum())
-            n_units = max(1, round(n_paired / plan.n_agents))
-            max_units = plan.n_items * (plan.n_agents - 1)
-        else:
-            n_units = int((plan.trial_type == PAIRED).sum())
-            n_responses = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
-            max_units = int((n_responses * (n_responses - 1)).sum())
+        n_units, max_units = _count_extension_units(plan)
         later_units = _list_larger_numbers(n_units, max_units)
+        calls = _count_extension_calls(plan, later_units - n_units)
         remaining_share = n_units / later_units
-        if has_blocks_in_first_plan(plan):
-            calls = count_calls_of_blocks(plan, later_units - n_units)
-        else:
-            calls = (later_units - n_units) * (2 if plan.independent == "matched" else 1)
 
     answers = pair_answers(rates)
     groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
     groups = groups or compute_cell_contributions(model, scores)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
-        linking = (group for group in groups if not np.isnan(group.ability[[new, old]]).any())
-        contributions = next(linking, None)
-        difference = UNLINKED if contributions is None else estimate_difference(contributions, new, old)
+        difference = UNLINKED
+        for contributions in groups:
+            is_linked = not np.isnan(contributions.ability[[new, old]]).any()
+            if is_linked:
+                difference = estimate_difference(contributions, new, old)
+                break
         if agent_rates is not None:
             difference = difference.with_rates(agent_rates, new, old)
         remaining = RemainingVariance(remaining_share, remaining_share)
@@ -315,44 +325,82 @@ def _forecast_by_fit(
     return forecast
 
 
+def _count_extension_units(plan: Plan) -> tuple[int, int]:
+    """Return the present and the maximum number of units by which a plan can be extended.
+
+    A unit is a block with the two agents in a plan with blocks, otherwise a paired trial of any agents.
+    """
+    n_paired = int((plan.trial_type == PAIRED).sum())
+    if has_blocks_in_first_plan(plan):
+        n_blocks = max(1, round(n_paired / plan.n_agents))
+        return n_blocks, plan.n_items * (plan.n_agents - 1)
+    n_responses = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
+    return n_paired, int((n_responses * (n_responses - 1)).sum())
+
+
+def _count_extension_calls(plan: Plan, n_units: Positions) -> Positions:
+    """Count the calls of both trial types of added units: int array (n,) → int array (n,)."""
+    if has_blocks_in_first_plan(plan):
+        return count_calls_of_blocks(plan, n_units)
+    return n_units * (2 if plan.independent == "matched" else 1)
+
+
 def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
-    """Compute what items contribute to abilities fitted to trials; empty if the trials do not link all agents."""
+    """Compute the contributions of items to abilities that are fitted to trials.
+
+    Parameters
+    ----------
+    answers : ChunkSource
+        Paired answers in chunks of items.
+    n_agents, n_items : int
+        Numbers of agents and items.
+
+    Returns
+    -------
+    tuple of InfluenceTable
+        One table; empty if the trials do not link all agents.
+    """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
         return ()
-    by_item, _, weight = (np.concatenate(table, axis=1) for table in zip(*fit.influence_chunks(), strict=True))
+    chunks = zip(*fit.influence_chunks(), strict=True)
+    by_item, _, weight = (np.concatenate(tables, axis=1) for tables in chunks)
     share = weight / np.maximum(fit.weight, np.finfo(np.float64).tiny)[:, None]
     within_item_variance = np.full(n_agents, np.nan)
     return (InfluenceTable(fit.ability, by_item, share, weight, within_item_variance),)
 
 
 def compute_cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[InfluenceTable, ...]:
-    """Compute what items contribute to abilities that are fitted to scores, once per set of linked agents."""
-    shape = len(scores.agent_ids), len(scores.item_ids)
+    """Compute the contributions of items to abilities that are fitted to scores: one table per set of linked agents."""
+    n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
     groups = []
-    for moves in model.item_influence():
-        ability: Floats = np.full(shape[0], np.nan)
-        ability[moves.agents] = model.ability_[moves.agents]
-        by_item, share, n_trials = np.zeros((3, *shape))
-        by_item[moves.agents], share[moves.agents] = moves.influence, moves.share
-        n_trials[moves.agents] = np.where(moves.share > 0, scores.weight[moves.agents], 0.0)
-        within_item_variance = np.full(shape[0], np.nan)
+    for influence in model.item_influence():
+        agents = influence.agents
+        ability: Floats = np.full(n_agents, np.nan)
+        ability[agents] = model.ability_[agents]
+        by_item, share, n_trials = np.zeros((3, n_agents, n_items))
+        by_item[agents] = influence.influence
+        share[agents] = influence.share
+        n_trials[agents] = np.where(influence.share > 0, scores.weight[agents], 0.0)
+        within_item_variance = np.full(n_agents, np.nan)
         groups.append(InfluenceTable(ability, by_item, share, n_trials, within_item_variance))
     return tuple(groups)
 
 
 def _list_larger_numbers(n: int, maximum: int) -> Positions:
-    """List whole numbers above `n` up to `maximum`, ascending; all of them, or about 4,000 in geometric steps."""
+    """List whole numbers above `n` up to `maximum`, ascending: all of them, or about 4,000 in geometric steps."""
     if maximum <= n:
         return np.empty(0, dtype=np.int64)
     return np.unique(np.geomspace(n + 1, maximum, _MAX_FORECASTS).round().astype(np.int64))
 
 
 def _estimate_usd_per_call(folder: RunFolder, plan: Plan) -> float | None:
-    """Return the average cost of the run's calls in USD, else their expected cost by the judge's prices, else None."""
+    """Return the mean cost of the calls of a run in USD, or their expected cost by the judge's prices; None if unknown."""
     paid = read_usd_per_call(folder)
     if paid is not None or not folder.has("config.yaml"):
         return paid
     judge = load_judge_config(folder.read_config().judge)
-    usd = None if judge.backend in (JURY, REPLAY) else estimate_by_characters(plan, judge).usd
+    if judge.backend in (JURY, REPLAY):
+        return None
+    usd = estimate_by_characters(plan, judge).usd
     return None if usd is None else usd / len(plan)

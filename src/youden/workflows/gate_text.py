@@ -29,8 +29,10 @@ def gate_table(gate: Gate) -> Table:
     """
     rows = []
     for row in gate.agents:
-        difference, level = f"{row.difference:+.3f}", f"{row.level:.2%}"
-        rows.append([row.agent, row.outcome, difference, _format_interval(row), level, f"{row.n_items:,}"])
+        interval = _format_interval(row)
+        rows.append(
+            [row.agent, row.outcome, f"{row.difference:+.3f}", interval, f"{row.level:.2%}", f"{row.n_items:,}"]
+        )
     title = f"Against {gate.baseline}, margin {gate.margin:g}"
     count_heading = "labels" if gate.by == "quality" else "items"
     return make_table(title, ["agent", "outcome"], ["difference", "interval", "level", count_heading], rows)
@@ -72,7 +74,7 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe what would decide an undecided comparison."""
+    """Describe which calls, items or labels would decide an undecided comparison."""
     needed = row.required
     if gate.by == "quality":
         return "Label more answers of both; `youden label` selects them."
@@ -85,8 +87,7 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
     if needed.conditional_power is not None:
         reason = (
             f"Every comparison on these items together decides with a conditional power of {needed.conditional_power:.0%} in "
-            "the least "
-            "favourable case"
+            "the least favourable case"
         )
     elif gate.calls is None:
         reason = "An imported run cannot be extended"
@@ -143,7 +144,8 @@ def describe_gate(gate: Gate) -> Iterator[str]:
         The result for each agent, the next command, lines on the whole run, the footnote, and the signature.
     """
     yield from (describe_result(gate, row) for row in gate.agents)
-    if (command := format_next_command(gate)) is not None:
+    command = format_next_command(gate)
+    if command is not None:
         yield command
     yield from describe_run(gate)
     yield format_footnote(gate)

@@ -38,14 +38,13 @@ class Halves:
     gated_worse: float
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The result as a sentence."""
         n_pairs = self.n_agents * self.n_splits
         return (
             f"Of {n_pairs:,} pairs of halves ({self.n_agents} agents, {self.n_splits} splits of their repeats), "
             f"{self.significant_rate:.1%} are significantly different (expected: at most 5%), and a gate calls "
-            f"{self.gated_worse:.1%} "
-            "worse (expected: at most 2.5%). No call was made."
+            f"{self.gated_worse:.1%} worse (expected: at most 2.5%). No call was made."
         )
 
 
@@ -80,8 +79,8 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
             "table with a column `repeat`, and run that pool.",
             slug="aa-repeats",
         )
-    is_significant: list[float] = []
-    is_gated_worse: list[float] = []
+    is_significant: list[bool] = []
+    is_gated_worse: list[bool] = []
     for split in range(n_splits):
         halved = split_into_halves(result, stream("halves", seed, split))
         differences = differences_from_verdicts(halved, target="items-like-these")
@@ -94,8 +93,8 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
             difference = forecast(second_half, agent).difference
             decision = decide(difference.value, difference.half_width(alpha_at_analysis(1)), margin=0.0)
             is_gated_worse.append(decision.outcome == "worse")
-    significant_rate = float(np.mean(is_significant or [0]))
-    worse_rate = float(np.mean(is_gated_worse or [0]))
+    significant_rate = float(np.mean(is_significant)) if is_significant else 0.0
+    worse_rate = float(np.mean(is_gated_worse)) if is_gated_worse else 0.0
     return Halves(plan.n_agents, n_splits, significant_rate, worse_rate)
 
 
@@ -106,14 +105,15 @@ def _get_repeat_numbers(trials: Trials) -> tuple[Ids, Ids]:
 
 
 def _count_repeats(trials: Trials) -> int:
+    """Return the largest number of responses of an agent to an item that the trials show."""
     return max(int(side.max()) for side in _get_repeat_numbers(trials))
 
 
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
-    """Assign answers to the two halves of each agent, which become agents i and n_agents + i.
+    """Split each agent into two agents, with the positions i and n_agents + i, which share its responses at random.
 
-    The responses of each cell are split at random, as evenly as possible. Trials lose their blocks: the halves of an
-    agent meet different items and agents, so that plain means would be biased.
+    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: the
+    two halves meet different items and agents, so that plain means would be biased.
     """
     plan = result.plan
     n_agents, n_items = plan.n_agents, plan.n_items

@@ -69,11 +69,29 @@ def plan_step(
 ) -> PlannedExtension:
     """Plan one more step of a run, without sending a request.
 
-    `config` includes the earlier steps, `first` is the number of extensions before the command, and `half_width` is the
-    expected half-width if the step was made for one.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run with the earlier steps.
+    step : ExtensionStep
+        The step.
+    request : ExtensionRequest
+        Options of the command.
+    first : int
+        Number of extensions of the run before the command.
+    half_width : float, optional
+        Expected half-width of the intervals, if the number of calls was computed for one.
 
-    Raises: ConfigError, PoolError or PlanError if the judge, a pool or the number of calls does not fit; RunFolderError
-    if a file of the run is missing or damaged.
+    Returns
+    -------
+    PlannedExtension
+
+    Raises
+    ------
+    ConfigError, PoolError, PlanError
+        If the judge, a pool or the number of calls does not fit.
+    RunFolderError
+        If a file of the run is missing or damaged.
     """
     number = len(config.extensions)
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
@@ -99,8 +117,8 @@ def plan_step(
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
     """Plan the step of a stopped extension again, marked as resumed.
 
-    Raises: RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of
-    its pool have changed.
+    Raises RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of its
+    pool have changed.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")
@@ -118,6 +136,7 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
 
 
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:
+    """Return the error for an unfinished extension that this command cannot resume; `fault` completes its first sentence."""
     folder = RunFolder(config.folder)
     alternative = ""
     if len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:

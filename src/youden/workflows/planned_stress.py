@@ -289,7 +289,7 @@ def plan_stress(
     *,
     judge: str | None = None,
     attacks: Sequence[str] = (),
-    attacker: str | None = None,
+    base_agent: str | None = None,
     calls: int | None = None,
     seed: int = 0,
     store: str | None = None,
@@ -306,7 +306,7 @@ def plan_stress(
         Judge name or path of a judge YAML. Default: the judge of the run; `lexical` for a pool.
     attacks : sequence of str, optional
         Names of registered attacks. Default: all.
-    attacker : str, optional
+    base_agent : str, optional
         Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
         words if a ranking would cost calls.
     calls : int, optional
@@ -329,7 +329,7 @@ def plan_stress(
     ------
     ConfigError
         [unknown-attack] if an attack is not registered; [attack-prompts] if an attack in `attacks` cannot be planted;
-        [stress-attacker] if `attacker` is not in the pool; [stress-calls] if `calls` is set for a run.
+        [stress-attacker] if `base_agent` is not in the pool; [stress-calls] if `calls` is set for a run.
     RunFolderError
         [stress-import] if the run was imported and has no texts.
     PoolError, PlanError
@@ -340,7 +340,7 @@ def plan_stress(
     names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
     stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
     base = stress_source.base
-    weak, because = _choose_base_agent(stress_source, attacker)
+    weak, because = _choose_base_agent(stress_source, base_agent)
     planned = [_plan_attack(base, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
     for attack in planned:
         if attacks and attack.skipped_reason is not None:
@@ -398,17 +398,17 @@ def _get_families(pool: Pool) -> dict[str, str]:
     return {agent: family for agent, family in families.items() if isinstance(family, str) and family}
 
 
-def _choose_base_agent(source: _Source, attacker: str | None) -> tuple[int, str]:
+def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, str]:
     """Return the position of the base agent and the reason for the choice."""
     base = source.base
     ids = [agent.id for agent in base.pool.agents]
-    if attacker is not None:
-        if attacker not in ids:
+    if base_agent is not None:
+        if base_agent not in ids:
             raise ConfigError(
-                f"The pool has no agent '{attacker}' to start attacks from. {suggest_name(attacker, ids)}",
+                f"The pool has no agent '{base_agent}' to start attacks from. {suggest_name(base_agent, ids)}",
                 slug="stress-attacker",
             )
-        return ids.index(attacker), "set by the user"
+        return ids.index(base_agent), "set by the user"
     if source.ranked:
         return ids.index(source.ranked[-1]), "last in the run's ranking"
 

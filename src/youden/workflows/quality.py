@@ -24,7 +24,8 @@ from youden.text.tables import Table, format_decimal
 from youden.types.label_facts import QualityFacts, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
-from youden.workflows.labels import open_labels, shorten_list
+from youden.workflows.label_names import shorten_list
+from youden.workflows.labels import open_labels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -50,13 +50,13 @@ class RejudgeResult:
         The comparison.
     retest : bool
         Whether both runs were judged by the same judge.
-    words : tuple of str
+    summary : tuple of str
         Notes on the comparison.
     """
 
     study: JudgesStudy
     retest: bool
-    words: tuple[str, ...]
+    summary: tuple[str, ...]
 
 
 def plan_rejudge(
@@ -104,8 +104,9 @@ def plan_rejudge(
             slug="rejudge-import",
         )
     run.check_judged()
+    second_judge = load_judge_config(judge)
     run_name = run.path.resolve().name
-    name = re.sub(r"[^\w .+-]+", "-", f"{run_name}-by-{load_judge_config(judge).name}").lstrip("-. +")[:100]
+    name = re.sub(r"[^\w .+-]+", "-", f"{run_name}-by-{second_judge.name}").lstrip("-. +")[:100]
     parent = run.path.resolve().parent if run.path.name in ("", "..") else run.path.parent
     folder = Path(str(changes.get("out", parent / name)))
     if folder.resolve() == run.path.resolve():
@@ -113,6 +114,7 @@ def plan_rejudge(
             f"The new run cannot be written to the folder of the first: got {run.path}. Set another `out`, or remove it.",
             slug="rejudge-itself",
         )
+
     first_judged, first_config = read_judged_run(run), run.read_config()
     options = {
         "name": name,
@@ -120,20 +122,23 @@ def plan_rejudge(
         "extensions": first_config.extensions,
         "judge": judge,
         "trials_from": str(run.path),
+        **changes,
+        "calls": count_calls(run.read_plan(), changes["calls"]),
+        "out": str(folder),
     }
-    calls = count_calls(run.read_plan(), changes["calls"])
-    config = RunConfig.model_validate({**options, **changes, "calls": calls, "out": str(folder)})
-    if config.store is None and _sends_same_requests(load_judge_config(judge), load_judge_config(first_config.judge)):
+    config = RunConfig.model_validate(options)
+    if config.store is None and _sends_same_requests(second_judge, load_judge_config(first_config.judge)):
         usual_store = str(folder / OWN_STORE)
     return PlannedRejudge(run, first_judged, plan_run(with_default_store(config, usual_store)))
 
 
 def _sends_same_requests(a: JudgeConfig, b: JudgeConfig) -> bool:
+    """Return whether two judges send the same requests for a trial, so that a store has the answers of both."""
     return _get_request_digests(a) == _get_request_digests(b)
 
 
 def _get_request_digests(judge: JudgeConfig) -> set[str]:
-    """Return a digest of everything that determines the requests to a judge, or one per judge of a jury."""
+    """Return a digest of everything that determines the requests to a judge; for a jury, one digest per member."""
     members = judge.judges or (judge,)
     return {member.questions().digest for member in members if member.makes_calls}
 
@@ -172,8 +177,8 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
     ]
     study = JudgesStudy(AlignedRuns(runs, families=families))
     retest = new_judge == first_judge
-    words = (
+    summary = (
         f"Both runs were judged by {first_judge.get('name')} with the same requests, so this comparison measures test–retest "
         "reliability: differences are the judge's own noise, and nothing follows for another judge.",
     )
-    return RejudgeResult(study, retest, words if retest else ())
+    return RejudgeResult(study, retest, summary if retest else ())

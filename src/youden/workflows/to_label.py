@@ -115,13 +115,16 @@ def choose_to_label(
         raise ConfigError(
             f"The table must be a .csv file: got {out}. Set a name such as to-label.csv.", slug="label-out"
         )
-    if existing := [file for file in (out, label_key_path(out)) if file.exists()]:
+    key_file = label_key_path(out)
+    existing = [file for file in (out, key_file) if file.exists()]
+    if existing:
         raise ConfigError(
             f"{existing[0]} exists already and may contain labels. Set another --out, and pass this file as --labels.",
             slug="label-out",
         )
 
-    pool, agent_ids = folder.read_judged_pool(), [row.agent for row in folder.read_ranking()]
+    pool = folder.read_judged_pool()
+    agent_ids = [row.agent for row in folder.read_ranking()]
     pool_positions = {agent.id: k for k, agent in enumerate(pool.agents)}
     texts = pool.texts[[pool_positions[agent] for agent in agent_ids]]
     answers = labelled
@@ -138,7 +141,12 @@ def choose_to_label(
 
     rng = stream("answers to label", seed)
     chosen = _draw_answers(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
-    record = {
+    probabilities = (n_chosen / np.maximum(n_unlabelled, 1)).tolist()
+    records = []
+    for id_, k, j in chosen:
+        record = {"id": id_, "agent": agent_ids[k], "item": pool.items[j].id, "probability": probabilities[k]}
+        records.append(record)
+    key = {
         "version": VERSION,
         "run": folder.path.resolve().name,
         "signature": folder.read_signature().text,
@@ -146,18 +154,10 @@ def choose_to_label(
         "why": _REASONS[purpose],
         "seed": seed,
         "n_known": len(answers.value),
-        "answers": [
-            {
-                "id": id_,
-                "agent": agent_ids[k],
-                "item": pool.items[j].id,
-                "probability": float(n_chosen[k] / n_unlabelled[k]),
-            }
-            for id_, k, j in chosen
-        ],
+        "answers": records,
     }
-    with atomic_write(label_key_path(out)) as tmp_path:
-        tmp_path.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    with atomic_write(key_file) as tmp_path:
+        tmp_path.write_text(json.dumps(key, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     rows = []
     for id_, k, j in chosen:
@@ -168,14 +168,15 @@ def choose_to_label(
     agent_header = ["shown_agent"] if show_agents else []
     other_headers = [f"other_{i + 1}" for i in range(len(agent_ids) - 1)]
     _write_table(out, ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows)
-    by_agent = {agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
-    return ToLabel(out, label_key_path(out), by_agent, len(answers.value))
+    n_chosen_by_agent = {agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
+    return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value))
 
 
 def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:
-    """Find the answers that have a text and no label, as a bool array (n_agents, n_items).
+    """Return which responses have a text and no label yet, bool array (n_agents, n_items).
 
-    texts : object array (n_agents, n_items), in the order of the ranking, to which the agents of `answers` refer
+    `texts`, object array (n_agents, n_items), has the agents in the order of the ranking, to which the agents of
+    `answers` refer.
     """
     is_unlabelled = np.array([[bool(text) for text in row] for row in texts], dtype=np.bool_)
     item_positions = {item.id: j for j, item in enumerate(pool.items)}
@@ -188,10 +189,10 @@ def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bo
 def _draw_answers(
     is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
 ) -> list[_ChosenAnswer]:
-    """Draw `n_chosen` unlabelled answers of each agent, in random order and under random ids.
+    """Draw `n_chosen` unlabelled answers of each agent, and return them in random order under random ids.
 
-    is_unlabelled : bool array (n_agents, n_items)
-    n_chosen : int array (n_agents,)
+    `is_unlabelled` is a bool array (n_agents, n_items) and `n_chosen` an int array (n_agents,). With `is_shared_order`,
+    all agents share one random order of items.
     """
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)
@@ -207,7 +208,7 @@ def _draw_answers(
 
 
 def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write rows of an id and texts as CSV; missing fields at the end of a row are empty."""
+    """Write rows as a CSV file. Each row has an id and texts, which are made safe for spreadsheets; missing fields are empty."""
     with atomic_write(out) as tmp_path, tmp_path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)

@@ -5,6 +5,7 @@ A check never changes the pool. Plans of a large pool are not drawn; their cost 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,18 +22,15 @@ from youden.pipeline.planned_run import draw_run_plan
 from youden.pools.checks.checked import Counts, DesignCost, PoolCheck, SampledTexts
 from youden.pools.checks.copied import find_judge_addressing, find_source_copying, find_text_reuse
 from youden.pools.checks.items_alike import MAX_ITEMS, find_similar_items
+from youden.pools.checks.languages import Languages, find_languages
 from youden.pools.checks.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
-from youden.pools.checks.plain_facts import (
-    Languages,
-    find_languages,
-    find_response_problems,
-    find_word_lists,
-    response_lengths,
-)
+from youden.pools.checks.plain_facts import find_response_problems, response_lengths
+from youden.pools.checks.word_lists import find_word_lists
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import FixedWidth
 from youden.protocol.plan import PlanSize, make_plan
-from youden.stats.forecast import find_min_blocks, mean_prior_components
+from youden.stats.forecast import find_min_blocks
+from youden.stats.reference_data import mean_prior_components
 from youden.types import Finding, Pool
 from youden.types.pool import Positions, or_none
 
@@ -48,10 +46,23 @@ DEFAULT_DESIGNS = ("cyclic",)
 
 
 def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
-    """Estimate the cost of a run's plan with its judge.
+    """Estimate the cost of judging the plan of a run.
 
-    `unwritten` is the pool that the config names, if it has not been written yet. Raise PoolError, PlanError or
-    ConfigError if the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
+    Parameters
+    ----------
+    config : RunConfig
+        Config of the run.
+    unwritten : Pool, optional
+        Pool that the config names, if it has not been written yet. Default: the pool is read.
+
+    Returns
+    -------
+    DesignCost
+
+    Raises
+    ------
+    PoolError, PlanError, ConfigError
+        If the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
     """
     judge = load_judge_of_run(config)
     plan = draw_run_plan(config, unwritten)
@@ -69,46 +80,64 @@ def _is_available(judge: JudgeConfig) -> bool:
 def estimate_costs(
     pool: Pool, length: NDArray[np.int64], designs: Sequence[str] | None = None
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
-    """Estimate the cost of designs (default: all), each with its default budget, for each available judge.
+    """Estimate the cost of designs, each with its default budget, for each judge that can be used.
 
-    length : int array (n_agents, n_items), characters of each response, −1 without a response; four count as one token.
+    Parameters
+    ----------
+    pool : Pool
+        Pool to judge.
+    length : int array (n_agents, n_items)
+        Characters of each response, −1 for a missing one. Four characters count as one token.
+    designs : sequence of str, optional
+        Names of designs. Default: all.
 
-    Returns the costs, and notes on designs whose cost could not be estimated, with the reasons.
+    Returns
+    -------
+    costs : tuple of DesignCost
+        One per design and judge.
+    notes : tuple of str
+        Designs whose cost could not be estimated, with the reasons, and assumptions of the estimates.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
+    n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     costs: list[DesignCost] = []
     notes: list[str] = []
-    n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     for name in DESIGNS if designs is None else designs:
+        can_draw = n_dense <= MAX_DENSE_CALLS_TO_DRAW and name != FixedWidth.name
         try:
-            size = _draw_size(pool, name) if n_dense <= MAX_DENSE_CALLS_TO_DRAW and name != FixedWidth.name else None
-            n_calls, n_characters = size or _estimate_size(pool, name, length)
+            size = _draw_size(pool, name) if can_draw else None
+            if size is None:
+                size = _estimate_size(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
+        n_calls, n_characters = size
         costs += [_to_cost(name, judge, n_calls, n_characters) for judge in judges]
+
     if any(cost.design == FixedWidth.name for cost in costs):
         notes.append(
             f"The calls of 'fixed-width' are for a half-width of {FixedWidth.half_width:g}, if answers vary as in four "
-            "reference data sets. Run "
-            "`youden plan CONFIG --half-width 0.03` to estimate the calls for another one."
+            "reference data sets. Run `youden plan CONFIG --half-width 0.03` to estimate the calls for another one."
         )
     return tuple(costs), tuple(notes)
 
 
 def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
-    """Draw a plan, and return its numbers of calls and characters.
+    """Draw a plan, and return its number of calls and their number of characters.
 
-    Return None for a design that adds trials as answers arrive.
+    None for a design that adds trials as answers arrive, because its plan contains only the first of them.
     """
     plan = make_plan(pool, design=design)
-    return None if plan.rounds is not None else (len(plan), plan.characters)
+    if plan.rounds is not None:
+        return None
+    return len(plan), plan.characters
 
 
 def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Estimate the numbers of calls and characters of a plan without drawing it.
+    """Estimate the number of calls of a plan, and their number of characters, without drawing it.
 
-    Raise PlanError [cost-unknown] if that is not possible.
+    `length` is an int array (n_agents, n_items), −1 for a missing response. Raises PlanError [cost-unknown] if the
+    design has no default budget, or if it cannot attain its half-width on these items.
     """
     design_class = DESIGNS.load(design)
     n_agents_of_item = (length >= 0).sum(axis=0).astype(np.int64)
@@ -121,8 +150,7 @@ def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[
         if n_blocks is None:
             raise PlanError(
                 f"A half-width of {FixedWidth.half_width:g} is not attainable on {pool.n_items:,} items, if answers vary as "
-                "in four "
-                "reference data sets.",
+                "in four reference data sets.",
                 slug="cost-unknown",
             )
         n_calls = PlanSize(pool.n_agents, pool.n_items).calls(2 * n_blocks)
@@ -138,7 +166,9 @@ def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[
 
 
 def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -> DesignCost:
-    tokens_in = -(-(n_characters + judge.overhead_characters * n_calls) // 4)
+    """Convert numbers of calls and characters to tokens and USD; four characters count as one token, rounded up."""
+    n_sent = n_characters + judge.overhead_characters * n_calls
+    tokens_in = math.ceil(n_sent / 4)
     tokens_out = judge.answer_tokens * n_calls
     usd = or_none(call_cost(judge, tokens_in, tokens_out))
     return DesignCost(design, judge.name, n_calls, tokens_in, tokens_out, usd)
@@ -191,55 +221,69 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     """
     length = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)
-    notes = []
-    if len(sample.items) < pool.n_items:
-        notes.append(
-            "Clones, copies, templates, word lists, rings, families and languages were searched for on "
-            f"{len(sample.items):,} random items of {pool.n_items:,}."
-        )
-    if pool.n_items > MAX_ITEMS:
-        notes.append(f"Items with similar responses were searched for among {MAX_ITEMS:,} random items.")
-    n_prompts = sum(bool(item.prompt) for item in pool.items)
-    if n_without := pool.n_items - n_prompts:
-        have = "has" if n_without == 1 else "have"
-        notes.append(
-            f"{n_without:,} of {pool.n_items:,} items {have} no prompt. On these items, copies of prompts and lists of their "
-            "words are not detected, and words that responses take from the prompt count as shared by the agents."
-        )
-    findings_of_agents = find_agent_problems(sample, length)
+    notes = _describe_limits(pool, n_sampled_items=len(sample.items))
+    findings = find_agent_problems(sample, length)
+    findings += find_similar_items(pool, seed=seed)
     try:
         languages = find_languages(sample, seed=seed)
     except ConfigError as error:
         languages = Languages({}, ())
         notes.append(f"Languages were not checked. {error.message}")
-    findings = [*findings_of_agents, *find_similar_items(pool, seed=seed), *languages.findings]
+    findings += languages.findings
     costs, cost_notes = estimate_costs(pool, length, designs)
+
     n_words = sample.n_words[: len(sample)]
     agent_words = {}
     for k, agent in enumerate(pool.agents):
         n_agent_words = n_words[sample.agent_of == k]
         agent_words[agent.id] = float(n_agent_words.mean()) if len(n_agent_words) else None
-    valid_lengths = length[length >= 0]
     return PoolCheck(
         name=pool.name,
-        counts=Counts(
-            n_agents=pool.n_agents,
-            n_items=pool.n_items,
-            n_responses=len(valid_lengths),
-            n_missing=pool.n_missing,
-            n_blank=sum(text is not None and not text.strip() for row in pool.texts for text in row),
-            n_prompts=n_prompts,
-            shortest=int(valid_lengths.min(initial=valid_lengths.max(initial=0))),
-            median=int(np.median(valid_lengths)) if len(valid_lengths) else 0,
-            longest=int(valid_lengths.max(initial=0)),
-            total=int(valid_lengths.sum()),
-            mean_words=float(n_words.mean()) if len(n_words) else None,
-        ),
+        counts=_count_responses(pool, length, mean_words=float(n_words.mean()) if len(n_words) else None),
         agent_words=agent_words,
         languages=languages.languages,
         findings=tuple(findings),
         costs=costs,
         notes=(*notes, *cost_notes),
+    )
+
+
+def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
+    """Describe which checks used only a sample of the items, or lacked prompts."""
+    notes = []
+    if n_sampled_items < pool.n_items:
+        notes.append(
+            "Clones, copies, templates, word lists, rings, families and languages were searched for on "
+            f"{n_sampled_items:,} random items of {pool.n_items:,}."
+        )
+    if pool.n_items > MAX_ITEMS:
+        notes.append(f"Items with similar responses were searched for among {MAX_ITEMS:,} random items.")
+    n_without_prompt = sum(not item.prompt for item in pool.items)
+    if n_without_prompt:
+        have = "has" if n_without_prompt == 1 else "have"
+        notes.append(
+            f"{n_without_prompt:,} of {pool.n_items:,} items {have} no prompt. On these items, copies of prompts and lists of "
+            "their words are not detected, and words that responses take from the prompt count as shared by the agents."
+        )
+    return notes
+
+
+def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None) -> Counts:
+    """Count the responses of a pool and their characters; `length` is an int array (n_agents, n_items), −1 if missing."""
+    valid_lengths = length[length >= 0]
+    has_responses = len(valid_lengths) > 0
+    return Counts(
+        n_agents=pool.n_agents,
+        n_items=pool.n_items,
+        n_responses=len(valid_lengths),
+        n_missing=pool.n_missing,
+        n_blank=sum(text is not None and not text.strip() for row in pool.texts for text in row),
+        n_prompts=sum(bool(item.prompt) for item in pool.items),
+        shortest=int(valid_lengths.min()) if has_responses else 0,
+        median=int(np.median(valid_lengths)) if has_responses else 0,
+        longest=int(valid_lengths.max()) if has_responses else 0,
+        total=int(valid_lengths.sum()),
+        mean_words=mean_words,
     )
 
 
@@ -262,7 +306,7 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
         An agent with a finding that explains its text reuse or duplicates is not reported for these.
     """
     pool = sample.pool
-    plain = find_response_problems(pool, length)
+    response_problems = find_response_problems(pool, length)
     clones = [*find_clones(sample)]
     single = [
         *find_templates(sample),
@@ -271,19 +315,16 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
         *find_judge_addressing(pool),
     ]
     rings = [*find_rings(sample, clones=_agents(clones))]
-    unusual_lengths = [finding for finding in plain if finding.slug in ("very-long", "very-short")]
+
+    unusual_lengths = [finding for finding in response_problems if finding.slug in ("very-long", "very-short")]
     excluded = _agents([*single, *rings, *unusual_lengths])
     reuse = [*find_text_reuse(sample, clones=_agents(clones), excluded=excluded)]
-    return [
-        *plain,
-        *clones,
-        *reuse,
-        *find_duplicates(pool, excluded=excluded | _agents([*clones, *reuse])),
-        *rings,
-        *single,
-        *find_families(sample),
-    ]
+    excluded |= _agents([*clones, *reuse])
+    duplicates = [*find_duplicates(pool, excluded=excluded)]
+    families = [*find_families(sample)]
+    return [*response_problems, *clones, *reuse, *duplicates, *rings, *single, *families]
 
 
 def _agents(findings: list[Finding]) -> frozenset[str]:
+    """Return the ids of all agents that the findings name."""
     return frozenset(agent for finding in findings for agent in finding.agents)

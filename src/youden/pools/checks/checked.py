@@ -188,15 +188,15 @@ class SampledTexts:
 
     @cached_property
     def bounds(self) -> Index:
-        """Bounds of the texts of each sampled item: int (n_sampled_items + 1,).
+        """Bounds of the texts of each sampled item, int (n_sampled_items + 1,).
 
-        The texts of item m are those from bounds[m] to bounds[m + 1] (excluded).
+        Item m has the texts from bounds[m] to bounds[m + 1] (excluded).
         """
         return np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
 
     @property
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """First text and end (excluded) of the texts of each sampled item."""
+        """Position of the first text of each sampled item, and of the first text after its last one."""
         return pairwise(self.bounds.tolist())
 
     @cached_property
@@ -216,29 +216,45 @@ class SampledTexts:
 
     @cached_property
     def idf(self) -> Floats:
-        """Inverse document frequency, log(items / items with a response with the word): float (n_distinct_words,)."""
+        """Inverse document frequency of each word, float (n_distinct_words,).
+
+        It is log(number of sampled items / number of sampled items with a response that contains the word).
+        """
         item_has_word = build_group_word_matrix(self.has_word, self.item_of, n_groups=len(self.items))
         return idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), len(self.items))
 
     def hash_ngrams(self, size: int) -> tuple[Hashes, Index]:
-        """Hash all n-grams of `size` words.
+        """Hash all n-grams (sequences of `size` words) of the responses and prompts.
 
-        Returns the hashes, uint64 (n_ngrams,), and the position of the text that contains each n-gram, int (n_ngrams,).
-        The prompt of the m-th sampled item has the position n_texts + m.
+        Returns
+        -------
+        hashes : uint64 array (n_ngrams,)
+            Hash of each n-gram.
+        text_of : int array (n_ngrams,)
+            Position of the text that contains it. The prompt of the m-th sampled item has the position n_texts + m.
         """
-        ids = self.texts.ids.astype(np.uint64)
-        n = max(0, len(ids) - size + 1)
+        word_ids = self.texts.ids.astype(np.uint64)
+        n_windows = max(0, len(word_ids) - size + 1)
+        hashes = np.zeros(n_windows, dtype=np.uint64)
+        for offset in range(size):
+            hashes = (hashes + word_ids[offset : n_windows + offset] + np.uint64(1)) * _MULTIPLIER
+
+        # leave out the windows that begin in one text and end in another
         text_of_word = np.repeat(np.arange(len(self.texts)), self.n_words)
-        is_in_one_text = text_of_word[size - 1 :] == text_of_word[:n]
-        hashes = np.zeros(n, dtype=np.uint64)
-        for k in range(size):
-            hashes = (hashes + ids[k : n + k] + np.uint64(1)) * _MULTIPLIER
-        return hashes[is_in_one_text], text_of_word[:n][is_in_one_text]
+        text_of_first_word = text_of_word[:n_windows]
+        text_of_last_word = text_of_word[size - 1 :]
+        is_in_one_text = text_of_first_word == text_of_last_word
+        return hashes[is_in_one_text], text_of_first_word[is_in_one_text]
 
     def iter_similarities(self) -> Iterator[tuple[Index, Floats]]:
-        """Yield two arrays for each sampled item with n texts.
+        """Yield the pairwise similarities of the responses to each sampled item.
 
-        They are the positions of its texts, int (n,), and their pairwise Jaccard similarities of words, float (n, n).
+        Yields
+        ------
+        rows : int array (n_responses,)
+            Positions of the responses to the item.
+        similarity : float array (n_responses, n_responses)
+            Jaccard similarity of two responses: number of shared words / number of distinct words in both.
         """
         for start, end in self.ranges:
             has_word = self.has_word[start:end].astype(np.float32)
@@ -248,24 +264,25 @@ class SampledTexts:
             yield np.arange(start, end), n_shared / np.maximum(1, n_union)
 
     def mean_similarity(self) -> Floats:
-        """Return the mean Jaccard similarity of words of two agents' responses, float (n_agents, n_agents).
+        """Return the mean similarity of two agents' responses to the same item, float (n_agents, n_agents).
 
-        The mean is over their common items; NaN without one.
+        Similarities are those of `iter_similarities`. NaN for agents that have no sampled item in common.
         """
         n_agents = self.pool.n_agents
-        total, n = np.zeros((n_agents, n_agents)), np.zeros((n_agents, n_agents))
+        total = np.zeros((n_agents, n_agents))
+        n_items = np.zeros((n_agents, n_agents))
         for rows, similarity in self.iter_similarities():
-            agents = np.ix_(self.agent_of[rows], self.agent_of[rows])
-            total[agents] += similarity
-            n[agents] += 1
+            agents = self.agent_of[rows]
+            total[np.ix_(agents, agents)] += similarity
+            n_items[np.ix_(agents, agents)] += 1
         mean = np.full((n_agents, n_agents), np.nan)
-        np.divide(total, n, out=mean, where=n > 0)
+        np.divide(total, n_items, out=mean, where=n_items > 0)
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of each agent's texts, float (n_agents,).
+        """Return the median of `values` over each agent's texts, float (n_agents,); NaN for an agent without values.
 
-        values : float array (n_texts,); NaN is ignored.
+        `values` is a float array (n_texts,), in which NaN is ignored.
         """
         medians = np.full(self.pool.n_agents, np.nan)
         order = np.argsort(self.agent_of, kind="stable")

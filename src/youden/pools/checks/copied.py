@@ -19,7 +19,7 @@ from youden.pools.checks.checked import SampledTexts, format_names
 from youden.text.sentences import format_count
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares
 from youden.types import Finding, Pool
-from youden.types.pool import Bools, Floats
+from youden.types.pool import Bools, Floats, Positions
 
 MIN_PROMPT_SIMILARITY = 0.5
 """An agent rewords its prompts if its median response and the prompt have at least this Jaccard similarity of words.
@@ -37,16 +37,10 @@ MIN_PROMPT_WORDS = 8
 def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    At least half of the n-grams of a copying agent's median response occur in the prompt. A rewording agent's median
-    response and its prompt have at least half of all their words in common.
+    An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
+    rewords if its median response and the prompt have at least half of all their words in common.
     """
-    copied = np.full(len(sample), np.nan)
-    for m, j in enumerate(sample.items):
-        if sample.pool.items[j].prompt:
-            start, end = sample.bounds[m], sample.bounds[m + 1]
-            responses = (sample.texts[row] for row in range(start, end))
-            copied[start:end] = copied_shares(responses, sample.texts[len(sample) + m])
-    copied_medians = sample.agent_medians(copied)
+    copied_medians = sample.agent_medians(_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
 
     similarity_medians = sample.agent_medians(_prompt_similarity(sample))
@@ -54,37 +48,58 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
     is_natural = not valid.size or np.median(valid) >= NATURAL_PROMPT_SIMILARITY
     rewording = np.array([], dtype=np.int64)
     if not is_natural:
-        rewording = np.flatnonzero(np.nan_to_num(similarity_medians) >= MIN_PROMPT_SIMILARITY)
-    rewording = np.setdiff1d(rewording, copying)
+        similar = np.flatnonzero(np.nan_to_num(similarity_medians) >= MIN_PROMPT_SIMILARITY)
+        rewording = np.setdiff1d(similar, copying)
 
-    copying_text = f"{{share}} of the {N_GRAM}-word runs of {{their}} median response occur in the item's prompt"
-    rewording_text = "{their} median response and its prompt share {share} of all their words"
-    for reported, medians, template in (
-        (copying, copied_medians, copying_text),
-        (rewording, similarity_medians, rewording_text),
-    ):
-        if len(reported):
-            ids = tuple(sample.pool.agents[k].id for k in reported)
-            min_share = float(medians[reported].min())
-            is_single = len(reported) == 1
-            share = f"{min_share:.0%}" if is_single or min_share >= 1 else f"{min_share:.0%} or more"
-            evidence = template.format(their="its" if is_single else "their", share=share)
-            yield Finding(
-                "source-copying",
-                f"{format_names(ids, limit=20)} {'copies its' if is_single else 'copy their'} source: {evidence}.",
-                "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
-                "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
-                "have in common.",
-                "Remove these agents, or use a model as judge and interpret their ranks with care.",
-                agents=ids,
-                facts={"share": float(medians[reported].max())},
-            )
+    if len(copying):
+        evidence = f"{{share}} of the {N_GRAM}-word runs of {{their}} median response occur in the item's prompt"
+        yield _report_source_copying(sample, copying, copied_medians[copying], evidence)
+    if len(rewording):
+        evidence = "{their} median response and its prompt share {share} of all their words"
+        yield _report_source_copying(sample, rewording, similarity_medians[rewording], evidence)
+
+
+def _copied_shares(sample: SampledTexts) -> Floats:
+    """Return the share of each response's n-grams that its prompt contains, float (n_texts,); NaN without a prompt."""
+    shares = np.full(len(sample), np.nan)
+    for m, j in enumerate(sample.items):
+        if sample.pool.items[j].prompt:
+            start, end = sample.bounds[m], sample.bounds[m + 1]
+            responses = (sample.texts[row] for row in range(start, end))
+            prompt = sample.texts[len(sample) + m]
+            shares[start:end] = copied_shares(responses, prompt)
+    return shares
+
+
+def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Floats, evidence: str) -> Finding:
+    """Return the finding for agents that copy or reword their prompts.
+
+    `agents` are positions of agents and `medians` their median shares, arrays (n_reported,). `evidence` is a sentence with the
+    placeholders {their} and {share}.
+    """
+    ids = tuple(sample.pool.agents[k].id for k in agents)
+    min_share = float(medians.min())
+    if len(ids) == 1:
+        verb, their, share = "copies its", "its", f"{min_share:.0%}"
+    else:
+        verb, their = "copy their", "their"
+        share = f"{min_share:.0%}" if min_share >= 1 else f"{min_share:.0%} or more"
+    return Finding(
+        "source-copying",
+        f"{format_names(ids, limit=20)} {verb} source: {evidence.format(their=their, share=share)}.",
+        "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
+        "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
+        "have in common.",
+        "Remove these agents, or use a model as judge and interpret their ranks with care.",
+        agents=ids,
+        facts={"share": float(medians.max())},
+    )
 
 
 def _prompt_similarity(sample: SampledTexts) -> Floats:
-    """Return the Jaccard similarity of words of each response and its prompt, float (n_texts,).
+    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float (n_texts,).
 
-    NaN without a prompt, or if one of the two has few words.
+    NaN if there is no prompt, or if the response or the prompt has few words.
     """
     prompt_has_word = sample.prompt_has_word[sample.item_of]
     n_shared = np.asarray(sample.has_word.multiply(prompt_has_word).sum(axis=1), dtype=np.float64)
@@ -242,10 +257,17 @@ MIN_AGENTS = 4
 
 @dataclass(frozen=True, eq=False)
 class _NgramTable:
-    """N-grams of responses, counted separately for each item, without those of the item's prompt.
+    """Occurrences of n-grams (sequences of five words) in responses.
 
-    `has_ngram` is int8 (n_texts, n_distinct_ngrams), 1 if the text contains the n-gram. `n_ngrams` is float (n_texts,),
-    the number of distinct n-grams of each text.
+    The same n-gram on two items counts as two. N-grams of the item's prompt are left out.
+
+    Attributes
+    ----------
+    sample : SampledTexts
+    has_ngram : sparse int8 array (n_texts, n_distinct_ngrams)
+        1 if the text contains the n-gram.
+    n_ngrams : float array (n_texts,)
+        Number of distinct n-grams of each text.
     """
 
     sample: SampledTexts
@@ -254,6 +276,7 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
+        """Count the n-grams of a sample."""
         hashes, text_of = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
 
@@ -272,11 +295,9 @@ class _NgramTable:
         return cls(sample, has_ngram, np.diff(has_ngram.indptr).astype(np.float64))
 
     def reused_shares(self, included: Bools) -> Floats:
-        """Return the share of each text's n-grams that occur in a text of another included agent, float (n_texts,).
+        """Return the share of each text's n-grams that occur in a text of another agent, float (n_texts,).
 
-        NaN for a text with few n-grams.
-
-        included : bool array (n_agents,).
+        Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few n-grams.
         """
         is_included = included[self.sample.agent_of]
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
@@ -291,11 +312,9 @@ class _NgramTable:
         return shares
 
     def max_similarity(self, included: Bools) -> Floats:
-        """Return each text's similarity to the most similar text of another included agent, float (n_texts,).
+        """Return each text's Jaccard similarity of words to the most similar text of another agent, float (n_texts,).
 
-        It is the Jaccard similarity of words; NaN for a text with few words.
-
-        included : bool array (n_agents,).
+        Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few words.
         """
         sample = self.sample
         result = np.full(len(sample), np.nan)
@@ -308,7 +327,7 @@ class _NgramTable:
         return result
 
     def mean_contained(self) -> Floats:
-        """Return how many complete responses of other agents a response contains: mean by agent, float (n_agents,)."""
+        """Return the mean number of complete responses of others that each agent's responses contain, float (n_agents,)."""
         sample = self.sample
         n_contained = np.zeros(len(sample))
         for start, end in sample.ranges:
@@ -327,11 +346,22 @@ class _NgramTable:
 def find_text_reuse(
     sample: SampledTexts, *, clones: frozenset[str] = frozenset(), excluded: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Yield at most one finding for agents that concatenate responses of others, and one for agents that reuse them.
+    """Report agents that concatenate responses of other agents, and agents that reuse parts of them.
 
-    Agents with ids in `clones` are not reported. Nor are those in `excluded`, which have another finding; their texts
-    are ignored, because many are another agent's response with a manipulation. The agent with the largest reuse is
-    found first and then ignored, so that the agents from which it copies are not reported with it.
+    Parameters
+    ----------
+    sample : SampledTexts
+        Responses. With fewer than four agents, nothing is reported.
+    clones : frozenset of str, default empty
+        Ids of agents with a finding as clones, which are not reported again.
+    excluded : frozenset of str, default empty
+        Ids of agents with another finding. They are not reported, and their texts are ignored, because many of these are
+        another agent's response with a manipulation.
+
+    Yields
+    ------
+    Finding
+        At most one for all agents that concatenate, and one for all that reuse.
     """
     agents = sample.pool.agents
     if len(agents) < MIN_AGENTS:
@@ -339,10 +369,9 @@ def find_text_reuse(
     table = _NgramTable.from_sample(sample)
     is_included = np.array([agent.id not in excluded for agent in agents])
     is_clone = np.array([agent.id in clones for agent in agents])
+
     contained = table.mean_contained()
     concatenating = np.flatnonzero((contained >= MIN_CONTAINED_RESPONSES) & ~is_clone)
-    is_included[concatenating] = False
-    is_settled = is_clone | ~is_included
     if len(concatenating):
         ids = tuple(agents[k].id for k in concatenating)
         max_contained = float(contained[concatenating].max())
@@ -355,25 +384,9 @@ def find_text_reuse(
             agents=ids,
             facts={"answers": max_contained},
         )
-    share_by_agent: dict[int, float] = {}
-    reused = sample.agent_medians(table.reused_shares(is_included))
-    similar = sample.agent_medians(table.max_similarity(is_included))
-    while True:
-        reused_above = np.where(reused >= MIN_REUSED_SHARE, reused, 0.0)
-        similar_above = np.where(similar >= MIN_RESPONSE_SIMILARITY, similar, 0.0)
-        share = np.fmax(reused_above, similar_above)
-        share[is_settled] = 0.0
-        agent = int(np.argmax(share))
-        if share[agent] == 0:
-            break
-        is_included[agent], is_settled[agent] = False, True
-        is_reusing_ngrams = reused[agent] >= MIN_REUSED_SHARE
-        reused = sample.agent_medians(table.reused_shares(is_included))
-        similar = sample.agent_medians(table.max_similarity(is_included))
-        others = (reused if is_reusing_ngrams else similar)[is_included & ~is_clone]
-        if not np.isnan(others).all() and np.nanmedian(others) >= NATURAL_REUSE:
-            break
-        share_by_agent[agent] = float(share[agent])
+
+    is_included[concatenating] = False
+    share_by_agent = _find_reusing_agents(table, is_included, is_clone)
     if share_by_agent:
         ids = tuple(agents[k].id for k in sorted(share_by_agent))
         min_share = min(share_by_agent.values())
@@ -386,3 +399,38 @@ def find_text_reuse(
             agents=ids,
             facts={"share": min_share},
         )
+
+
+def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
+    """Find agents that reuse responses of others: position of the agent → its share of reuse.
+
+    The agent with the largest share is found first. Its texts are then ignored, so that the agents from which it copies are
+    not reported with it. Agents that are not `included`, and clones, are not reported; both are bool arrays (n_agents,).
+    """
+    sample = table.sample
+    is_included = included.copy()
+    is_settled = is_clone | ~is_included
+    reused = sample.agent_medians(table.reused_shares(is_included))
+    similar = sample.agent_medians(table.max_similarity(is_included))
+    share_by_agent: dict[int, float] = {}
+    while True:
+        reused_above = np.where(reused >= MIN_REUSED_SHARE, reused, 0.0)
+        similar_above = np.where(similar >= MIN_RESPONSE_SIMILARITY, similar, 0.0)
+        share = np.fmax(reused_above, similar_above)
+        share[is_settled] = 0.0
+        agent = int(np.argmax(share))
+        if share[agent] == 0:
+            return share_by_agent
+
+        is_included[agent] = False
+        is_settled[agent] = True
+        is_reusing_ngrams = reused[agent] >= MIN_REUSED_SHARE
+        reused = sample.agent_medians(table.reused_shares(is_included))
+        similar = sample.agent_medians(table.max_similarity(is_included))
+
+        # if the other agents reach a similar share, responses to these items coincide naturally
+        measure = reused if is_reusing_ngrams else similar
+        others = measure[is_included & ~is_clone]
+        if not np.isnan(others).all() and np.nanmedian(others) >= NATURAL_REUSE:
+            return share_by_agent
+        share_by_agent[agent] = float(share[agent])

@@ -35,11 +35,11 @@ MIN_PROMPT_SIMILARITY = 0.9
 
 
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
-    """Yield one finding per cluster of near-duplicate items, judged by their prompts or by their responses.
+    """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
 
-    The similarity of responses to items j and k is a cosine of idf-weighted word counts: those of one half of the
-    agents on j, and those of the other half on k. It is compared with the same similarity of the two halves within
-    j, and within k.
+    Two items have similar responses if one half of the agents on the first item and the other half on the second item
+    use words almost as similar as two halves on the same item. Words are weighted by idf (inverse document frequency),
+    and similarity is the cosine.
     """
     if pool.n_items < 2:
         return
@@ -59,14 +59,14 @@ def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
 
 
 def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
-    """Return a matrix (n_items, n_items) that is 1 for items with similar prompts."""
+    """Compare the words of all prompts; return a sparse matrix (n_items, n_items) with 1 for similar ones."""
     prompts = [item.prompt or "" for item in pool.items]
     profiles = _normalize(build_word_matrix(segment_texts(prompts)).astype(np.float64))
     return _find_similar_pairs(profiles, profiles, np.full(pool.n_items, MIN_PROMPT_SIMILARITY))
 
 
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
-    """Return a matrix (n_items, n_items) that is 1 for items with similar responses."""
+    """Compare the words of the responses to items; return a sparse matrix (n_items, n_items) with 1 for similar ones."""
     items = np.arange(pool.n_items)
     if pool.n_items > MAX_ITEMS:
         items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
@@ -79,9 +79,8 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     item_of = np.tile(np.arange(n_items), len(agents))
     half_of = np.repeat(np.arange(len(agents)) % 2, n_items)
     n_texts = len(item_of)
-    membership = csr_array(
-        (np.ones(n_texts), (item_of + half_of * n_items, np.arange(n_texts))), shape=(2 * n_items, n_texts)
-    )
+    row_of = item_of + half_of * n_items
+    membership = csr_array((np.ones(n_texts), (row_of, np.arange(n_texts))), shape=(2 * n_items, n_texts))
     profiles = _normalize(csr_array(membership @ has_word), n_groups=2)
     first_half, second_half = profiles[:n_items], profiles[n_items:]
 
@@ -94,9 +93,9 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
 
 def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
-    """Weight the rows of word counts by idf over items, and scale them to norm 1 (or 0).
+    """Weight the rows of word counts by idf (inverse document frequency), and scale them to norm 1, or 0 for a row of zeros.
 
-    counts : (n_groups · n_items, n_distinct_words), all items of the first group, then all items of the second, …
+    `counts` has the shape (n_groups · n_items, n_distinct_words): all items of the first group, then all of the second, …
     """
     n_items = counts.shape[0] // n_groups
     item_of = np.tile(np.arange(n_items), n_groups)
@@ -111,12 +110,11 @@ def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array
 def _find_similar_pairs(
     profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], threshold: Floats
 ) -> csr_array[np.float64]:
-    """Return a matrix (n_items, n_items) that is 1 for two different items with similar profiles, else 0.
+    """Return a sparse matrix (n_items, n_items) with 1 for each pair of different items with similar word profiles.
 
-    Profiles are similar if their product reaches the threshold of both items. Only pairs that share a word of both
-    prefixes are compared, which loses none.
-
-    profiles_a, profiles_b : (n_items, n_distinct_words), rows of norm 1 or 0; threshold : (n_items,).
+    The profiles, (n_items, n_distinct_words), have rows of norm 1 or 0. Two are similar if their scalar product reaches
+    the threshold, float (n_items,), of both items. Only pairs that share one of their rarest words are compared, which
+    loses none.
     """
     n_items = profiles_a.shape[0]
     frequency = np.bincount(np.concatenate([profiles_a.indices, profiles_b.indices]), minlength=profiles_a.shape[1])
@@ -137,8 +135,9 @@ def _find_similar_pairs(
             rows.append(j[is_similar])
             columns.append(k[is_similar])
     empty = np.empty(0, dtype=np.int64)
-    j, k = np.concatenate([empty, *rows]), np.concatenate([empty, *columns])
-    return csr_array((np.ones(len(j)), (j, k)), shape=(n_items, n_items))
+    all_rows = np.concatenate([empty, *rows])
+    all_columns = np.concatenate([empty, *columns])
+    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(n_items, n_items))
 
 
 def _select_prefixes(profiles: csr_array[np.float64], threshold: Floats, rarity: Positions) -> csr_array[np.float64]:

@@ -62,9 +62,9 @@ def find_clone_clusters(pool: Pool) -> tuple[tuple[str, ...], ...]:
 
 
 def find_clones(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding per cluster of clones.
+    """Find clusters of agents that give the same responses, and yield one finding per cluster.
 
-    Any two agents of a cluster give the same response to at least half of their common items.
+    Any two agents of a cluster give the same response, except for some words, to at least half of their common items.
     """
     n_agents = sample.pool.n_agents
     n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
@@ -107,10 +107,10 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:
-    """Yield one finding for agents with long responses that are identical to another agent's response to the item.
+    """Report agents with long responses that are identical to another agent's response to the same item.
 
-    Nothing is reported if most agents have such responses. `excluded` are ids of agents that have another
-    finding; they are ignored.
+    Yields one finding for all such agents, and none if they are the majority. The agents with ids in `excluded` are
+    ignored; they have another finding.
     """
     included = [k for k, agent in enumerate(pool.agents) if agent.id not in excluded]
     n_duplicates: Counter[int] = Counter()
@@ -200,9 +200,9 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 
 
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding per conspicuous family (`meta.family`).
+    """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    It is a large part of the pool, or its agents share more words with each other than with other agents.
+    Yields one finding per family. Responses are similar if two members share more words than a member and another agent.
     """
     agents = sample.pool.agents
     family_of = [agent.meta.get("family") for agent in agents]
@@ -258,7 +258,7 @@ MIN_TEMPLATE_AGENTS = 4
 
 
 def find_templates(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding per agent whose responses have a fixed form, or hardly depend on the item."""
+    """Find agents whose responses repeat the same phrases or hardly depend on the item; yield one finding per agent."""
     if len(sample.items) < MIN_TEMPLATE_ITEMS:
         return
     recurring = sample.agent_medians(recurring_shares(sample))
@@ -290,10 +290,10 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _relative_specificity(sample: SampledTexts) -> Floats:
-    """Return the specificity of each agent relative to the median agent, float (n_agents,); NaN if unknown.
+    """Return how specific the responses of each agent are to their items, relative to the median agent, float (n_agents,).
 
-    If all items have a prompt, it is the overlap with the prompts, or 1 for agents whose overlap with other responses
-    is normal. Otherwise it is the overlap with other responses.
+    If all items have a prompt, specificity is the overlap with the prompts, or 1 for agents whose overlap with other
+    responses is normal. Otherwise it is the overlap with other responses. NaN means that it is unknown.
     """
     by_responses = _relative_to_median(sample, specificity_to_responses(sample))
     if not all(sample.pool.items[j].prompt for j in sample.items):
@@ -303,11 +303,10 @@ def _relative_specificity(sample: SampledTexts) -> Floats:
 
 
 def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Divide the median of each agent's texts by that of the median agent, float (n_agents,).
+    """Compute each agent's median over its texts, and divide it by that of the median agent, float (n_agents,).
 
-    NaN for an agent without values, and for all agents if fewer than four have values.
-
-    values : float array (n_texts,).
+    `values` is a float array (n_texts,). The result is NaN for an agent without values, and for all agents if fewer
+    than four have values.
     """
     agent_medians = sample.agent_medians(values)
     valid = agent_medians[~np.isnan(agent_medians)]
@@ -317,31 +316,36 @@ def _relative_to_median(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def recurring_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's n-grams that recur in at least a tenth of its agent's texts, float (n_texts,).
+    """Return the share of each text's n-grams (sequences of three words) that its agent repeats, float (n_texts,).
 
-    NaN for a text without n-grams.
+    An n-gram is repeated if at least two texts and at least a tenth of all texts of the agent contain it. NaN for a
+    text without n-grams.
     """
-    ngrams, text_of = sample.hash_ngrams(_NGRAM_SIZE)
+    ngram_hash, text_of = sample.hash_ngrams(_NGRAM_SIZE)
     is_response = text_of < len(sample)
-    ngrams, text_of = ngrams[is_response], text_of[is_response]
+    ngram_hash, text_of = ngram_hash[is_response], text_of[is_response]
     agent_of = sample.agent_of[text_of]
-    n_texts = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
+    n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
 
-    # number of an agent's texts that contain each of its n-grams
-    _, agent_ngram = np.unique(np.stack([agent_of.astype(np.uint64), ngrams]), axis=1, return_inverse=True)
-    occurrences = np.unique(np.stack([agent_ngram.astype(np.int64), text_of]), axis=1)
-    n_containing = np.bincount(occurrences[0], minlength=int(agent_ngram.max(initial=-1)) + 1)
+    # number each distinct pair of an agent and an n-gram, and count the agent's texts that contain it
+    pairs = np.stack([agent_of.astype(np.uint64), ngram_hash])
+    _, pair_of = np.unique(pairs, axis=1, return_inverse=True)
+    n_pairs = int(pair_of.max(initial=-1)) + 1
+    distinct_occurrences = np.unique(np.stack([pair_of.astype(np.int64), text_of]), axis=1)
+    n_containing = np.bincount(distinct_occurrences[0], minlength=n_pairs)
 
-    is_recurring = n_containing[agent_ngram] >= np.maximum(2, RECURRENCE_SHARE * n_texts[agent_of])
+    min_containing = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent_of])
+    is_recurring = n_containing[pair_of] >= min_containing
     n_ngrams = np.bincount(text_of, minlength=len(sample)).astype(np.float64)
     n_recurring = np.bincount(text_of, weights=is_recurring.astype(np.float64), minlength=len(sample))
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 
 def specificity_to_prompts(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words, weighted by idf, that its prompt contains, float (n_texts,).
+    """Return the share of each text's words that its prompt contains, float (n_texts,).
 
-    Σ idf over the words that the prompt contains / Σ idf over all words of the text; NaN if the latter is 0.
+    Words are weighted by idf (inverse document frequency): Σ idf of the words that the prompt contains / Σ idf of all
+    words of the text. NaN if the denominator is 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     in_prompt = weights.multiply(sample.prompt_has_word[sample.item_of])
@@ -350,10 +354,10 @@ def specificity_to_prompts(sample: SampledTexts) -> Floats:
 
 
 def specificity_to_responses(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words, weighted by idf, that other responses contain, float (n_texts,).
+    """Return the share of each text's words that other responses to the item contain, float (n_texts,).
 
-    Each word counts in proportion to the number of other responses to the item that contain it. NaN if the
-    text has no weight.
+    Words are weighted by idf (inverse document frequency), and by the fraction of the other responses that contain the
+    word. NaN if all words of the text have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     shared_weight = np.zeros(len(sample))
@@ -366,7 +370,7 @@ def specificity_to_responses(sample: SampledTexts) -> Floats:
 
 
 def _divide(numerator: Floats, denominator: Floats) -> Floats:
-    """Divide elementwise; NaN where the denominator is 0."""
+    """Divide two arrays elementwise, with NaN where the denominator is 0."""
     quotient = np.full(len(denominator), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient

@@ -1,217 +1,25 @@
-"""Find problems of single responses: gaps, lengths, languages, damaged characters, and lists of words.
-
-Languages are detected by `py3langid` from a few responses per agent. Function words are those that recur in an agent's
-own responses, in any language. Keywords are not reported if the median agent has few function words, because of its
-script or task.
-"""
+"""Find problems of single responses: gaps, lengths, placeholders and damaged characters; and ids that are alike."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.errors import ConfigError
-from youden.pools.checks.checked import SampledTexts, format_names
+from youden.pools.checks.checked import format_names
+from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
-from youden.streams import standalone_stream
 from youden.text.sentences import format_count
 from youden.types import Finding, Pool
-from youden.types.pool import Floats
 
 PLACEHOLDER = re.compile(
     r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!)|nan|null|none|undefined|\[object Object\])\s*",
     re.IGNORECASE,
 )
 """Text that a spreadsheet shows if a formula failed, or that a program prints for a missing value."""
-MAX_TEXTS_PER_AGENT = 12
-MAX_CLASSIFIED_TEXTS = 6_000
-MIN_CLASSIFIED_CHARACTERS = 40
-MIN_CLASSIFIED_TEXTS = 3
-MAX_CLASSIFIED_CHARACTERS = 600
-
-
-@dataclass(frozen=True)
-class Languages:
-    """Languages of a pool.
-
-    Attributes
-    ----------
-    languages : dict
-        Code (ISO 639-1) → number of agents that mostly respond in it, the most frequent first.
-    findings : tuple of Finding
-        At most one.
-    """
-
-    languages: dict[str, int]
-    findings: tuple[Finding, ...]
-
-
-def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
-    """Detect the language of most of each agent's sampled responses, and report agents with another than most agents.
-
-    Raise ConfigError [languages-missing] if `py3langid` is not installed.
-    """
-    try:
-        classify = import_module("py3langid").classify
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            "Languages are detected by the package `py3langid`, which is not installed. Install youden[pools].",
-            slug="languages-missing",
-        ) from error
-    rng = standalone_stream(seed)
-    max_texts = max(
-        MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents))
-    )
-    language_of: dict[int, str] = {}
-    for k, row in enumerate(sample.pool.texts[:, sample.items]):
-        texts = [text for text in row if text is not None and len(text) >= MIN_CLASSIFIED_CHARACTERS]
-        if len(texts) < MIN_CLASSIFIED_TEXTS:
-            continue
-        chosen = rng.permutation(len(texts))[:max_texts]
-        codes = Counter(str(classify(texts[i][:MAX_CLASSIFIED_CHARACTERS])[0]) for i in chosen)
-        code, n_texts = codes.most_common(1)[0]
-        if n_texts > len(chosen) / 2:
-            language_of[k] = code
-    n_agents = Counter(language_of.values())
-    if len(n_agents) < 2:
-        return Languages(dict(n_agents), ())
-    main_language, n_main = n_agents.most_common(1)[0]
-    others = tuple(sample.pool.agents[k].id for k, code in language_of.items() if code != main_language)
-    listing = ", ".join(f"{code} ({n})" for code, n in n_agents.most_common())
-    return Languages(
-        dict(n_agents.most_common()),
-        (
-            Finding(
-                "languages",
-                f"Agents respond in several languages: {listing}. Not in {main_language}: {format_names(others)}.",
-                "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
-                "language last whatever their responses are; a model compares them less reliably than responses in one "
-                "language.",
-                "Rank each language separately, or translate the responses before ranking.",
-                agents=others,
-                facts={"share": 1 - n_main / len(language_of)},
-            ),
-        ),
-    )
-
-
-RECURRENCE_SHARE = 0.2
-"""A word is a function word of an agent if at least this share of the agent's responses contains it."""
-
-MAX_RELATIVE_FUNCTION_SHARE = 0.15
-"""An agent lists keywords if its share of function words is below this fraction of the median agent's.
-
-Shares are those in the median response. No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes (telegram style
-among them) is below it.
-"""
-
-MIN_FUNCTION_SHARE = 0.1
-"""If the median agent's share of function words is lower than this, keywords are not reported."""
-
-MAX_RARE_SHARE = 0.1
-"""A word is rare if it occurs in the prompts, and in the responses, of less than this share of the items."""
-
-MIN_LISTED_SHARE = 0.5
-"""An agent lists the prompt's words if its median response has a sequence of rare ones at least this long.
-
-The length is a share of the prompt's rare words, of which at most 25 count. Honest agents: at most .25. A weak response
-with 25 rare words of the prompt: .9 to 1.
-"""
-
-MAX_RARE_WORDS = 25
-MIN_RARE_WORDS = 4
-MIN_WORDS = 10
-MIN_ITEMS = 8
-MIN_AGENTS = 4
-
-
-def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
-    """Yield one finding for all agents that list keywords, and one for all that list words of their prompts."""
-    pool = sample.pool
-    if len(sample.items) < MIN_ITEMS or pool.n_agents < MIN_AGENTS:
-        return
-    function_shares = sample.agent_medians(function_word_shares(sample))
-    valid = function_shares[~np.isnan(function_shares)]
-    median = float(np.median(valid)) if valid.size else 0.0
-    keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
-    if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
-        ids = tuple(pool.agents[k].id for k in keyword_agents)
-        share = float(function_shares[keyword_agents].max())
-        yield Finding(
-            "keywords",
-            f"{format_names(ids, limit=20)} list keywords: {share:.0%} of the words in the median response are function words, "
-            f"such as 'the' or 'of'; the median agent has {median:.0%}.",
-            "A list of an item's typical words agrees with every response that uses them, but contains no statement.",
-            "Read a few of the responses, and remove the agent if it was to respond in sentences.",
-            agents=ids,
-            facts={"share": share},
-        )
-    listed_shares = sample.agent_medians(prompt_word_shares(sample))
-    listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
-    if len(listing_agents):
-        ids = tuple(pool.agents[k].id for k in listing_agents)
-        share = float(listed_shares[listing_agents].min())
-        yield Finding(
-            "prompt-words",
-            f"{format_names(ids, limit=20)} list words of the prompt: the median response contains {share:.0%} or more of its "
-            "rare words in one sequence.",
-            "Rare words of the prompt occur in every response that keeps to it, so such a list agrees with all of them.",
-            "Read a few of the responses, and remove the agent if the list was added to influence the judge.",
-            agents=ids,
-            facts={"share": share},
-        )
-
-
-def function_word_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that are function words of its agent, float (n_texts,).
-
-    These are words in at least a fifth of the agent's texts. NaN for a text with few words, and for all texts of an
-    agent with few texts, or whose median text has few words.
-    """
-    shares = np.full(len(sample), np.nan)
-    for k in range(sample.pool.n_agents):
-        rows = np.flatnonzero(sample.agent_of == k)
-        if len(rows) < MIN_ITEMS or np.median(sample.n_words[rows]) < MIN_WORDS:
-            continue
-        is_function_word = np.asarray(sample.has_word[rows].sum(axis=0)) >= RECURRENCE_SHARE * len(rows)
-        for row in rows:
-            if sample.n_words[row] >= MIN_WORDS:
-                words = sample.texts.ids[sample.texts.start[row] : sample.texts.start[row + 1]]
-                shares[row] = is_function_word[words].mean()
-    return shares
-
-
-def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Return the length of the longest sequence of the prompt's rare words in each text, float (n_texts,).
-
-    It is a share of the prompt's number of rare words, at most 25. NaN without a prompt, or with fewer than four.
-    """
-    n_items = len(sample.items)
-    n_prompts: Floats = np.asarray(sample.prompt_has_word.sum(axis=0), dtype=np.float64)
-    response_share = np.exp(-sample.idf)
-    is_rare = (n_prompts < MAX_RARE_SHARE * n_items) & (response_share < MAX_RARE_SHARE)
-    shares = np.full(len(sample), np.nan)
-    for m, (first, end) in enumerate(sample.ranges):
-        prompt_words = sample.prompt_has_word[[m]].indices
-        rare_words = prompt_words[is_rare[prompt_words]]
-        if len(rare_words) < MIN_RARE_WORDS:
-            continue
-        starts = sample.texts.start[first : end + 1]
-        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)
-        offsets = starts - starts[0]
-        for row in range(first, end):
-            is_listed = is_rare_word[offsets[row - first] : offsets[row - first + 1]]
-            breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))
-            longest = np.diff(breaks).max() - 1
-            shares[row] = longest / min(MAX_RARE_WORDS, len(rare_words))
-    return shares
-
 
 LONG_CHARACTERS = 100_000
 MIN_BLANK_SHARE = 0.05
@@ -265,6 +73,7 @@ def find_response_problems(pool: Pool, length: NDArray[np.int64]) -> list[Findin
 
 
 def _check_size(pool: Pool) -> Iterator[Finding]:
+    """Report a pool with fewer than 3 agents or 2 items."""
     if pool.n_agents >= 3 and pool.n_items >= 2:
         return
     yield Finding(
@@ -276,6 +85,7 @@ def _check_size(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_gaps(pool: Pool) -> Iterator[Finding]:
+    """Report agents that respond to few items, items with fewer than two responses, and agents without common items."""
     n_items = pool.present.sum(axis=1)
     n_agents = pool.present.sum(axis=0)
     min_items = MIN_ANSWERED_SHARE * pool.n_items
@@ -317,6 +127,7 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_blank(pool: Pool) -> Iterator[Finding]:
+    """Report agents with at least `MIN_BLANK_SHARE` of blank responses."""
     n_blank = np.array([sum(text is not None and not text.strip() for text in row) for row in pool.texts])
     n_responses = np.maximum(1, pool.present.sum(axis=1))
     is_reported = n_blank >= np.maximum(1, MIN_BLANK_SHARE * n_responses)
@@ -335,6 +146,7 @@ def _find_blank(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_placeholders(pool: Pool) -> Iterator[Finding]:
+    """Report responses that only consist of a placeholder for a missing value, such as "#N/A" or "null"."""
     count_by_text: Counter[str] = Counter()
     agents: dict[str, None] = {}
     for agent, row in zip(pool.agents, pool.texts, strict=True):
@@ -359,6 +171,7 @@ def _find_placeholders(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
+    """Report responses of more than `LONG_CHARACTERS` characters. `length` is as in `find_response_problems`."""
     is_long = length > LONG_CHARACTERS
     if not is_long.any():
         return
@@ -377,6 +190,7 @@ def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
 
 
 def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
+    """Report agents whose median response is much longer or much shorter than the usual response to the item."""
     if pool.n_agents < MIN_LENGTH_AGENTS or pool.n_items < MIN_LENGTH_ITEMS:
         return
     is_answered = pool.present.any(axis=0)
@@ -387,10 +201,8 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
         valid = row[~np.isnan(row)]
         if valid.size:
             median_ratios[k] = np.median(valid)
-    very_long, very_short = (
-        np.flatnonzero(median_ratios >= MIN_LONG_RATIO),
-        np.flatnonzero(median_ratios <= MAX_SHORT_RATIO),
-    )
+    very_long = np.flatnonzero(median_ratios >= MIN_LONG_RATIO)
+    very_short = np.flatnonzero(median_ratios <= MAX_SHORT_RATIO)
     if len(very_long):
         ids = tuple(pool.agents[k].id for k in very_long)
         yield Finding(
@@ -416,6 +228,7 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
 
 
 def _find_damaged(pool: Pool) -> Iterator[Finding]:
+    """Report responses with characters that were lost when a file was read in a wrong encoding."""
     n_damaged = np.zeros(pool.n_agents, dtype=np.int64)
     for k, row in enumerate(pool.texts):
         n_damaged[k] = sum(text is not None and any(mark in text for mark in DAMAGED) for text in row)
@@ -434,6 +247,7 @@ def _find_damaged(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_similar_ids(noun: str, ids: tuple[str, ...]) -> Iterator[Finding]:
+    """Report ids that differ only by case or spaces. `noun` is "agent" or "item"."""
     ids_by_key: defaultdict[str, list[str]] = defaultdict(list)
     for name in ids:
         ids_by_key["".join(name.split()).casefold()].append(name)

@@ -8,6 +8,7 @@ import numpy as np
 
 from youden.pools.checks.checked import format_names
 from youden.types import Finding, Pool
+from youden.types.pool import Bools, Floats
 
 _MAX_RELATIVE_SD, _MIN_REPORTED_SD = 3.0, 1.0
 """Repeats of an agent differ unusually if the SD of their log lengths is above two limits.
@@ -17,34 +18,20 @@ The limits are the first value times the median agent's SD, and the second value
 
 
 def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
-    """Yield at most two findings: for agents whose repeats are all equal, and for agents whose repeats differ too much.
+    """Report agents whose repeats (responses to the same item) are all equal, or differ unusually in length.
 
-    Differences are those of length, compared with the median agent.
+    Yields at most one finding for each of the two problems.
     """
     if pool.repeat_texts is None:
         return
     has_repeats = pool.n_repeats > 1
     n_cells = has_repeats.sum(axis=1)
+    if not n_cells.any():
+        return
 
-    # repeats of a cell are equal if they are one distinct text
-    texts = np.stack(pool.texts_by_repeat)
-    is_equal = np.zeros(has_repeats.shape, dtype=np.bool_)
-    for k, j in np.ndindex(*has_repeats.shape):
-        is_equal[k, j] = len({text for text in texts[:, k, j] if text is not None}) == 1
-    is_equal_agent = (n_cells > 0) & ((is_equal & has_repeats).sum(axis=1) == n_cells)
+    n_equal_cells = (_find_equal_repeats(pool) & has_repeats).sum(axis=1)
+    is_equal_agent = (n_cells > 0) & (n_equal_cells == n_cells)
     equal = tuple(pool.agents[k].id for k in np.flatnonzero(is_equal_agent))
-
-    # variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent
-    is_present = pool.all_present.reshape(texts.shape)
-    length = pool.all_lengths.reshape(texts.shape).astype(np.float64)
-    log_length = np.log1p(np.where(is_present, length, np.nan))
-    variance = np.full(pool.n_agents, np.nan)
-    for k in np.flatnonzero(n_cells):
-        variance[k] = np.nanmean(np.nanvar(log_length[:, k, has_repeats[k]], axis=0))
-    median = float(np.nanmedian(variance)) if n_cells.any() else np.nan
-    threshold = max(_MAX_RELATIVE_SD**2 * median, _MIN_REPORTED_SD**2)
-    unusual = tuple(pool.agents[k].id for k in np.flatnonzero(variance > threshold))
-    factor = float(np.exp(np.nanmax(variance) ** 0.5)) if n_cells.any() else 1.0
     if equal:
         yield Finding(
             "repeats-equal",
@@ -53,7 +40,12 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
             "Sample at the temperature at which the agent is used, or remove all but one response per item.",
             agents=equal,
         )
+
+    variance = _compute_length_variance(pool, has_repeats)
+    threshold = max(_MAX_RELATIVE_SD**2 * float(np.nanmedian(variance)), _MIN_REPORTED_SD**2)
+    unusual = tuple(pool.agents[k].id for k in np.flatnonzero(variance > threshold))
     if unusual:
+        factor = float(np.exp(np.nanmax(variance) ** 0.5))
         yield Finding(
             "repeats-wild",
             f"Repeats of {format_names(unusual)} differ widely in length, by a factor of about {factor:.1f}.",
@@ -61,3 +53,28 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
             "Read the shortest and the longest response of such an agent to one item.",
             agents=unusual,
         )
+
+
+def _find_equal_repeats(pool: Pool) -> Bools:
+    """Return whether all responses in a cell are the same text, bool (n_agents, n_items)."""
+    texts = np.stack(pool.texts_by_repeat)
+    is_equal = np.zeros(texts.shape[1:], dtype=np.bool_)
+    for k, j in np.ndindex(*is_equal.shape):
+        distinct_texts = {text for text in texts[:, k, j] if text is not None}
+        is_equal[k, j] = len(distinct_texts) == 1
+    return is_equal
+
+
+def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
+    """Compute the variance of log(1 + length) over the repeats of a cell, averaged over an agent's cells, float (n_agents,).
+
+    `has_repeats` is a bool array (n_agents, n_items). NaN for an agent without repeats.
+    """
+    shape = (-1, *has_repeats.shape)
+    is_present = pool.all_present.reshape(shape)
+    length = pool.all_lengths.reshape(shape).astype(np.float64)
+    log_length = np.log1p(np.where(is_present, length, np.nan))
+    variance = np.full(pool.n_agents, np.nan)
+    for k in np.flatnonzero(has_repeats.any(axis=1)):
+        variance[k] = np.nanmean(np.nanvar(log_length[:, k, has_repeats[k]], axis=0))
+    return variance

@@ -54,10 +54,10 @@ class Instruction:
     digest: str
 
     def messages(self, text: str, *, notes: str = "") -> tuple[Message, ...]:
-        """Fill in the placeholders.
+        """Fill in the placeholders of the template.
 
-        Returns the system message, if there is one, and the user message. Texts are between tags
-        that they cannot contain.
+        Returns the system message, if there is one, and the user message. The texts are enclosed in tags that they
+        cannot contain.
         """
         text, notes = (value.encode("utf-8", "replace").decode() for value in (text, notes))
         tag = make_fence(text, notes)
@@ -67,11 +67,26 @@ class Instruction:
 
 
 def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruction:
-    """Load an instruction: a file of prompts/agents/, by its name without suffix, or a path that ends in .md.
+    """Load the instruction of an agent's model.
 
-    Relative paths start in `folder`. With `notes`, a placeholder {{notes}} is required. Raise ConfigError [not-found]
-    if there is no such file in prompts/agents/; [instruction] if the file cannot be read, or its placeholders or front
-    matter do not fit.
+    Parameters
+    ----------
+    name : str
+        Name of a file in prompts/agents/ without its suffix, or a path that ends in .md.
+    folder : Path
+        Folder in which relative paths start.
+    notes : bool, default False
+        Whether the placeholder {{notes}} is required; otherwise it is not allowed.
+
+    Returns
+    -------
+    Instruction
+
+    Raises
+    ------
+    ConfigError
+        [not-found]: if prompts/agents/ has no such file; [instruction]: if the file cannot be read, or its placeholders
+        or front matter are invalid.
     """
     path = folder / name if name.endswith(".md") else find_resource("prompts", f"agents/{name}.md")
     if path.is_file() and not is_inside_folder(path):
@@ -87,23 +102,25 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
         ) from None
     try:
         parts = split_front_matter(content)
-        head = _FrontMatter() if parts is None else _FrontMatter.model_validate(parts.head or {})
+        front_matter = _FrontMatter() if parts is None else _FrontMatter.model_validate(parts.head or {})
     except (ValidationError, YamlError) as error:
         problem = format_validation_error(error) if isinstance(error, ValidationError) else error
         raise ConfigError(
             f"The front matter of {path} does not fit: {problem}. Set only the key `system`.", slug="instruction"
         ) from None
+
     template = content if parts is None else parts.body
     placeholders = set(_PLACEHOLDER.findall(template))
-    allowed = {"text", "notes"} if notes else {"text"}
-    if "text" not in placeholders or not placeholders <= allowed or (notes and "notes" not in placeholders):
+    expected = {"text", "notes"} if notes else {"text"}
+    if placeholders != expected:
         required = "{{text}} and {{notes}}" if notes else "{{text}}"
         raise ConfigError(
             f"The placeholders of the instruction {path} do not fit: got {', '.join(sorted(placeholders)) or 'none'}. Set "
             f"{required} for this agent, and no others.",
             slug="instruction",
         )
-    return Instruction(path.stem, template, head.system, hashlib.sha256(content.encode()).hexdigest())
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return Instruction(path.stem, template, front_matter.system, digest)
 
 
 SOURCE = "source"
@@ -150,12 +167,14 @@ class AgentSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _convert_lists(cls, data: object) -> object:
+        """Convert a list of steps to a tuple, which a strict model requires."""
         if isinstance(data, Mapping) and isinstance(data.get("steps"), list):
             return {**data, "steps": tuple(data["steps"])}
         return data
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
+        """Check that fields that need each other are set together."""
         if (self.model is None) != (self.instruction is None):
             raise ValueError("model and instruction belong together; set both or neither")
         if self.model is None and (self.notes_instruction or self.temperature is not None or self.seed is not None):
@@ -169,7 +188,14 @@ class AgentSpec(BaseModel):
     @property
     def transforms(self) -> tuple[Step, ...]:
         """The transforms; raises ConfigError [unknown-transform] or [transform-option] if one does not fit."""
-        return tuple(Step(step) if isinstance(step, str) else Step(*next(iter(step.items()))) for step in self.steps)
+        transforms = []
+        for step in self.steps:
+            if isinstance(step, str):
+                transforms.append(Step(step))
+            else:
+                ((name, options),) = step.items()
+                transforms.append(Step(name, options))
+        return tuple(transforms)
 
 
 class _AgentsYaml(BaseModel):
@@ -207,7 +233,7 @@ class AgentsFile(BaseModel):
 
     @property
     def ordered(self) -> tuple[AgentSpec, ...]:
-        """Agents, each after the one on which it is based; raises ConfigError [agents-circle] if they form a circle."""
+        """Agents, each one after the agent on which it is based; raises ConfigError [agents-circle] if they form a circle."""
         sorted_agents: dict[str, AgentSpec] = {}
         waiting = list(self.agents)
         while waiting:
@@ -247,6 +273,23 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     """
     path = _locate(path)
     content = _parse_file(path)
+    _check_agents(content, path)
+
+    names = sorted({agent.model for agent in content.agents if agent.model is not None})
+    unknown = sorted(set(model_map or {}) - {*names, _ALL_MODELS})
+    if unknown:
+        raise ConfigError(
+            f"{path}: no agent uses the model '{unknown[0]}'. Map one of {', '.join(names) or 'none'}, or all with '*'.",
+            slug="model-map",
+        )
+    models = {name: _load_model(name, content, path, model_map or {}) for name in names}
+    file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
+    _ = file.ordered  # raises [agents-circle]
+    return file
+
+
+def _check_agents(content: _AgentsYaml, path: Path) -> None:
+    """Check the ids, the bases and the transforms of agents; raise ConfigError [agents-file]."""
     ids = [agent.id for agent in content.agents]
     for agent in content.agents:
         if ids.count(agent.id) > 1 or agent.id == SOURCE:
@@ -255,27 +298,16 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
             raise _file_error(
                 path,
                 f"agent '{agent.id}' is based on '{agent.based_on}', which is not an agent of this file. "
-                "Set `based_on` to an "
-                "agent.",
+                "Set `based_on` to an agent.",
             )
         try:
             _ = agent.transforms
         except ConfigError as error:
             raise _file_error(path, f"agent '{agent.id}': {error.message}") from error
-    names = sorted({agent.model for agent in content.agents if agent.model is not None})
-    if unknown := sorted(set(model_map or {}) - {*names, _ALL_MODELS}):
-        raise ConfigError(
-            f"{path}: no agent uses the model '{unknown[0]}'. Map one of {', '.join(names) or 'none'}, or all with '*'.",
-            slug="model-map",
-        )
-    models = {name: _load_model(name, content, path, model_map or {}) for name in names}
-    file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
-    _ = file.ordered
-    return file
 
 
 def _locate(path: Path) -> Path:
-    """Find the file of agents, which may be a shipped one."""
+    """Return the path of an agents' file; a missing path below configs/ or datasets/ is searched for in the package."""
     report_shadow_at(path)
     kind = path.parts[0] if path.parts else ""
     if not path.exists() and kind in ("configs", "datasets"):
@@ -284,6 +316,7 @@ def _locate(path: Path) -> Path:
 
 
 def _parse_file(path: Path) -> _AgentsYaml:
+    """Read and validate an agents' file; raise ConfigError [agents-file] if it cannot be read or is invalid."""
     try:
         data = read_yaml(path)
     except OSError as error:
@@ -300,7 +333,7 @@ def _parse_file(path: Path) -> _AgentsYaml:
 
 
 def _format_agent(error: ValidationError, data: Any) -> str:
-    """Format the id of the agent that an error concerns; empty for another part of the file."""
+    """Return the id of the agent that an error concerns, as the beginning of a message; empty for another part of the file."""
     match error.errors(include_url=False)[0]["loc"]:
         case ("agents", int(number), *_) if isinstance(agent := data["agents"][number], dict):
             return f"agent '{agent.get('id')}': "
@@ -308,17 +341,18 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 
 
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
-    """Load the config of a model, or of its replacement in `model_map`; raise ConfigError [model-map]."""
+    """Load the config of a model or of its replacement in `model_map`; raise ConfigError [model-map] if it is not usable."""
     target = model_map.get(name, model_map.get(_ALL_MODELS, name))
+    definition = content.models.get(target, target)
+    keys = definition if isinstance(definition, str) else {"name": target, **definition}
     try:
-        definition = content.models.get(target, target)
-        keys = definition if isinstance(definition, str) else {"name": target, **definition}
         config = load_judge_config(keys, file=path)
         if not config.makes_calls:
             raise ConfigError(f"'{config.backend}' makes no calls, so it cannot write a text.", slug="model-map")
     except YoudenError as error:
+        mapping = "" if target == name else f" (mapped to {target!r})"
         raise ConfigError(
-            f"{path}: the model '{name}'{'' if target == name else f' (mapped to {target!r})'} cannot be used: {error.message} "
+            f"{path}: the model '{name}'{mapping} cannot be used: {error.message} "
             f"Add it under `models:`, or map it with --model-map {name}=JUDGE.",
             slug="model-map",
         ) from error

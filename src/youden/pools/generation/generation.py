@@ -55,7 +55,7 @@ class Generation:
 
     @property
     def responses(self) -> list[tuple[Item, int]]:
-        """Item and repeat (from 1) of each response of an agent: all first ones, then all second ones, and so on."""
+        """Item and number (from 1) of each response of an agent: the first responses to all items, then the second ones."""
         return [(item, repeat) for repeat in range(1, self.repeats + 1) for item in self.items]
 
     @property
@@ -146,9 +146,11 @@ def check_output_pool(generation: Generation, out: Path) -> None:
         return
     existing = read_pool(out)
     existing_agents = {agent.id: dict(agent.meta) for agent in existing.agents}
-    same_agents = existing_agents == {agent.id: agent_metadata(agent, generation) for agent in generation.file.agents}
+    new_agents = {agent.id: agent_metadata(agent, generation) for agent in generation.file.agents}
     existing_items = [(item.id, item.prompt) for item in existing.items]
-    same_items = existing_items == [(item.id, item.prompt) for item in generation.items]
+    new_items = [(item.id, item.prompt) for item in generation.items]
+    same_agents = existing_agents == new_agents
+    same_items = existing_items == new_items
     if not (same_agents and same_items):
         raise ConfigError(
             f"{out} already contains a pool of other {'items' if same_agents else 'agents'}. Set another --out, or remove that "
@@ -164,7 +166,7 @@ def check_output_pool(generation: Generation, out: Path) -> None:
 
 
 def agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """Return the metadata of an agent, which define how it responds."""
+    """Return the metadata of an agent in the pool: the keys of its specification, its seed, and its model with address."""
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed
     if agent.model is not None:
@@ -218,18 +220,20 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         Path or URL of the store; a path becomes relative to the folder.
     """
     file = generation.file
+    location = redact_location(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix()
     recipe = _RecipeFile(
         version=VERSION,
-        store=redact_location(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix(),
+        store=location,
         seed=file.seed,
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,
         instructions=dict(generation.instructions),
         repeats=generation.repeats,
     )
+    excluded = None if generation.repeats > 1 else {"repeats"}
+    text = recipe.model_dump_json(indent=1, exclude=excluded) + "\n"
     with atomic_write(folder / RECIPE) as tmp_path:
-        text = recipe.model_dump_json(indent=1, exclude=None if generation.repeats > 1 else {"repeats"})
-        tmp_path.write_text(text + "\n", encoding="utf-8", newline="\n")
+        tmp_path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_store_location(folder: Path) -> str:
@@ -251,13 +255,30 @@ def read_store_location(folder: Path) -> str:
         If the recipe is missing, damaged or of another version.
     """
     store = _read_recipe(folder).store
-    return store if "://" in store else str(find_moved_store(Path(os.path.normpath(folder / store)), folder))
+    if "://" in store:
+        return store
+    path = Path(os.path.normpath(folder / store))
+    return str(find_moved_store(path, folder))
 
 
 def read_generation(folder: Path) -> Generation:
-    """Read the recipe and the items of a generated pool.
+    """Read what was generated in a folder, from its recipe and its items.
 
-    Raise RunFolderError if the recipe is missing, damaged or of another version; ConfigError if a model cannot be used.
+    Parameters
+    ----------
+    folder : Path
+        Folder of a generated pool.
+
+    Returns
+    -------
+    Generation
+
+    Raises
+    ------
+    RunFolderError
+        If the recipe is missing, damaged or of another version.
+    ConfigError
+        If a model cannot be used.
     """
     recipe = _read_recipe(folder)
     models = {name: load_judge_config(keys) for name, keys in recipe.models.items()}

@@ -28,17 +28,18 @@ _UNDERLINE = re.compile(r"^[*=~^\"'-]{3,}$", re.MULTILINE)
 
 
 def python_topics() -> tuple[Item, ...]:
-    """Return at most 79 topics of Python's documentation, ordered by name, each with at least 100 words.
+    """Return at most 79 topics of Python's documentation as items, ordered by name; each has at least 100 words.
 
-    Underlines of headings, and line breaks in paragraphs, are removed.
+    The text of a topic is the prompt. Underlines of headings, and line breaks in paragraphs, are removed.
     """
     text_by_topic: dict[str, str] = import_module("pydoc_data.topics").topics
     items = []
     for name in sorted(text_by_topic):
-        paragraphs = re.split(r"\n\s*\n", _UNDERLINE.sub("", text_by_topic[name]))
-        text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs if paragraph.split())
-        if len(text.split()) >= MIN_TOPIC_WORDS:
-            items.append(Item(name, text))
+        text = _UNDERLINE.sub("", text_by_topic[name])
+        paragraphs = [" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text)]
+        prompt = "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+        if len(prompt.split()) >= MIN_TOPIC_WORDS:
+            items.append(Item(name, prompt))
     return tuple(items[:MAX_TOPICS])
 
 
@@ -92,8 +93,12 @@ def read_items(source: str) -> tuple[Item, ...]:
 
 
 def _read_lines(path: Path) -> tuple[Item, ...]:
-    items, replaced = [], Replacements()
-    for location, row in read_lines(path, replaced):
+    """Read items from the lines of a JSONL file; raise ConfigError [items-invalid] if a line is not an item.
+
+    Values that no pool can contain are replaced, with a warning.
+    """
+    items, replacements = [], Replacements()
+    for location, row in read_lines(path, replacements):
         name, prompt, meta = row.get("id"), row.get("prompt"), row.get("meta", {})
         if not isinstance(name, str) or not name.strip() or not isinstance(prompt, str) or not isinstance(meta, dict):
             raise ConfigError(
@@ -101,6 +106,7 @@ def _read_lines(path: Path) -> tuple[Item, ...]:
                 slug="items-invalid",
             )
         items.append(Item(name, prompt, meta))
-    if note := replaced.describe():
+    note = replacements.describe()
+    if note:
         _LOG.warning("%s", printable(note))
     return tuple(items)

@@ -31,7 +31,7 @@ MAX_AGENTS = 40
 
 
 def draw_difficulty(data: ReportData) -> Iterator[Figure]:
-    """Draw items sorted by difficulty, evenly thinned out in a large run."""
+    """Draw the items by difficulty, easiest first. Of many items, every n-th is drawn."""
     lines = [line for line in data.items.ordered if line.difficulty is not None]
     if not lines:
         return
@@ -51,18 +51,21 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
 
 
 def draw_curl(data: ReportData) -> Iterator[Figure]:
-    """Draw the distribution of |Δ| on each link, raw and per SD of the transformed scores."""
+    """Draw the distribution of the curl |Δ| (the deviation of scores from additivity) on each link function.
+
+    Yields a figure of raw values, and one of values per standard deviation of the transformed scores.
+    """
     source = f"scores.csv, {data.summary.rectangles}, {format_n_answers(data.summary)}"
-    for scaled in (False, True):
-        curves = [curve for curve in data.curl if not scaled or curve.sd > 0]
+    for is_scaled in (False, True):
+        curves = [curve for curve in data.curl if not is_scaled or curve.sd > 0]
         if not curves:
             continue
         frame = Frame.from_columns(
             link=[curve.link for curve in curves for _ in curve.x],
-            x=np.concatenate([curve.x / (curve.sd if scaled else 1) for curve in curves]),
+            x=np.concatenate([curve.x / (curve.sd if is_scaled else 1) for curve in curves]),
             share=np.concatenate([curve.share for curve in curves]),
         )
-        unit = "|Δ| per SD of the transformed scores" if scaled else "|Δ| in the link's own unit"
+        unit = "|Δ| per SD of the transformed scores" if is_scaled else "|Δ| in the link's own unit"
         chart = make_chart().mark_line(strokeWidth=2.5)
         chart = chart.encode(
             x=alt.X("x:Q", title=unit),
@@ -71,7 +74,7 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             strokeDash=alt.StrokeDash("link:N", title="link"),
             tooltip=make_tooltips("link:N", "x:Q .3f", "share:Q .1%"),
         )
-        if scaled:
+        if is_scaled:
             slug, title = "curl-scaled", "Curl on each link, scale-free"
             note = "Links compare on this scale: the further left a line, the more additive the scores."
         else:
@@ -101,7 +104,8 @@ def draw_false_alarms(data: ReportData) -> Iterator[Figure]:
         "agents simultaneously with 95 %. Alarm: a warning above names the agent, alone or in a pair, because its rate is more "
         f"than twice that of all others and higher than chance explains.{omission}"
     )
-    source, height = f"verdicts.parquet, {format_n_answers(data.summary)}", 30 + 15 * len(lines)
+    source = f"verdicts.parquet, {format_n_answers(data.summary)}"
+    height = 30 + 15 * len(lines)
     yield Figure("alarms", "False-positive rate of each agent", note, source, chart, frame=frame, height=height)
 
 
@@ -124,10 +128,8 @@ def draw_holdout(data: ReportData) -> Iterator[Figure]:
     n_points = len(points.predicted)
     note = "Cells that were selected before anything was scored; on the dashed line the prediction is exact."
     note += "" if n_points == points.n_cells else f" {n_points:,} of {points.n_cells:,} cells drawn."
-    source, title = (
-        f"holdout.csv and the fit, {format_n_answers(data.summary)}",
-        "Held-out cells: predicted against observed",
-    )
+    source = f"holdout.csv and the fit, {format_n_answers(data.summary)}"
+    title = "Held-out cells: predicted against observed"
     yield Figure("holdout", title, note, source, dots + line, frame=frame, height=300)
 
 
@@ -174,7 +176,7 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
 
 
 def draw_variance_components(data: ReportData) -> Iterator[Figure]:
-    """Draw the variance components of an ability, as standard deviations, in bars with intervals."""
+    """Draw the variance components of an ability as bars with intervals, in standard deviations."""
     facts = data.summary.variance
     if facts is None:
         return
@@ -197,5 +199,6 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     note = (
         "Bar: standard deviation of an agent's distance from the average by this source alone; line: its 95 % interval."
     )
-    source, height = f"variance_components.json, {format_n_answers(data.summary)}", 30 + 26 * len(parts)
+    source = f"variance_components.json, {format_n_answers(data.summary)}"
+    height = 30 + 26 * len(parts)
     yield Figure("variance", "Variance components of an ability", note, source, chart, frame=frame, height=height)

@@ -82,17 +82,24 @@ def _draw_matrix(
 
 
 def _residual_colour(value: Floats, title: str) -> alt.Color:
+    """Return a colour scale for residuals that is symmetric around 0."""
     limit = max(float(np.nanmax(np.abs(value))), 0.01)
     return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="blueorange", domain=[-limit, limit]))
 
 
 def _score_colour(title: str) -> alt.Color:
+    """Return a colour scale for scores."""
     return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis"))
 
 
 def _describe_bins(size: int, content: str) -> str:
-    """Describe bins of `size` cells in the note of a figure; empty if a tile is one cell."""
-    return f" Drawn in bins: a tile is the mean over {content}." if size > 1 else ""
+    """Return a sentence, for the note of a figure, that a tile is a mean over several cells; empty if `size` is 1.
+
+    `content` describes the cells, such as "2 agents × 17 items".
+    """
+    if size == 1:
+        return ""
+    return f" Drawn in bins: a tile is the mean over {content}."
 
 
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
@@ -142,9 +149,20 @@ def draw_figures(data: ReportData) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
-    """Draw the distances of agents from the average agent, with intervals at `level`.
+    """Draw how far each agent is from the average agent, with its interval.
 
-    `agents` is the ranking, best first; at least one agent has an ability. `source` names the data for display.
+    Parameters
+    ----------
+    agents : sequence of RankedAgent
+        Ranking, best agent first. At least one agent has an ability.
+    level : float
+        Confidence level of the intervals.
+    source : str
+        Source of the data, for display.
+
+    Returns
+    -------
+    Figure
     """
     ranked = [agent for agent in agents if agent.ability is not None]
     average = float(np.mean([agent.ability for agent in ranked]))
@@ -179,6 +197,7 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
 
 
 def _draw_ranking(data: ReportData) -> Iterator[Figure]:
+    """Draw the ranking of a run, unless no agent has an ability."""
     if any(agent.ability is not None for agent in data.summary.ranking):
         source = f"ranking.csv, {format_n_answers(data.summary)}"
         yield draw_ranking_figure(data.summary.ranking, level=data.summary.facts.level, source=source)

@@ -58,16 +58,23 @@ class Frame:
     def from_rows(cls, rows: Iterable[object], /, *names: str, **columns: Column | str) -> Frame:
         """Create a frame from attributes of objects, one object per mark.
 
-        `names` are attributes whose columns have the same name. `columns` maps a column to an attribute or to its
-        values (n_marks,).
+        Parameters
+        ----------
+        rows : iterable of object
+            The objects.
+        *names : str
+            Attributes, each of which becomes a column of the same name.
+        **columns : str or array_like (n_marks,)
+            Name of a column → attribute with its values, or the values themselves.
+
+        Returns
+        -------
+        Frame
         """
         rows = list(rows)
-        values: dict[str, Column] = {}
-        for name, column in {**{name: name for name in names}, **columns}.items():
-            if isinstance(column, str):
-                values[name] = [getattr(row, column) for row in rows]
-            else:
-                values[name] = column
+        values: dict[str, Column] = {name: [getattr(row, name) for row in rows] for name in names}
+        for name, column in columns.items():
+            values[name] = [getattr(row, column) for row in rows] if isinstance(column, str) else column
         return cls.from_columns(**values)
 
     def rows(self) -> list[dict[str, Json]]:
@@ -81,6 +88,7 @@ class Frame:
 
 
 def _pack(column: Sequence[Value]) -> Json:
+    """Return the values of a column as a list, or as distinct levels and their codes if most texts are repeated."""
     if not any(isinstance(value, str) for value in column):
         return list(column)
     levels = {value: code for code, value in enumerate(dict.fromkeys(column))}
@@ -90,6 +98,7 @@ def _pack(column: Sequence[Value]) -> Json:
 
 
 def _to_values(column: Column) -> tuple[Value, ...]:
+    """Convert a column for a page: texts become printable, numbers are rounded, NaN becomes None."""
     if isinstance(column, np.ndarray):
         rounded: list[Value] = np.round(column, DECIMALS).tolist()
         return tuple(None if isinstance(value, float) and math.isnan(value) else value for value in rounded)
@@ -97,6 +106,7 @@ def _to_values(column: Column) -> tuple[Value, ...]:
 
 
 def _to_value(value: Value) -> Value:
+    """Convert one value for a page: a text becomes printable, a number is rounded, NaN becomes None."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):
@@ -171,9 +181,12 @@ def make_tooltips(*columns: str) -> list[alt.Tooltip]:
 
 
 def color_by(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
-    """Colour marks by the texts of a column, which get the colours in the order of `domain` if it is given."""
-    order: dict[str, Any] = {"domain": list(domain)} if domain else {}
-    return alt.Color(f"{column}:N", title=title, scale=alt.Scale(**order, range=GROUP_COLOURS))
+    """Colour marks by the texts of a column.
+
+    With `domain`, these texts get the colours in this order; otherwise, in the order of the alphabet.
+    """
+    scale = alt.Scale(domain=list(domain), range=GROUP_COLOURS) if domain else alt.Scale(range=GROUP_COLOURS)
+    return alt.Color(f"{column}:N", title=title, scale=scale)
 
 
 def color_by_group(frame: Frame) -> alt.Color:
@@ -182,7 +195,7 @@ def color_by_group(frame: Frame) -> alt.Color:
 
 
 def make_dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> alt.Chart:
-    """Make a grey dashed line through points (x, y), in the axes of the columns `x` and `y`."""
+    """Make a grey dashed line through `points`, pairs of values on the axes of the columns `x` and `y`."""
     values = [{x: x_value, y: y_value} for x_value, y_value in points]
     line = alt.Chart(alt.InlineData(values=values)).mark_line(**DASHED)
     encoded: alt.Chart = line.encode(x=alt.X(f"{x}:Q"), y=alt.Y(f"{y}:Q"))
@@ -190,6 +203,8 @@ def make_dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> a
 
 
 def format_n_answers(summary: Summary) -> str:
-    """Format the number of answers of a run, as source of a figure."""
+    """Format the number of answers of a run, as the source of the data of a figure."""
     calls = summary.calls
-    return "imported rates" if calls is None else f"{calls.n_calls - calls.n_missing:,} answers"
+    if calls is None:
+        return "imported rates"
+    return f"{calls.n_calls - calls.n_missing:,} answers"

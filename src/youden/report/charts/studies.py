@@ -32,17 +32,18 @@ from youden.workflows.stress import Stress
 
 @without_validation
 def draw_slope(data: Comparison) -> Figure:
-    """Draw the ranks of agents in two runs as lines."""
-    lines, runs = data.lines, ["1", "2"]
-    ranks = [[line.first_rank for line in lines], [line.second_rank for line in lines]]
-    agents = [*(line.first for line in lines), *(line.second for line in lines)]
+    """Draw one line per agent, from its rank in the first run to its rank in the second."""
+    lines = data.lines
+    runs = ["1", "2"]
+    first_ranks = [line.first_rank for line in lines]
+    second_ranks = [line.second_rank for line in lines]
     frame = Frame.from_rows(
-        agents,
+        [*(line.first for line in lines), *(line.second for line in lines)],
         agent="agent",
         group=[line.first.group or "no group" for line in lines] * 2,
         run=[run for run in runs for _ in lines],
-        rank=[*ranks[0], *ranks[1]],
-        height=[*_distinct_positions(ranks[0]), *_distinct_positions(ranks[1])],
+        rank=[*first_ranks, *second_ranks],
+        height=[*_distinct_positions(first_ranks), *_distinct_positions(second_ranks)],
         interval="ranks",
         ability="ability",
         change=["significant" if line.differs else "not significant" for line in lines] * 2,
@@ -75,8 +76,9 @@ def draw_slope(data: Comparison) -> Figure:
 
 
 def _distinct_positions(ranks: Sequence[int]) -> list[int]:
-    """Return a distinct vertical position for each agent, in the order of the ranks."""
-    positions: list[int] = (np.argsort(np.argsort(ranks, kind="stable"), kind="stable") + 1).tolist()
+    """Return a distinct vertical position for each agent, from 1, in the order of the ranks."""
+    order = np.argsort(ranks, kind="stable")
+    positions: list[int] = (np.argsort(order, kind="stable") + 1).tolist()
     return positions
 
 
@@ -119,13 +121,17 @@ def draw_stress_figure(stress: Stress) -> Figure:
         f"Rank 1 is best. Dashed: rank of {stress.base_agent} without an attack. Hollow: neither a check nor an alarm names "
         "it."
     )
-    source, height = f"youden stress, judged by {stress.judge}", 30 + 22 * len(attacks)
+    source = f"youden stress, judged by {stress.judge}"
+    height = 30 + 22 * len(attacks)
     return Figure("stress", "Ranks of attackers", note, source, rule + dots, frame=frame, height=height)
 
 
 @without_validation
 def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
-    """Draw ρ and the top-k recall of each design by number of calls; a ring marks the recommended budget."""
+    """Draw the accuracy of each design by number of calls: ρ to the dense ranking, and the share of the top agents found.
+
+    A ring marks the smallest budget that meets the goal.
+    """
     recommended = recommend(study, goal).row
     budgets = [(design, row) for design, rows in study.designs.items() for row in rows if row.rho_mean is not None]
     frame = Frame.from_rows(
@@ -158,9 +164,11 @@ def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
 
 def _draw_recall(study: BudgetStudy) -> Figure:
-    """Draw the fraction of the top k that each design finds, by number of calls."""
-    rows = [(design, row) for design, design_rows in study.designs.items() for row in design_rows]
-    marks = [(design, row.calls, k, recall) for design, row in rows for k, recall in (row.recalls or {}).items()]
+    """Draw the fraction of the top k agents that each design finds, by number of calls."""
+    marks = []
+    for design, rows in study.designs.items():
+        for row in rows:
+            marks += [(design, row.calls, k, recall) for k, recall in (row.recalls or {}).items()]
     frame = Frame.from_columns(
         design=[design for design, _, _, _ in marks],
         calls=[calls for _, calls, _, _ in marks],
@@ -180,13 +188,14 @@ def _draw_recall(study: BudgetStudy) -> Figure:
     chart = lines.mark_line(strokeWidth=2) + lines.mark_point(filled=True, size=60, opacity=1)
     chart += base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
     note = "ρ refers to all agents, this figure to the best. Dashed: recall of the top of one half of the items by the other."
-    title, source = "Recall of the best agents by budget", f"youden study budget, means over {study.n_seeds} seeds"
+    title = "Recall of the best agents by budget"
+    source = f"youden study budget, means over {study.n_seeds} seeds"
     return Figure("budget-top", title, note, source, chart, frame=frame, height=300)
 
 
 @without_validation
 def sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error on held-out cells of each regime, by cells and by calls."""
+    """Draw the prediction error on held-out cells of each regime: by its share of cells, and by its number of calls."""
     rows = [row for row in (*study.rows, study.dense) if row.rmse and row.calls and row.of_all]
     rmse = [_mean(row.rmse) for row in rows]
     sd = [0.0 if row.rmse is None else row.rmse.sd or 0.0 for row in rows]
@@ -252,7 +261,10 @@ def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
 
 
 def _draw_means_with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> alt.LayerChart:
-    """Draw means as a line with dots, and the columns `low` and `high` as vertical rules."""
+    """Draw means as a line with dots, and the range from column `low` to column `high` as vertical lines.
+
+    `mean` is the channel of the means, and `width` the width of the line in pixels.
+    """
     lines, rules = base.mark_line(strokeWidth=width), base.mark_rule()
     chart: alt.LayerChart = lines.encode(y=mean) + rules.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     chart += base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
@@ -260,4 +272,5 @@ def _draw_means_with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> al
 
 
 def _mean(summary: SeedSummary | None) -> float:
+    """Return the mean over seeds; NaN if there is none."""
     return float("nan") if summary is None else summary.mean

@@ -44,6 +44,7 @@ def has_pictures() -> bool:
 
 
 def _is_installed(packages: Sequence[str]) -> bool:
+    """Return whether all these packages are installed."""
     return all(find_spec(name) is not None for name in packages)
 
 
@@ -63,7 +64,7 @@ def need_charts() -> None:
 
 
 def need_pictures() -> None:
-    """Check that figures can be drawn as files. Raises: ConfigError [pictures-missing]."""
+    """Check that figures can be drawn as files; raise ConfigError [pictures-missing] if a package is not installed."""
     if not has_pictures():
         raise ConfigError(
             "Pictures need Altair and vl-convert, which are not installed. Install them with `pip install 'youden[figures]'`.",
@@ -97,9 +98,23 @@ PictureKind = Literal["svg", "png"]
 
 
 def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
-    """Return the complete specification of one figure of a run, such as "ranking": with data, title, source and width.
+    """Return the complete Vega-Lite specification of one figure of a run: with data, title, source and width.
 
-    Raises: ConfigError [unknown-chart] if the run has no such figure; the message lists those that it has.
+    Parameters
+    ----------
+    data : ReportData
+        Data of the run.
+    slug : str
+        Short name of the figure, such as "ranking".
+
+    Returns
+    -------
+    dict of str to object
+
+    Raises
+    ------
+    ConfigError
+        [unknown-chart] if the run has no such figure; the message lists those that it has.
     """
     from youden.report.charts.figures import draw_figures
 
@@ -121,7 +136,7 @@ def stress_spec(stress: Stress) -> dict[str, Json]:
 def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:
     """Render a complete Vega-Lite specification as the contents of a picture file, "svg" or "png".
 
-    An SVG ends with a comment that has the digest of the specification, so that a test can check whether it is up
+    An SVG ends with a comment that contains the digest of the specification, so that a test can check whether it is up
     to date.
     """
     import vl_convert
@@ -133,12 +148,13 @@ def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:
 
 
 def spec_digest(spec: dict[str, Json]) -> str:
-    """Return a digest of a complete specification, with the prefix "youden"."""
-    return f"youden {hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()}"
+    """Return a digest of a complete specification: "youden " and a SHA-256 in hexadecimal digits."""
+    canonical = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
+    return f"youden {hashlib.sha256(canonical).hexdigest()}"
 
 
 def _complete_spec(figure: Figure, name: str) -> dict[str, Json]:
-    """Add data, title, source and width to the specification of a figure of the run `name`."""
+    """Add data, title, source and width to the specification of a figure; `name` is the name of the run."""
     title: Json = {
         "text": f"{printable(name)}: {figure.title}",
         "subtitle": f"Source: {figure.source}",

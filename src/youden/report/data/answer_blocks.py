@@ -59,7 +59,8 @@ def open_trials(folder: RunFolder) -> TrialSource:
         If a file is missing or damaged.
     """
     plan, table = folder.open_judged_files()
-    return TrialSource(plan, open_verdict_chunks(table, plan), table.metadata.judge, frozenset(table.metadata.measured))
+    metadata = table.metadata
+    return TrialSource(plan, open_verdict_chunks(table, plan), metadata.judge, frozenset(metadata.measured))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,27 +121,47 @@ class Repeats(NamedTuple):
 
 
 def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
-    """Encode both texts, their order and the answer of each trial as one number, int64 (n_trials,).
+    """Encode the two texts, their order and the answer of each trial as one number, so that repeated trials can be found.
 
-    The code is 4·p + 2·s + y. p numbers the two texts without regard to their order; s is 1 if the text with the larger
-    number is read first; y is 1 for a yes. So trials of the same two texts have the same code >> 2, and in the same
-    order the same code >> 1. The code is −1 for a trial without an answer.
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns of trials and answers, named as in verdicts.parquet.
+    plan : Plan
+        Plan of the run; only its numbers of agents and items are used.
 
-    `columns` are named as in verdicts.parquet; the trials of `plan` are not read.
+    Returns
+    -------
+    int64 array (n_trials,)
+        −1 for a trial without an answer.
+
+    Notes
+    -----
+    The code is 4·p + 2·s + y: p is the number of the pair of texts without regard to their order; s is 1 if the text
+    with the larger number is read first; y is 1 for a yes. So trials of the same two texts have the same code >> 2, and
+    in the same order the same code >> 1.
     """
     first, second = number_cells(columns, plan)
     low, high = np.minimum(first, second), np.maximum(first, second)
     n_texts = MAX_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
-    code = 4 * (low * n_texts + high) + 2 * (first > second)
+    pair = low * n_texts + high
+    is_swapped = first > second
+    is_yes = columns["hard_answer"] == 1
     is_answered = columns["missing_reason"] == 0
-    return np.where(is_answered, code + (columns["hard_answer"] == 1), -1)
+    return np.where(is_answered, 4 * pair + 2 * is_swapped + is_yes, -1)
 
 
 def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """Assign numbers to the first and second texts of trials: row × n_items + item, int64 (n_trials,) each.
+    """Return the number of the first and of the second text of each trial, int64 (n_trials,) each.
 
-    The row is that of the text in `Pool.all_texts`. `columns` are named as in verdicts.parquet; the trials of `plan`
-    are not read.
+    Text numbers count the texts of the pool row by row: row × n_items + item, with the rows of `Pool.all_texts`.
+
+    Parameters
+    ----------
+    columns : mapping of str to array (n_trials,)
+        Columns of trials, named as in verdicts.parquet.
+    plan : Plan
+        Plan of the run; only its numbers of agents and items are used.
     """
     item, other_item = columns["item"], columns["item"]
     is_independent = columns["trial_type"] == INDEPENDENT
@@ -155,8 +176,20 @@ def number_cells(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
 
 
 def compare_repeats(code: Positions) -> Repeats:
-    """Compare all answers about the same two texts; `code` is that of `encode_trials`, in the order of the run.
+    """Compare all answers about the same two texts.
 
+    Parameters
+    ----------
+    code : int64 array (n_trials,)
+        Codes of `encode_trials`, in the order of the run.
+
+    Returns
+    -------
+    Repeats
+        Agreement of the answers in the same and in opposite orders, and trials whose texts got different answers.
+
+    Notes
+    -----
     Pairs of texts are divided into parts, and only the trials of one part are sorted at a time, to save memory.
     """
     n_parts = 1 << (len(code) // TRIALS_PER_SORT).bit_length()
@@ -167,19 +200,22 @@ def compare_repeats(code: Positions) -> Repeats:
         rows = rows[np.argsort(code[rows] >> 1, kind="stable")]
         question, yes = code[rows] >> 1, code[rows] & 1  # a question is two texts in one order
 
-        # Adjacent rows with the same question
-        retest += _count_same(question[1:] == question[:-1], yes[1:] == yes[:-1])
+        # adjacent rows with the same question
+        is_repeated = question[1:] == question[:-1]
+        retest += _count_same(is_repeated, yes[1:] == yes[:-1])
 
-        # Adjacent questions that differ in the order of the texts only; the first answer to each counts
+        # adjacent questions that differ in the order of the texts only; the first answer to each counts
         starts = np.flatnonzero(np.diff(question, prepend=-1))
         first_question, first_yes = question[starts], yes[starts]
-        swapped += _count_same(first_question[1:] == (first_question[:-1] | 1), first_yes[1:] == first_yes[:-1])
+        is_swapped = first_question[1:] == (first_question[:-1] | 1)
+        swapped += _count_same(is_swapped, first_yes[1:] == first_yes[:-1])
 
-        # Rows of two texts with some, but not only, yes-answers
+        # rows of two texts with some, but not only, yes-answers
         starts = np.flatnonzero(np.diff(question >> 1, prepend=-1))
-        n = np.diff(starts, append=len(rows))
-        n_yes = np.add.reduceat(yes, starts) if len(starts) else n
-        differ[rows[np.repeat((n_yes > 0) & (n_yes < n), n)]] = True
+        n_answers = np.diff(starts, append=len(rows))
+        n_yes = np.add.reduceat(yes, starts) if len(starts) else n_answers
+        has_both_answers = (n_yes > 0) & (n_yes < n_answers)
+        differ[rows[np.repeat(has_both_answers, n_answers)]] = True
     return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
 
 
@@ -193,10 +229,11 @@ def _rows_of_part(code: Positions, part: int, n_parts: int) -> Positions:
 
 
 def _make_agreement(counts: Positions) -> AnswerAgreement | None:
+    """Make the agreement from the number of pairs of answers and of equal ones, int (2,); None without a pair."""
     n, n_same = counts.tolist()
     return AnswerAgreement(n, n_same) if n else None
 
 
 def _count_same(is_pair: Bools, is_same: Bools) -> tuple[int, int]:
-    """Count pairs of answers, and pairs of equal answers."""
+    """Count the pairs of answers, and the pairs of equal answers; both arguments are bool arrays (n_adjacent,)."""
     return int(is_pair.sum()), int((is_pair & is_same).sum())

@@ -64,7 +64,7 @@ class Comparison:
         Answers of both judges to common trials; None if a run was imported.
     trials : TrialSample or None
         Trials of the first run, with the answers of both judges; None if a run was imported.
-    words : tuple of str
+    summary : tuple of str
         Sentences that state how the judges, and qualities estimated from labels, agree.
     """
 
@@ -106,7 +106,7 @@ class Comparison:
             self.answers = _tabulate_answers(first_result, against)
 
         quality = compare_quality([(self.first.name, first), (self.second.name, second)])
-        self.words = (*_describe_agreement(first, second), *quality)
+        self.summary = (*_describe_agreement(first, second), *quality)
 
 
 def _describe_agreement(first: RunFolder, second: RunFolder) -> list[str]:
@@ -119,7 +119,7 @@ def _describe_agreement(first: RunFolder, second: RunFolder) -> list[str]:
 
 
 class _RunQuality(NamedTuple):
-    """Qualities and abilities of the agents of one run."""
+    """Name of a run, with the qualities (estimated from labels) and the abilities of its agents."""
 
     name: str
     facts: QualityFacts
@@ -147,16 +147,18 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
     for name, folder in runs:
         facts = read_current_quality(folder)
         if facts is not None:
-            estimates.append(_RunQuality(name, facts, {row.agent: row.ability for row in folder.read_ranking()}))
+            abilities = {row.agent: row.ability for row in folder.read_ranking()}
+            estimates.append(_RunQuality(name, facts, abilities))
 
     for a, b in combinations(estimates, 2):
         shared = [agent for agent in a.abilities if agent in b.abilities]
         by_quality = _format_correlation(a.qualities, b.qualities, shared)
         by_ability = _format_correlation(a.abilities, b.abilities, shared)
+        best_by_ability_a, best_by_ability_b = next(iter(a.abilities)), next(iter(b.abilities))
         yield (
             f"Quality, estimated from labels, of {len(shared)} agents in both: ρ = {by_quality}, by ability {by_ability}. Best "
-            f"by quality in {a.name}: {a.facts.best} (by ability {next(iter(a.abilities))}); in {b.name}: {b.facts.best} (by "
-            f"ability {next(iter(b.abilities))})."
+            f"by quality in {a.name}: {a.facts.best} (by ability {best_by_ability_a}); in {b.name}: {b.facts.best} (by "
+            f"ability {best_by_ability_b})."
         )
 
 
@@ -195,22 +197,26 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
     second_by_id = {row.agent: row for row in second if row.ability is not None}
     pairs = [(row, second_by_id[row.agent]) for row in first if row.ability is not None and row.agent in second_by_id]
     ability = np.array([[row.ability for row in pair] for pair in pairs], dtype=np.float64).reshape(-1, 2).T
-    first_ranks, second_ranks = (rank_with_ties(values).tolist() for values in ability)
+    first_ranks = rank_with_ties(ability[0]).tolist()
+    second_ranks = rank_with_ties(ability[1]).tolist()
     is_different = _find_different(pairs, ability)
-    rows = zip(pairs, first_ranks, second_ranks, is_different, strict=True)
-    return [SlopeLine(a, b, rank_a, rank_b, differs) for (a, b), rank_a, rank_b, differs in rows]
+    return [
+        SlopeLine(a, b, first_rank, second_rank, differs)
+        for (a, b), first_rank, second_rank, differs in zip(pairs, first_ranks, second_ranks, is_different, strict=True)
+    ]
 
 
 def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
-    """Find the agents whose standardised distance from the average agent differs significantly between two rankings.
+    """Find the agents whose standardized distance from the average agent differs significantly between two rankings.
 
-    pairs : each agent in both rankings; ability : float array (2, n_agents)
-
-    Without standard errors, or if all abilities of a ranking are equal, agents whose rank intervals do not
-    overlap differ.
+    `pairs` has each agent in both rankings, and `ability`, float array (2, n_agents), its abilities. Without standard
+    errors, or if all abilities of a ranking are equal, agents whose rank intervals do not overlap differ.
     """
-    ranges = [(a.rank_interval, b.rank_interval) for a, b in pairs]
-    has_disjoint_ranks = [a[1] < b[0] or b[1] < a[0] for a, b in ranges]
+    has_disjoint_ranks = []
+    for first, second in pairs:
+        first_low, first_high = first.rank_interval
+        second_low, second_high = second.rank_interval
+        has_disjoint_ranks.append(first_high < second_low or second_high < first_low)
     if len(pairs) < 2:
         return has_disjoint_ranks
 
@@ -222,22 +228,27 @@ def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: F
     # |z_1 − z_2| > z_.975 · √(SE_1² + SE_2²), with z = (θ − mean θ) / SD(θ) and SE in the same unit
     distance = (ability - ability.mean(axis=1, keepdims=True)) / sd
     difference = np.abs(distance[0] - distance[1])
-    is_different: list[bool] = (difference > ndtri(0.975) * np.hypot(*(std_error / sd))).tolist()
+    first_error, second_error = std_error / sd
+    is_different: list[bool] = (difference > ndtri(0.975) * np.hypot(first_error, second_error)).tolist()
     return is_different
 
 
-def _tabulate_answers(result: Verdicts, against: Floats) -> Table:
-    """Count common trials by the answers of both judges and, in percent, those that differ; one row per trial type.
+def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
+    """Count the trials that two judges answered by the answers of both, one row per trial type.
 
-    against : float array (n_trials,), decision of the other judge on each trial of `result`, 0 or 1; NaN if it has none
+    `other_decision`, float array (n_trials,), is the decision of the second judge on each trial of `result`, 0 or 1; NaN if
+    it has none. The last column is the percentage of trials with different answers.
     """
-    is_common = result.answered & ~np.isnan(against)
+    is_common = result.answered & ~np.isnan(other_decision)
     rows = []
     for trial_type, name in ((PAIRED, "paired"), (INDEPENDENT, "independent")):
         used = is_common & (result.plan.trial_type == trial_type)
-        a, b = result.hard_answer[used] == 1, against[used] == 1
-        counts = [len(a), *(int(cell.sum()) for cell in (a & b, a & ~b, ~a & b, ~a & ~b))]
-        percent = 100 * float((a != b).mean()) if len(a) else None
-        rows.append([name, *(f"{n:,}" for n in counts), format_decimal(percent, 1)])
+        n_common = int(used.sum())
+        is_yes = result.hard_answer[used] == 1
+        is_other_yes = other_decision[used] == 1
+        cells = (is_yes & is_other_yes, is_yes & ~is_other_yes, ~is_yes & is_other_yes, ~is_yes & ~is_other_yes)
+        counts = [f"{int(cell.sum()):,}" for cell in cells]
+        percent_different = 100 * float((is_yes != is_other_yes).mean()) if n_common else None
+        rows.append([name, f"{n_common:,}", *counts, format_decimal(percent_different, 1)])
     heads = ["answered by both", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
     return make_table("Answers of both judges", ["trial type"], heads, rows)

@@ -5,6 +5,7 @@ Every check returns a finding, also if it found no problem, so that a report lis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -57,11 +58,23 @@ class GroupLine:
     """
 
     def __init__(self, group: str, pairs: PairMeans, inside: Bools, *, residual: Floats, agents: Sequence[str]) -> None:
-        """Measure the group of the agents `inside`, bool (n_agents,).
+        """Measure one group.
 
-        residual : float array (n_agents, n_agents), agreement minus the sum of the effects of both agents
+        Parameters
+        ----------
+        group : str
+            Name of the group.
+        pairs : PairMeans
+            Mean agreement of each pair of agents.
+        inside : bool array (n_agents,)
+            Whether an agent belongs to the group.
+        residual : float array (n_agents, n_agents)
+            Agreement of each pair minus the sum of the effects of both agents.
+        agents : sequence of str
+            Ids of the agents, by position.
         """
-        self.group, self.n_agents = group, int(inside.sum())
+        self.group = group
+        self.n_agents = int(inside.sum())
         self.inside: float | None = None
         self.across: float | None = None
         self.outside: float | None = None
@@ -70,7 +83,8 @@ class GroupLine:
         self.most_moved: str | None = None
         self.max_change = 0
         is_outside = ~inside
-        within_group, across = _mean_over(pairs, inside, inside), _mean_over(pairs, inside, is_outside)
+        within_group = _mean_over(pairs, inside, inside)
+        across = _mean_over(pairs, inside, is_outside)
         if across < 1 and not np.isnan(within_group):
             gap = within_group - across
             self.inside, self.across = within_group, across
@@ -79,20 +93,33 @@ class GroupLine:
         if inside.all() or is_outside.sum() < MIN_AGENTS:
             return
 
-        # Abilities of the other agents by all partners, and without the group as partners
+        # abilities of the other agents by all partners, and without the group as partners
         by_all = _row_means(residual, pairs.compared)[is_outside]
         without_group = _row_means(residual[:, is_outside], pairs.compared[:, is_outside])[is_outside]
         self.correlation = _spearman(by_all, without_group)
         if self.correlation is not None:
             change = np.abs(rank_with_ties(by_all) - rank_with_ties(without_group))
+            outside_positions = np.flatnonzero(is_outside)
             self.max_change = int(change.max())
-            self.most_moved = agents[int(np.flatnonzero(is_outside)[change.argmax()])]
+            self.most_moved = agents[int(outside_positions[change.argmax()])]
 
 
 def describe_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> list[GroupLine]:
-    """Measure each group for which something can be measured; those with a known agreement come first.
+    """Measure the agreement within each group of agents, and the influence of the group on the ranking.
 
-    `groups` has the group of each of the `agents`, None if it has none.
+    Parameters
+    ----------
+    pairs : PairMeans
+        Mean agreement of each pair of agents.
+    groups : sequence of str or None
+        Group of each agent; None if it has none.
+    agents : sequence of str
+        Ids of the agents.
+
+    Returns
+    -------
+    list of GroupLine
+        Groups for which something could be measured; those with a known agreement come first.
     """
     agreement = np.where(pairs.compared, pairs.mean, 0.0)
     residual = pairs.mean - fit_pair_effects(pairs.compared.astype(np.float64), agreement.sum(axis=1))
@@ -105,25 +132,20 @@ def describe_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Sequ
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
-    """Tabulate the agreement and the influence of groups."""
-    rows = [
-        [
-            line.group,
-            str(line.n_agents),
-            format_decimal(line.inside, 2),
-            format_decimal(line.across, 2),
-            "–" if line.losing_share is None else f"{100 * line.losing_share:.0f} %",
-            format_decimal(line.correlation, 2),
-            f"{line.most_moved} ({line.max_change})" if line.max_change else "–",
-        ]
-        for line in lines
-    ]
+    """Tabulate the agreement within groups and their influence on the ranking, one row per group."""
+    rows = []
+    for line in lines:
+        losing_share = "–" if line.losing_share is None else f"{100 * line.losing_share:.0f} %"
+        most_moved = f"{line.most_moved} ({line.max_change})" if line.max_change else "–"
+        inside, across = format_decimal(line.inside, 2), format_decimal(line.across, 2)
+        correlation = format_decimal(line.correlation, 2)
+        rows.append([line.group, str(line.n_agents), inside, across, losing_share, correlation, most_moved])
     heads = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
     return Table("Group by group", heads, "lrrrrrl", rows)
 
 
 def agreeing_fraction(pairs: PairMeans, *, min_agreement: float) -> float | None:
-    """Return the fraction of compared pairs with at least this agreement; None if no pair was compared."""
+    """Return the fraction of compared pairs that agree on at least `min_agreement` of the items; None without such pairs."""
     is_compared = np.triu(pairs.compared, 1)
     if not is_compared.any():
         return None
@@ -131,7 +153,7 @@ def agreeing_fraction(pairs: PairMeans, *, min_agreement: float) -> float | None
 
 
 def _row_means(value: Floats, used: Bools) -> Floats:
-    """Average the used values of each row; NaN if there are none."""
+    """Average the values with True in `used` in each row of a matrix; NaN for a row without any."""
     n = used.sum(axis=1)
     total = np.where(used, value, 0.0).sum(axis=1)
     mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
@@ -139,12 +161,16 @@ def _row_means(value: Floats, used: Bools) -> Floats:
 
 
 def _mean_over(pairs: PairMeans, rows: Bools, columns: Bools) -> float:
-    """Average the agreement of compared pairs of rows and columns, bool (n_agents,) each; NaN without such a pair."""
+    """Average the agreement of the compared pairs of one agent in `rows` and one in `columns`, bool arrays (n_agents,).
+
+    NaN if no such pair was compared.
+    """
     used = pairs.compared & rows[:, None] & columns
     return float(pairs.mean[used].mean()) if used.any() else float("nan")
 
 
 def _spearman(x: Floats, y: Floats) -> float | None:
+    """Compute Spearman's ρ over positions that are valid in both arrays; None if there are too few, or if one is constant."""
     valid = ~np.isnan(x + y)
     if valid.sum() < MIN_AGENTS:
         return None
@@ -207,21 +233,19 @@ class PairGrid:
         """
         position = {agent: k for k, agent in enumerate(agents)}
         order = np.array([position[agent] for agent in ranked], dtype=np.int64)
-        square = np.ix_(order, order)
-        size = self.agents_per_row = max(1, -(-len(order) // max_side))
+        ranked_square = np.ix_(order, order)
+        bin_size = max(1, math.ceil(len(order) / max_side))
         off_diagonal = ~np.eye(len(order), dtype=np.bool_)
         effect = fit_robust_effects(pairs)
         residual = pairs.mean - effect[:, None] - effect
-        self.names = label_bins(ranked, size)
-        self.agreement, self.residual = (
-            bin_means(np.where(off_diagonal, matrix[square], np.nan), size, size) for matrix in (pairs.mean, residual)
-        )
+        agreement = np.where(off_diagonal, pairs.mean[ranked_square], np.nan)
+        ranked_residual = np.where(off_diagonal, residual[ranked_square], np.nan)
 
-        flagged = np.zeros(residual.shape)
+        is_flagged = np.zeros(residual.shape)
         self.groups = []
         for group in groups:
             members = np.array([position[agent] for agent in group])
-            flagged[np.ix_(members, members)] = 1.0
+            is_flagged[np.ix_(members, members)] = 1.0
             first, second = members[np.stack(np.triu_indices(len(members), 1))]
             compared = pairs.compared[first, second]
             means = [
@@ -229,7 +253,12 @@ class PairGrid:
                 for matrix in (pairs.mean, residual)
             ]
             self.groups.append(GroupAgreement(group, *means))
-        self.flagged = bin_means(flagged[square] * off_diagonal, size, size) > 0
+
+        self.agents_per_row = bin_size
+        self.names = label_bins(ranked, bin_size)
+        self.agreement = bin_means(agreement, bin_size, bin_size)
+        self.residual = bin_means(ranked_residual, bin_size, bin_size)
+        self.flagged = bin_means(is_flagged[ranked_square] * off_diagonal, bin_size, bin_size) > 0
 
 
 MIN_SPLIT_HALF_RHO = 0.8
@@ -266,7 +295,20 @@ class RankingChecks:
 
 
 def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
-    """Check what else than ability the ranking of a run may follow."""
+    """Check what else than ability the ranking of a run may follow.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Tables of the run.
+    summary : Summary
+        Summary of the run.
+
+    Returns
+    -------
+    RankingChecks
+        A finding for every check, also for those that detected no problem.
+    """
     agents, pairs = evidence.agent_ids, evidence.pairs
     if pairs is None:
         return RankingChecks(None, (), (_check_signal(summary),))
@@ -292,6 +334,7 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
 
 
 def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
+    """Make the finding of a check: a warning if it is a problem, otherwise a note."""
     return Finding(slug, message, severity="warning" if is_problem else "note", agents=agents, facts=facts)
 
 
@@ -331,7 +374,7 @@ def _check_pairs(grid: PairGrid) -> Finding:
 
 
 def _check_length(ability: Floats, evidence: Evidence, summary: Summary) -> Iterator[Finding]:
-    """Yield the length warnings of the fit; without any, a note on how abilities correlate with length."""
+    """Report the warnings of the fit about length; if there are none, how abilities correlate with the length of responses."""
     warnings = [finding for finding in summary.warnings if finding.slug == "length"]
     correlation = length_correlation(ability, evidence.pool.mean_length)
     if warnings or correlation is None:
@@ -341,7 +384,7 @@ def _check_length(ability: Floats, evidence: Evidence, summary: Summary) -> Iter
 
 
 def _check_split_half(summary: Summary) -> Iterator[Finding]:
-    """Yield the split-half reliability over partners, if it was measured."""
+    """Report how well the rankings by two random halves of the partners agree, if it was measured."""
     if summary.partners is not None and summary.facts.partners is not None:
         correlation = summary.facts.partners.split_half_rho
         yield _make_finding(
@@ -350,7 +393,7 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
 
 
 def _check_absence_of_groups(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Yield how much the ranking changes without the most influential group as partners."""
+    """Report how much the ranking of the other agents changes without the most influential group as partners."""
     if not lines:
         return
     worst = min(lines, key=lambda line: line.correlation or 0.0)
@@ -365,7 +408,7 @@ def _check_absence_of_groups(lines: Sequence[GroupLine]) -> Iterator[Finding]:
 
 
 def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Yield how large a coalition of agreeing agents would have to be to rank above each group."""
+    """Report how many agents that always agree would be needed to rank above each group."""
     if not lines:
         return
     sentences = []
@@ -385,11 +428,15 @@ def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
 
 
 def _quote_all(names: Sequence[str]) -> str:
+    """Quote names, and join them by commas."""
     return ", ".join(f"“{name}”" for name in names)
 
 
 def _check_spread(fraction: float | None) -> Iterator[Finding]:
-    """Yield whether most pairs agree on most items, so that little remains to rank; nothing if no pair was compared."""
+    """Report whether most pairs of agents agree on most items, so that the agents hardly differ.
+
+    `fraction` is the fraction of such pairs; nothing is reported if it is None, because no pair was compared.
+    """
     if fraction is None:
         return
     text = f"{fraction:.0%} of all pairs agree on {HIGH_AGREEMENT:.0%} of the items or more."

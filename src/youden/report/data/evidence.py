@@ -118,6 +118,7 @@ class Sources:
             self._open_store(folder, str(judge.get("prompt_digest")))
 
     def _open_pool(self, folder: RunFolder) -> None:
+        """Read the pool of a run; if it is not available or has changed, state the reason in `missing`."""
         if not folder.has("config.yaml"):
             self.missing.append("This run was imported without texts.")
             return
@@ -134,6 +135,7 @@ class Sources:
             )
 
     def _open_store(self, folder: RunFolder, prompt_digest: str) -> None:
+        """Read the prompt of the judge, and check that the store can be opened; otherwise, state the reason in `missing`."""
         try:
             config = folder.read_config()
             with open_store_of_folder(config.store_location):
@@ -146,6 +148,8 @@ class Sources:
 
 
 def _load_prompt(config: JudgeConfig, digest: str) -> dict[str, Json] | None:
-    """Load the prompt of a judge; None if its digest has changed."""
+    """Load the prompt of a judge; None if it is no longer the one with this digest."""
     prompt = (config.replay_of or config).loaded_prompt
-    return {"system": prompt.system, "template": prompt.template} if prompt.digest == digest else None
+    if prompt.digest != digest:
+        return None
+    return {"system": prompt.system, "template": prompt.template}

@@ -65,12 +65,25 @@ class TrialSample:
         preferred: Sequence[int] = (),
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Sample trials and read their texts, of at most `max_bytes` in all.
+        """Sample trials and read their texts.
 
-        The trials in the rows `preferred` are selected first, for at most half of the trials and of the bytes.
-        `sources` has the texts and the raw answers.
+        Parameters
+        ----------
+        book : TrialBook or TrialReading
+            Trials of the run.
+        sources : Sources
+            Texts and raw answers.
+        rng : Generator
+            Random generator.
+        preferred : sequence of int, optional
+            Rows of trials that are selected first, up to half of the maximum number and size.
+        max_bytes : int, default 1,100,000
+            Maximum size of all texts together.
 
-        Raises: JudgeError [store-damaged] if the store is damaged.
+        Raises
+        ------
+        JudgeError
+            [store-damaged] if the store is damaged.
         """
         sampled = book.sample_surprising(rng, MAX_TRIALS).tolist()
         rows = [*preferred, *sampled]
@@ -85,7 +98,8 @@ class TrialSample:
             for row in candidates:
                 if row in pairs or len(pairs) == MAX_TRIALS:
                     continue
-                cells = cells_of(lines[row])
+                first_cell, second_cell = cells_of(lines[row])
+                cells = (first_cell, second_cell)
                 texts = {cell: _excerpt(sources.pool, cell) for cell in cells if cell not in positions}
                 size = sum(len(text.encode()) for text in texts.values() if text) + _BYTES_PER_TRIAL
                 if remaining_bytes - size < reserved_bytes:
@@ -95,7 +109,7 @@ class TrialSample:
                     positions[cell] = -1 if text is None else len(self.texts)
                     if text is not None:
                         self.texts.append(text)
-                pairs[row] = (positions[cells[0]], positions[cells[1]])
+                pairs[row] = (positions[first_cell], positions[second_cell])
 
         rows = sorted(pairs, key=lambda row: KINDS.index(lines[row].kind))
         self.lines = [lines[row] for row in rows]
@@ -109,7 +123,7 @@ class TrialSample:
 
 
 def find_calling_judge(result: Verdicts) -> Mapping[str, Json] | None:
-    """Return the settings of the judge of these answers; None if it makes no calls, so that no store has them."""
+    """Return the settings of the judge that gave these answers; None if it makes no calls, so that no store has its answers."""
     return None if result.request_hash is None else result.judge
 
 
@@ -143,23 +157,31 @@ def read_raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[Raw | No
 
 
 def cells_of(line: TrialLine) -> tuple[Cell, Cell]:
-    """Return the agent, item and number of the response, from 1, of the first and of the second text of a trial."""
+    """Return the cell (agent, item and number of the response, from 1) of the first and of the second text of a trial."""
     second_item = line.item if line.other_item is None else line.other_item
-    return (line.first, line.item, line.first_repeat or 1), (line.second, second_item, line.second_repeat or 1)
+    first_cell = (line.first, line.item, line.first_repeat or 1)
+    second_cell = (line.second, second_item, line.second_repeat or 1)
+    return first_cell, second_cell
 
 
 def text_of(pool: Pool | None, cell: Cell) -> str | None:
     """Return a text of a pool; None if it is missing, or if `pool` is None."""
+    if pool is None:
+        return None
     agent, item, repeat = cell
-    return None if pool is None else pool.all_texts[agent + (repeat - 1) * pool.n_agents, item]
+    row = agent + (repeat - 1) * pool.n_agents
+    text: str | None = pool.all_texts[row, item]
+    return text
 
 
 def _excerpt(pool: Pool | None, cell: Cell) -> str | None:
+    """Return the beginning of a text of a pool; None if it is missing, or if `pool` is None."""
     text = text_of(pool, cell)
     return None if text is None else truncate(text, MAX_TEXT)
 
 
 def _to_raw(completion: Completion) -> Raw:
+    """Convert a stored answer to JSON, with escaped control characters and probabilities of the first token's alternatives."""
     return {
         "text": truncate(completion.text, MAX_TEXT),
         "finish_reason": escape_controls(completion.finish_reason),

@@ -112,17 +112,21 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Return the rows with the numbers of the ranking that the run reports first, or unchanged if they lack them."""
+    """Return the ranking that a run reports first: "plain", or one of its alternative rankings.
+
+    A row keeps its values if it has no value of the alternative ranking.
+    """
     if ranked_by == "plain":
         return tuple(rows)
-    return tuple(
-        replace(row.alternative_rankings.get(ranked_by, row), alternative_rankings=row.alternative_rankings)
-        for row in rows
-    )
+    selected = []
+    for row in rows:
+        alternative = row.alternative_rankings.get(ranked_by, row)
+        selected.append(replace(alternative, alternative_rankings=row.alternative_rankings))
+    return tuple(selected)
 
 
 def displayed_columns(rows: Sequence[RankedAgent]) -> tuple[TableColumn, ...]:
-    """Return the additional columns of a displayed ranking: those with a heading and with a value in some row."""
+    """Return the additional columns of a displayed ranking: those that have a heading and a value in some row."""
     columns = [column for column in columns_of(RankedAgent) if column.heading]
     return tuple(column for column in columns if any(getattr(row, column.name) is not None for row in rows))
 
@@ -157,7 +161,7 @@ def rank_agents(
         The same agents, in the same order.
     """
     length_ranks = _rank_by_length(pool)
-    chances = choice.p_best if choice else {}
+    p_best = choice.p_best if choice else {}
     bounds = [bound for row in rows for bound in (row.low, row.high, row.ability) if bound is not None]
     axis_start = min(bounds, default=0.0)
     axis_length = (max(bounds, default=1.0) - axis_start) or 1.0
@@ -168,14 +172,18 @@ def rank_agents(
         if row.ability is not None and row.low is not None and row.high is not None:
             low, center, high = (100 * (bound - axis_start) / axis_length for bound in (row.low, row.ability, row.high))
             bar = IntervalBar(low=low, width=high - low, center=center)
-        agents.append(
-            RankedAgent(**vars(row), p_best=chances.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar)
+        agent = RankedAgent(
+            **vars(row), p_best=p_best.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar
         )
+        agents.append(agent)
     return tuple(agents)
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
-    """Find, for each agent, the agents that are not significantly different, in the order of the ranking."""
+    """Find, for each agent, the agents whose abilities are not significantly different, in the order of the ranking.
+
+    None for an agent without an interval.
+    """
     position = {agent: k for k, agent in enumerate(evidence.agent_ids)}
     order = np.array([position[agent.agent] for agent in ranking], dtype=np.int64)
     tied: dict[str, tuple[str, ...] | None] = {}
@@ -187,6 +195,7 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
 
 
 def _format_range(low: int, high: int) -> str:
+    """Format a range of ranks: `3` or `3–5`."""
     return str(low) if low == high else f"{low}–{high}"
 
 
@@ -235,6 +244,7 @@ class Items:
 
 
 def _excerpt(prompt: str | None) -> str | None:
+    """Return the beginning of a prompt with escaped control characters; None if there is no prompt."""
     return truncate(prompt, MAX_EXCERPT_CHARACTERS) if prompt else None
 
 
@@ -242,9 +252,9 @@ LABELS = "labels.json"
 
 
 def read_current_quality(folder: RunFolder) -> QualityFacts | None:
-    """Read quality.json; None if the run has none, or one that belongs to an earlier ranking.
+    """Read the qualities that were estimated from labels, from quality.json.
 
-    Raises: RunFolderError if the file is damaged.
+    Returns None if there is no such file, or if it belongs to an earlier ranking. Raises RunFolderError if it is damaged.
     """
     if not folder.has("quality.json"):
         return None
@@ -253,10 +263,19 @@ def read_current_quality(folder: RunFolder) -> QualityFacts | None:
 
 
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
-    """Read labels.json; None if the run has none, or one that belongs to an earlier ranking.
+    """Read the comparison of the ranking with labels, from labels.json.
 
-    Returns the contents, and a warning if they belong to an earlier ranking, else None. Raises: RunFolderError if the
-    file is damaged.
+    Returns
+    -------
+    validation : Validation or None
+        Contents; None if there is no such file, or if it belongs to an earlier ranking.
+    warning : Finding or None
+        Warning that the file belongs to an earlier ranking.
+
+    Raises
+    ------
+    RunFolderError
+        If the file is damaged.
     """
     if not folder.has(LABELS):
         return None, None
@@ -269,17 +288,17 @@ def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding |
 
 
 def labels_table(validation: Validation) -> Table:
-    """Tabulate the agreement of the ranking with each label."""
-    rows = [
-        [label.name, str(label.n_agents), *map(_format_agreement, (label.spearman, label.kendall, label.auc))]
-        for label in validation.labels
-    ]
+    """Tabulate the agreement of the ranking with each label, one row per label."""
+    rows = []
+    for label in validation.labels:
+        agreement = [_format_agreement(metric) for metric in (label.spearman, label.kendall, label.auc)]
+        rows.append([label.name, str(label.n_agents), *agreement])
     title = f"against {validation.source} ({validation.level:.0%} intervals)"
     return make_table(title, ["label"], ["agents", "Spearman ρ", "Kendall τ-b", "AUC"], rows)
 
 
 def disagreements_table(label: LabelFacts) -> Table:
-    """Tabulate the agents whose ranks by a label and by ability differ."""
+    """Tabulate the agents whose ranks by a label and by ability differ, one row per agent."""
     heads = ["agent", f"by {label.name}", "its ranks", "ability", "rank, and its interval", "explained"]
     rows = [
         [
@@ -315,7 +334,7 @@ def rates_table(rates: RateFacts) -> Table:
 
 
 def moved_table(moves: Sequence[AgentChange]) -> Table:
-    """Tabulate abilities, ranks and drift of agents before and after the last extension."""
+    """Tabulate abilities, ranks and drift of agents before and after the last extension, one row per agent."""
     rows = [
         [
             move.agent,
@@ -332,6 +351,7 @@ def moved_table(moves: Sequence[AgentChange]) -> Table:
 
 
 def _format_agreement(agreement: Agreement | None) -> str:
+    """Format a correlation with its confidence interval; a dash if it is missing or undefined."""
     if agreement is None or agreement.value is None:
         return "–"
     return format_with_interval(agreement.value, agreement.low, agreement.high)

@@ -67,10 +67,18 @@ class AgentPage:
     ) -> None:
         """Select the partners and items to show.
 
-        agreement : float array (n_agents,), agreement with each agent; NaN if unknown
-        item : int array (n_scored,), positions of the items on which the agent has a score
-        score, residual : float array (n_scored,), its scores there, and scores minus predictions
-        worst : rows of its worst trials
+        Parameters
+        ----------
+        agreement : float array (n_agents,)
+            Agreement with each other agent; NaN if unknown.
+        item : int array (n_scored,)
+            Positions of the items on which the agent has a score.
+        score, residual : float array (n_scored,)
+            Scores on these items, and scores minus predictions.
+        findings : sequence of str
+            Sentences about the agent.
+        worst : sequence of int
+            Rows of the trials that lower its ability most.
         """
         self.findings, self.worst = findings, worst
         highest, lowest = _extremes(agreement)
@@ -84,9 +92,9 @@ class AgentPage:
 def _agent_pages(
     evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
-    """Make one page per agent, in the order of the grid.
+    """Make the details of each agent, in the order of the grid.
 
-    worst : rows of the worst trials of each agent; empty for an imported run
+    `worst` has the rows of the worst trials of each agent; it is empty for an imported run.
     """
     cells, scores, _ = evidence.scores.cells
     n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
@@ -95,7 +103,8 @@ def _agent_pages(
     np.fill_diagonal(agreement, np.nan)
     pages = []
     for k, agent in enumerate(grid.agents):
-        item, score = cells.item[cells_by_agent[k]], scores[cells_by_agent[k]]
+        cells_of_agent = cells_by_agent[k]
+        item, score = cells.item[cells_of_agent], scores[cells_of_agent]
         residual = score - evidence.predicted.predict(k, item)
         findings = list(iter_agent_findings(agent, summary, checks))
         rows = worst[k] if worst else []
@@ -108,20 +117,29 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     for warning in summary.warnings:
         if agent in warning.agents and warning.slug != "pairs":
             yield warning.message
-    for group in () if checks.pairs is None else checks.pairs.groups:
+
+    groups = () if checks.pairs is None else checks.pairs.groups
+    for group in groups:
         if agent in group.agents:
             yield f"It is in a group with similar texts, or that agrees more than any honest group on record: {group}."
-    for name, change in () if summary.facts.partners is None else summary.facts.partners.agents:
+
+    sensitive_agents = () if summary.facts.partners is None else summary.facts.partners.agents
+    for name, change in sensitive_agents:
         if name == agent:
             yield f"Its rank depends on the other agents: random halves of its partners differ by {change:.1f} ranks."
-    for label in () if summary.labels is None else summary.labels.labels:
+
+    labels = () if summary.labels is None else summary.labels.labels
+    for label in labels:
         for line in label.disagreements:
             if line.agent == agent:
                 yield f"Its rank by {label.name} is {line.label_low}, its rank by ability {line.rank}."
 
 
 def _extremes(value: Floats) -> tuple[list[int], list[int]]:
-    """Return distinct positions of the highest values, highest first, and of the lowest values, lowest first."""
+    """Return the positions of the highest values, highest first, and of the lowest values, lowest first.
+
+    At most `N_EXTREMES` of each; no position is in both lists.
+    """
     valid = np.flatnonzero(~np.isnan(value))
     order: Positions = valid[np.argsort(value[valid], kind="stable")]
     n_lowest = min(N_EXTREMES, len(order) // 2)

@@ -31,23 +31,24 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of the scores on each link, with standard errors if rectangles were sampled."""
-    rows = (
-        [
-            scores,
-            link,
-            _format_with_error(curl.median, curl.median_error),
-            _format_with_error(curl.p95, curl.p95_error),
-            *(format_decimal(value, 2) for value in (curl.median_scaled, curl.p95_scaled)),
-            format_decimal(curl.r2),
-        ]
-        for scores, link, curl in links
-    )
+    """Tabulate the curl of the scores on each link, with standard errors if rectangles were sampled.
+
+    Curl measures the deviation of scores from an additive model after a link function; a rectangle is two agents and two items.
+    """
+    rows = []
+    for scores, link, curl in links:
+        median = _format_with_error(curl.median, curl.median_error)
+        p95 = _format_with_error(curl.p95, curl.p95_error)
+        scaled = [format_decimal(value, 2) for value in (curl.median_scaled, curl.p95_scaled)]
+        rows.append([scores, link, median, p95, *scaled, format_decimal(curl.r2)])
     return make_table("Curl", ["scores", "link"], ["median", "P95", "median per SD", "P95 per SD", "R²"], rows)
 
 
 def _format_with_error(value: float, std_error: float | None) -> str:
-    return format_decimal(value) if std_error is None else f"{format_decimal(value)} ± {format_decimal(std_error, 4)}"
+    """Format a value with its standard error, if it has one."""
+    if std_error is None:
+        return format_decimal(value)
+    return f"{format_decimal(value)} ± {format_decimal(std_error, 4)}"
 
 
 MAX_CHANCES = 5
@@ -154,31 +155,30 @@ class Summary:
         """
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
-        heads = ["ranks", "agent", "ability", f"{self.facts.level:.0%} interval"]
-        sides = "rlrl"
-        rows = [
-            [
-                agent.ranks,
-                agent.agent,
-                format_decimal(agent.ability),
-                f"{format_decimal(agent.low)} … {format_decimal(agent.high)}",
-            ]
-            for agent in self.ranking[:max_agents]
-        ]
+        columns = self.columns
+        heads, sides = ["ranks", "agent"], "rl"
         if has_groups:
-            heads.insert(2, "group")
-            sides = "rllrl"
+            heads.append("group")
+            sides += "l"
+        heads += ["ability", f"{self.facts.level:.0%} interval"]
+        sides += "rl"
         if has_bar:
             heads.append("")
             sides += "c"
-        for agent, row in zip(self.ranking, rows, strict=False):
+        heads += [column.heading for column in columns]
+        sides += "r" * len(columns)
+
+        rows = []
+        for agent in self.ranking[:max_agents]:
+            row = [agent.ranks, agent.agent]
             if has_groups:
-                row.insert(2, agent.group or "–")
+                row.append(agent.group or "–")
+            row.append(format_decimal(agent.ability))
+            row.append(f"{format_decimal(agent.low)} … {format_decimal(agent.high)}")
             if has_bar:
                 row.append(_draw_bar(agent, bar_cells))
-            row += [format_cell(agent, column) for column in self.columns]
-        heads += [column.heading for column in self.columns]
-        sides += "r" * len(self.columns)
+            row += [format_cell(agent, column) for column in columns]
+            rows.append(row)
         return Table(f"{self.name}: {self.n_agents} agents on {self.items}", heads, sides, rows)
 
     @property
@@ -311,12 +311,13 @@ class Summary:
 
 
 def _draw_bar(agent: RankedAgent, cells: int) -> str:
+    """Draw the interval of an agent as a bar of `cells` characters; empty if the agent has no interval."""
     if agent.bar is None:
         return ""
     return draw_interval(agent.bar.low, agent.bar.center, agent.bar.low + agent.bar.width, cells=cells)
 
 
 def _judging_date(folder: RunFolder) -> str:
-    """Return the date, in ISO format, on which the answers of a run were written."""
+    """Return the date in ISO format, such as "2026-11-25", on which the answers of a run were written."""
     file = next((name for name in ("verdicts.parquet", "rates.parquet") if folder.has(name)), "ranking.csv")
     return datetime.fromtimestamp(folder.file(file).stat().st_mtime, UTC).date().isoformat()

@@ -52,7 +52,7 @@ class Latency:
 
 
 class CallDurations:
-    """Durations of calls, added chunk by chunk; of a large run, every n-th call."""
+    """Durations of calls, added chunk by chunk. Of a large run, only every n-th call is kept."""
 
     def __init__(self, n_trials: int) -> None:
         self._step = -(-n_trials // MAX_TIMED_CALLS) or 1
@@ -60,7 +60,7 @@ class CallDurations:
         self._seconds = [np.empty(0)]
 
     def add(self, rows: TrialRows) -> None:
-        """Add the calls of some rows in place; rows without a duration are skipped."""
+        """Add the durations of some rows; rows without a duration are skipped."""
         seconds = rows.columns["seconds"]
         seconds = seconds[seconds > 0]
         self._seconds.append(seconds[-self._n % self._step :: self._step])
@@ -77,7 +77,7 @@ class CallDurations:
 
 
 def compute_reused_usd(folder: RunFolder) -> float | None:
-    """Compute the cost in USD of the reused answers of a run, at present prices.
+    """Compute the cost in USD that the reused answers of a run would have at present prices.
 
     Returns None if a price is unknown, if the store cannot be read, or if the judge makes no calls.
     """
@@ -92,7 +92,8 @@ def compute_reused_usd(folder: RunFolder) -> float | None:
             completions = store.answers(hashes).values()
     except YoudenError:
         return None
-    usd = math.fsum(call_cost(judge.replay_of or judge, answer.tokens_in, answer.tokens_out) for answer in completions)
+    calling_judge = judge.replay_of or judge
+    usd = math.fsum(call_cost(calling_judge, answer.tokens_in, answer.tokens_out) for answer in completions)
     return None if math.isnan(usd) else usd
 
 
@@ -119,7 +120,7 @@ class JudgeQuality:
         self.swapped: AnswerAgreement | None = None
 
     def add(self, rows: TrialRows) -> None:
-        """Add the answers of some rows in place."""
+        """Add the answers of some rows."""
         is_answered = rows.columns["missing_reason"] == 0
         for trial_type in self._sums:
             used = is_answered & (rows.columns["trial_type"] == trial_type)
@@ -141,7 +142,9 @@ class JudgeQuality:
     def yes(self) -> tuple[float, float] | None:
         """Fractions of yes-decisions in paired and in independent trials; None if answers are not graded or missing."""
         tpr, fpr = self._mean(PAIRED, 2), self._mean(INDEPENDENT, 2)
-        return None if tpr is None or fpr is None or not self._is_graded else (tpr, fpr)
+        if tpr is None or fpr is None or not self._is_graded:
+            return None
+        return tpr, fpr
 
     @property
     def j(self) -> float | None:
@@ -149,6 +152,7 @@ class JudgeQuality:
         return None if self.tpr is None or self.fpr is None else self.tpr - self.fpr
 
     def _mean(self, trial_type: int, column: int) -> float | None:
+        """Return the sum in a column of `_sums` divided by the number of answers to this trial type; None without answers."""
         n = self._sums[trial_type][0]
         return float(self._sums[trial_type][column] / n) if n else None
 
@@ -181,15 +185,15 @@ class WorstTrials:
         self._min_shortfall = np.full(plan.n_agents, -np.inf)
 
     def add(self, rows: TrialRows) -> None:
-        """Add the next rows of the run in place."""
+        """Add the next rows of the run, and keep the worst trials of each agent."""
         first_cell, second_cell = number_cells(rows.columns, self._plan)
         agents = (rows.columns["first"], rows.columns["second"])
         is_answered = rows.columns["missing_reason"] == 0
         for start in range(0, len(is_answered), TRIALS_PER_CHUNK):
             chunk = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
             shortfall = self._compute_shortfall(rows, chunk)
-            for side in (0, 1):
-                agent = agents[side][chunk]
+            for side, agents_of_side in enumerate(agents):
+                agent = agents_of_side[chunk]
                 is_candidate = np.flatnonzero(shortfall >= self._min_shortfall[agent])
                 trial = chunk[is_candidate]
                 cells = np.sort([first_cell[trial], second_cell[trial]], axis=0)
@@ -206,7 +210,10 @@ class WorstTrials:
         return tuple(tuple(self._trials[2, start:stop].tolist()) for start, stop in pairwise(bounds))
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
-        """Compute the shortfall of answered trials; chunk : int64 array (n_trials,), positions in `rows`."""
+        """Compute how far answers are below those expected, float (n_trials,).
+
+        `chunk`, int64 array (n_trials,), has positions of answered trials in `rows`.
+        """
         names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)
         expected = self._predict(first, item) + self._predict(second, item) - self._item_mean[item]
@@ -217,7 +224,7 @@ class WorstTrials:
         return np.nan_to_num(self._predictions.predict(agent, item), nan=0.5)
 
     def _drop_better_trials(self) -> None:
-        """Keep the worst trials of each agent, and of each two texts the worst trial, in place."""
+        """Keep the worst trials of each agent, and only the worst of several trials of the same two texts."""
         agent, side, row, low_cell, high_cell = self._trials
 
         # The worst trial of each agent and two texts
@@ -257,7 +264,7 @@ class TrialReading:
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions) -> None:
-        """Read all trials; `predictions` are of the fit. Raises: RunFolderError if a file is damaged."""
+        """Read all trials; `predictions` are those of the fit. Raises RunFolderError if a file is damaged."""
         self._source = source
         self._lines: dict[int, TrialLine] = {}
         n_trials, plan = source.n_trials, source.plan
@@ -267,7 +274,8 @@ class TrialReading:
         for block in source.blocks:
             rows = TrialRows(block.unread_copy(), plan, start=block.start)
             positions = slice(block.start, block.start + block.n_rows)
-            code[positions], self._kind[positions] = encode_trials(rows.columns, plan), rows.kind
+            code[positions] = encode_trials(rows.columns, plan)
+            self._kind[positions] = rows.kind
             self.judge.add(rows)
             yes_counts.add(*rows.false_yeses)
             worst.add(rows)
@@ -291,7 +299,7 @@ class TrialReading:
         return count_kinds(self._kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample rows of surprising trials, int64 (n_rows,): kinds as in `KINDS`, at random within a kind."""
+        """Sample at most `max_trials` rows, int64 (n_rows,): the most surprising kinds first, at random within a kind."""
         return sample_surprising(self._kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int]) -> list[TrialLine]:
@@ -303,7 +311,7 @@ class TrialReading:
         return [self._lines[row] for row in rows]
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
-        """Read the request hashes of trials by row; empty if the judge makes no calls."""
+        """Read the request hashes of trials by row; empty bytes if the judge makes no calls."""
         if self._source.calling_judge is None:
             return [b""] * len(rows)
         keys: dict[int, bytes] = {}

@@ -152,6 +152,8 @@ class TrialRows:
             "no answer": self.columns["missing_reason"] != 0,
             "paired no": (trial_type == PAIRED) & (hard == 0),
         }
+
+        # the last assignment counts, so the most surprising kind is assigned last
         kinds = np.full(len(trial_type), KINDS.index("ordinary"), dtype=np.int8)
         for name, mask in reversed(conditions.items()):
             if mask is not None:
@@ -160,9 +162,10 @@ class TrialRows:
 
     @property
     def false_yeses(self) -> tuple[Ids, Ids, Bools]:
-        """Answered independent trials: first agents and second agents, int32 each, and whether the answer is a yes."""
+        """First agents and second agents of the answered independent trials, int32 each, and whether the answer is yes."""
         used = (self.columns["trial_type"] == INDEPENDENT) & (self.columns["missing_reason"] == 0)
-        return self.columns["first"][used], self.columns["second"][used], self.columns["hard_answer"][used] >= 0.5
+        is_yes = self.columns["hard_answer"][used] >= 0.5
+        return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def line(self, row: int) -> TrialLine:
         """Return one trial by its row in the run."""
@@ -170,7 +173,8 @@ class TrialRows:
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
         trial = {name: self.columns[name][position] for name in (*names, *repeats)}
-        is_answered, is_independent = bool(trial["missing_reason"] == 0), bool(trial["trial_type"] == INDEPENDENT)
+        is_answered = bool(trial["missing_reason"] == 0)
+        is_independent = bool(trial["trial_type"] == INDEPENDENT)
         against = None
         if self.against is not None and not np.isnan(self.against[position]):
             against = float(self.against[position])
@@ -190,12 +194,12 @@ class TrialRows:
         )
 
     def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
-        """Find and sort the trials that fulfil a condition.
+        """Find the trials that match a filter, and sort them by a column.
 
         Parameters
         ----------
         condition : TrialFilter
-            Condition.
+            Filter.
         by : str, default "kind"
             Column by which the trials are sorted; missing values come last.
         descending : bool, default False
@@ -203,8 +207,8 @@ class TrialRows:
 
         Returns
         -------
-        int64 array
-            Their rows in the run.
+        int64 array (n_matching,)
+            Rows of the trials in the run.
         """
         rows = self._filter(condition)
         value = self._sort_values(by)[rows]
@@ -212,11 +216,11 @@ class TrialRows:
         return np.asarray(self.start + rows[order], dtype=np.int64)
 
     def values(self, condition: TrialFilter, *, by: Column) -> Floats:
-        """Return the values by which `find` sorts the same trials, in the order of the rows."""
+        """Return the values of the column `by` for the trials that match a filter, in the order of the rows."""
         return self._sort_values(by)[self._filter(condition)]
 
     def _filter(self, condition: TrialFilter) -> Positions:
-        """Find the positions in these rows that fulfil a condition."""
+        """Find the positions, among these rows, of the trials that match a filter."""
         columns = self.columns
         masks = []
         if condition.agents is not None:
@@ -226,17 +230,20 @@ class TrialRows:
             items = list(condition.items)
             masks.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
         if condition.trial_type is not None:
-            masks.append(columns["trial_type"] == (INDEPENDENT if condition.trial_type == "independent" else PAIRED))
+            trial_type = INDEPENDENT if condition.trial_type == "independent" else PAIRED
+            masks.append(columns["trial_type"] == trial_type)
         if condition.kind is not None:
-            masks.append(self.kind == (KINDS.index(condition.kind) if condition.kind in KINDS else -1))
+            kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1
+            masks.append(self.kind == kind)
         if condition.answer == "missing":
             masks.append(columns["missing_reason"] != 0)
         elif condition.answer is not None:
             masks.append(columns["hard_answer"] == (condition.answer == "yes"))
         if condition.cells is not None:
             second_item = np.where(columns["trial_type"] == INDEPENDENT, columns["other_item"], columns["item"])
-            has_first = condition.cells[columns["first"], columns["item"]]
-            masks.append(has_first | condition.cells[columns["second"], second_item])
+            is_first_found = condition.cells[columns["first"], columns["item"]]
+            is_second_found = condition.cells[columns["second"], second_item]
+            masks.append(is_first_found | is_second_found)
 
         is_selected = np.ones(len(columns["trial_type"]), dtype=np.bool_)
         for mask in masks:
@@ -244,20 +251,26 @@ class TrialRows:
         return np.flatnonzero(is_selected)
 
     def _sort_values(self, by: Column) -> Floats:
-        """Compute numbers by which the rows are sorted: float (n_rows,)."""
+        """Compute the numbers by which the rows are sorted, float (n_rows,); names are sorted alphabetically."""
         if by == "row":
             return np.arange(len(self.columns["trial_type"]), dtype=np.float64)
-        if by in ("first", "second", "item"):
-            names = self.plan.item_ids if by == "item" else self.plan.agent_ids
-            return np.asarray(_alphabetical_positions(names)[self.columns[by]])
-        return np.asarray(self.kind if by == "kind" else self.columns[by], dtype=np.float64)
+        if by == "item":
+            return np.asarray(_alphabetical_positions(self.plan.item_ids)[self.columns[by]])
+        if by in ("first", "second"):
+            return np.asarray(_alphabetical_positions(self.plan.agent_ids)[self.columns[by]])
+        if by == "kind":
+            return np.asarray(self.kind, dtype=np.float64)
+        return np.asarray(self.columns[by], dtype=np.float64)
 
 
 class TrialBook(TrialRows):
     """All trials of a run, in memory."""
 
     def __init__(self, result: Verdicts, against: Floats | None = None) -> None:
-        """Collect the trials of a run; `against`: decision of another judge on each, float (n_trials,), or NaN."""
+        """Collect the trials of a run.
+
+        `against` has the decision of another judge on each trial, 0 or 1, float (n_trials,), NaN if it has none.
+        """
         columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
         columns |= {"answer": result.answer, "hard_answer": result.hard_answer, "missing_reason": result.missing_reason}
         super().__init__(columns, result.plan, against=against)
@@ -277,7 +290,7 @@ class TrialBook(TrialRows):
         return count_kinds(self.kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample rows of surprising trials, int64 (n_rows,): kinds as in `KINDS`, at random within a kind."""
+        """Sample at most `max_trials` rows, int64 (n_rows,): the most surprising kinds first, at random within a kind."""
         return sample_surprising(self.kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int] | Positions) -> list[TrialLine]:
@@ -285,18 +298,18 @@ class TrialBook(TrialRows):
         return [self.line(int(row)) for row in rows]
 
     def page(self, condition: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
-        """Return part of the trials that fulfil a condition.
+        """Return one page of the trials that match a filter.
 
         Parameters
         ----------
         condition : TrialFilter
-            Condition.
+            Filter.
         by : str
             Column by which the trials are sorted; missing values come last.
         descending : bool
             Whether to sort from the largest value to the smallest.
         start, stop : int
-            Bounds of the page in the sorted list.
+            Positions of the first trial of the page and of the first one after it, in the sorted list.
 
         Returns
         -------
@@ -314,22 +327,33 @@ class TrialBook(TrialRows):
 
 @lru_cache(maxsize=4)
 def _alphabetical_positions(names: tuple[str, ...]) -> Floats:
-    """Compute the position of each name in alphabetical order: float (n_names,)."""
-    return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable")).astype(np.float64)
+    """Compute the position of each name in alphabetical order, float (n_names,)."""
+    order = np.argsort(np.array(names, dtype=object), kind="stable")
+    return np.argsort(order).astype(np.float64)
 
 
 def count_kinds(kind: Codes) -> dict[Kind, int]:
-    """Count the trials of each kind; kind : int8 array (n_trials,), index into `KINDS`."""
+    """Count the trials of each kind. `kind` is an int8 array (n_trials,) of indices into `KINDS`."""
     counts = np.bincount(kind, minlength=len(KINDS))
     return {name: int(n) for name, n in zip(KINDS, counts, strict=True)}
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample at most `max_trials` positions in `kind`, int64 (n_sampled,): the most surprising kinds first.
+    """Sample at most `max_trials` trials, the most surprising kinds first and at random within a kind.
 
-    kind : int8 array (n_trials,), index into `KINDS`
+    Parameters
+    ----------
+    kind : int8 array (n_trials,)
+        Index of the kind of each trial in `KINDS`.
+    rng : Generator
+        Random generator.
+    max_trials : int
+        Maximum number of trials.
 
-    Trials of the first kind come first, in random order, then those of the second, and so on.
+    Returns
+    -------
+    int64 array (n_sampled,)
+        Positions of the trials.
     """
     sampled = [np.empty(0, dtype=np.int64)]
     remaining = max_trials

@@ -19,10 +19,21 @@ MAX_FPR = 0.05
 
 
 def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> Iterator[Finding]:
-    """Yield the warnings of a run, those that follow from its numbers, then `notes` on data that could not be read.
+    """Yield the warnings of a run: those of the fit, those that follow from its numbers, and notes on unreadable data.
 
-    The checks of its ranking are not included. `additivity`: whether cells were compared with enough partners for R² to
-    show additivity.
+    Parameters
+    ----------
+    summary : Summary
+        Summary of the run.
+    notes : sequence of str
+        Sentences about data that could not be read.
+    additivity : bool, default True
+        Whether cells were compared with enough partners for R² to show additivity.
+
+    Yields
+    ------
+    Finding
+        A warning. The checks of the ranking are not included.
     """
     facts, calls = summary.facts, summary.calls
     yield from summary.warnings
@@ -50,7 +61,8 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
             remedy="Check these trials below (kind: independent yes): the items may be too similar, or the judge too lenient.",
             facts={"rate": facts.fpr},
         )
-    r2 = next((curl.r2 for scores, link, curl in summary.links if (scores, link) == ("symmetric", "identity")), None)
+    symmetric_r2 = [curl.r2 for scores, link, curl in summary.links if scores == "symmetric" and link == "identity"]
+    r2 = symmetric_r2[0] if symmetric_r2 else None
     if additivity and r2 is not None and r2 < MIN_R2:
         yield Finding(
             "additivity",
@@ -98,9 +110,21 @@ class Group:
 
 
 def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline: str) -> tuple[Group, ...]:
-    """Group warnings of the run, and checks that question its ranking, by subject.
+    """Group the warnings of a run, and the checks that question its ranking, by subject.
 
-    A warning that the headline of the report contains is left out, and so is a subject without a warning.
+    Parameters
+    ----------
+    advice : sequence of Finding
+        Warnings of the run.
+    checks : RankingChecks
+        Checks of its ranking.
+    headline : str
+        Headline of the report. A warning that it contains is left out.
+
+    Returns
+    -------
+    tuple of Group
+        Subjects with a warning.
     """
     lines = merge_by_kind((*advice, *checks.warnings), headline=headline)
     groups = [Group(about, tuple(line for subject, line in lines if subject == about)) for about in TITLES]
@@ -135,7 +159,7 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text, or its part before a colon or semicolon outside brackets, without the mark.
+    """Return the first sentence of a text without its full stop, or its part before a colon or semicolon outside brackets.
 
     >>> first_sentence("The judge is a similarity baseline: it sees words. Read on.")
     'The judge is a similarity baseline'
@@ -148,7 +172,7 @@ def first_sentence(text: str) -> str:
 
 
 def _make_line(findings: list[Finding]) -> WarningLine:
-    """Make one line of findings of the same kind."""
+    """Make the line for findings of the same kind: their number and kind, or the first sentence of the only one."""
     kind = kind_of(findings[0])
     if kind.is_repeated:
         findings = [max(findings, key=lambda finding: (bool(finding.remedy), len(finding.message)))]

@@ -58,7 +58,7 @@ class Script:
 
 
 def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
-    """Load scripts of this package by file name, after the chart library if `charts` is True."""
+    """Load scripts of this package by file name, and before them the chart library if `charts` is True."""
     folder = files("youden.report.pages") / "templates"
     texts = [vega.load_script()] if charts else []
     texts += [(folder / name).read_text(encoding="utf-8") for name in names]
@@ -68,7 +68,7 @@ def load_scripts(*names: str, charts: bool) -> tuple[Script, ...]:
 def make_policy(scripts: Sequence[Script], *, is_served: bool) -> str:
     """Make a content security policy that allows only the given scripts.
 
-    If `is_served`, the viewer serves the page, which may load data from it. A page in a file loads nothing.
+    `is_served` is whether the viewer serves the page, which then may load data from it. A page in a file loads nothing.
     """
     script_sources = " ".join(script.source for script in scripts) or "'none'"
     viewer = "'self'" if is_served else "'none'"
@@ -87,7 +87,7 @@ def to_script_json(value: Json) -> str:
 
 
 def draw_report_figures(data: ReportData) -> dict[str, Json]:
-    """Draw the figures of a report, by slug; none if the chart library is not installed."""
+    """Draw the figures of a report as JSON, by their short names; none if the chart library is not installed."""
     if not vega.has_charts():
         return {}
     from youden.report.charts.figures import draw_figures
@@ -96,7 +96,7 @@ def draw_report_figures(data: ReportData) -> dict[str, Json]:
 
 
 def draw_comparison_figures(data: Comparison) -> dict[str, Json]:
-    """Draw the figures of a comparison, by slug; none if the chart library is not installed."""
+    """Draw the figures of a comparison as JSON, by their short names; none if the chart library is not installed."""
     if not vega.has_charts():
         return {}
     from youden.report.charts.studies import draw_slope
@@ -130,7 +130,7 @@ def draw_live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: 
 
 
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
-    """Collect the details of all agents for the script of the page: findings, partners, items, worst trials."""
+    """Collect the details of all agents as JSON for the script of the page: findings, partners, items and worst trials."""
     position_by_agent = {name: k for k, name in enumerate(data.agents.agents)}
     rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst = () if data.trials is None else data.trials.worst
@@ -148,7 +148,7 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
 
 
 def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str, Json]:
-    """Convert the details of an agent to JSON; row : its row of the ranking."""
+    """Convert the details of an agent to JSON; `row` is its row of the ranking."""
     tied = data.tied[row.agent]
     return {
         "group": None if row.group is None else printable(row.group),
@@ -173,26 +173,39 @@ def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[s
 
 
 def _round(value: float | None) -> float | None:
+    """Round a number to three decimals; None stays None."""
     return None if value is None else round(value, 3)
 
 
 def collect_trial_data(
     trials: TrialSample | None, agents: Sequence[str], items: Sequence[str], *, has_sample: bool
 ) -> dict[str, Json] | None:
-    """Collect trials in columns, their texts and names for the script of the page; None for an imported run.
+    """Collect trials, their texts and names as JSON for the script of the page.
 
-    `agents` and `items` are all ids by position. Unless `has_sample`, the page has no trials and loads them from
-    the viewer.
+    Parameters
+    ----------
+    trials : TrialSample or None
+        Sample of the trials; None for an imported run.
+    agents, items : sequence of str
+        Ids of all agents and items, by position.
+    has_sample : bool
+        Whether the page contains the sample; otherwise it loads trials from the viewer.
+
+    Returns
+    -------
+    dict of str to object, or None
+        None for an imported run.
     """
     if trials is None:
         return None
-    lines = [vars(line) for line in trials.lines] if has_sample else []
-    if not any(line["first_repeat"] for line in lines):
-        lines = [{name: value for name, value in line.items() if not name.endswith("_repeat")} for line in lines]
+    lines = trials.lines if has_sample else []
+    rows = [vars(line) for line in lines]
+    if not any(row["first_repeat"] for row in rows):
+        rows = [{name: value for name, value in row.items() if not name.endswith("_repeat")} for row in rows]
     return {
-        **select_names(trials.lines if has_sample else (), agents, items),
-        "lines": [list(line.values()) for line in lines],
-        "columns": list(lines[0]) if lines else [],
+        **select_names(lines, agents, items),
+        "lines": [list(row.values()) for row in rows],
+        "columns": list(rows[0]) if rows else [],
         "texts": list(trials.texts) if has_sample else [],
         "first": list(trials.first),
         "second": list(trials.second),
@@ -229,6 +242,7 @@ def _items_of_trials(lines: Sequence[TrialLine]) -> set[int]:
 
 
 def _names_by_position(names: Sequence[str], positions: Sequence[int]) -> dict[str, Json]:
+    """Return the printable names at these positions, by position as a text."""
     return {str(position): printable(names[position]) for position in positions}
 
 

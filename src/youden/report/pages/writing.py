@@ -1,4 +1,4 @@
-"""Render reports, comparisons, studies, gates and stress tests as HTML, Markdown or JUnit, and write them to files.
+"""Render reports, comparisons, studies and stress tests as HTML or Markdown, and write them to files.
 
 Nothing is computed here. Names and texts of a pool are untrusted, so that their markup and control characters
 are escaped.
@@ -7,12 +7,10 @@ are escaped.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_folder import RunFolder
@@ -23,14 +21,10 @@ from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.pages import embed
-from youden.stats.trials.noninferiority import GateOutcome
-from youden.text.printable import printable
 from youden.text.sentences import ABILITY, escape_markdown, format_count, format_items_compared
 from youden.text.tables import format_decimal, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
-from youden.workflows.gate import Gate
-from youden.workflows.gate_text import describe_result, describe_run, format_footnote, format_next_command, gate_table
 from youden.workflows.stress import NOTES, Stress, attacks_table, conclusion
 
 if TYPE_CHECKING:
@@ -45,7 +39,7 @@ class StudyPart:
     """Name of the run."""
     signature: str
     """Signature of the run."""
-    words: tuple[str, ...]
+    summary: tuple[str, ...]
     """Sentences that summarise the results."""
     figures: tuple[Figure, ...]
     """Figures."""
@@ -106,13 +100,16 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
 
 
 def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
-    """Render the figures and sentences of a study as HTML, run by run; the chart library has to be installed."""
+    """Render a study as HTML, with one section of sentences and figures per run.
+
+    The chart library has to be installed.
+    """
     figures: dict[str, Json] = {}
     sections = []
     for number, part in enumerate(parts, start=1):
         part_figures = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
         figures |= part_figures
-        sections.append((part.name, part.signature, part.words, list(part_figures)))
+        sections.append((part.name, part.signature, part.summary, list(part_figures)))
     return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
 
 
@@ -122,7 +119,7 @@ def render_runs(lines: Sequence[RunLine]) -> str:
 
 
 def render_live(name: str, address: str) -> str:
-    """Render the page of a run in progress as HTML; address : path of the run in the viewer."""
+    """Render the page of a run in progress as HTML; `address` is the path of the run in the viewer."""
     return _render("live.html", figures={}, live=address, home="/", name=name, charts=True)
 
 
@@ -137,11 +134,22 @@ def _render(
     scripts_of: Sequence[str] = (),
     **content: object,
 ) -> str:
-    """Render a template of the package.
+    """Render a template of the package as HTML, with the scripts that it needs.
 
-    charts : whether the page draws figures later, though it has none yet
-    scripts_of : further scripts of the page, by file name
-    content : variables of the template
+    Parameters
+    ----------
+    template : str
+        File name of the template.
+    live, home : str or None
+        Paths under which the viewer serves trials, and its list of runs; None for a page in a file.
+    figures, trials : mapping of str to object, optional
+        Figures and trials as JSON.
+    charts : bool, default False
+        Whether the page draws figures later, though it has none yet.
+    scripts_of : sequence of str, optional
+        Further scripts of the page, by file name.
+    **content : object
+        Variables of the template.
     """
     has_charts = (charts or bool(figures)) and vega.has_charts()
     names = ["page.js"]
@@ -177,41 +185,55 @@ def render_markdown(data: ReportData) -> str:
         f"{escape_markdown(ABILITY)} {escape_markdown(run.target)}",
         "",
     ]
-    lines += [escape_markdown(run.calibration), ""] if run.calibration else []
-    lines += [escape_markdown(run.chances), ""] if run.chances else []
+    for sentence in (run.calibration, run.chances):
+        if sentence:
+            lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
     lines += ["", to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
     if len(run.ranking) > MAX_AGENTS:
         lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
     lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
+    lines += _format_figures(data)
+    lines += _format_labels(run)
+    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
+
+
+def _format_figures(data: ReportData) -> list[str]:
+    """Format calls, prediction error, reliability, variance and changes of a run as lines of Markdown."""
+    run = data.summary
+    lines = []
     if run.calls is not None:
-        lines += [
+        lines.append(
             f"{run.calls.n_calls:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
             f"{run.calls.n_missing:,} without an answer. "
-        ]
+        )
         if run.calls.n_reused:
             cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
-            lines += [f"{format_count(run.calls.n_reused, 'answer', 'was', 'were')} requested before this run{cost}. "]
-    if (holdout := run.facts.holdout) is not None:
-        lines += [f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). "]
+            n_reused = format_count(run.calls.n_reused, "answer", "was", "were")
+            lines.append(f"{n_reused} requested before this run{cost}. ")
+    holdout = run.facts.holdout
+    if holdout is not None:
+        lines.append(f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). ")
     if run.partners is not None:
-        lines += [escape_markdown(run.partners)]
+        lines.append(escape_markdown(run.partners))
     if run.variance is not None:
-        lines += [f"Variance: {escape_markdown(run.variance.summary)} "]
+        lines.append(f"Variance: {escape_markdown(run.variance.summary)} ")
     if run.facts.extension is not None:
         lines += ["", *(f"- {escape_markdown(line)}" for line in run.moved)]
+    return lines
+
+
+def _format_labels(run: Summary) -> list[str]:
+    """Format the agreement of a ranking with labels, and qualities estimated from labels, as lines of Markdown."""
+    lines = []
     if run.labels is not None:
         lines += ["", f"Agreement with {escape_markdown(run.labels.source)}, on which no fit depends:", ""]
         lines += [f"- {escape_markdown(' '.join(label.summary))}" for label in run.labels.labels]
         lines += [f"- {escape_markdown(line)}" for line in run.labels.notes]
     if run.quality is not None:
-        lines += [
-            "",
-            "Quality, estimated from labels:",
-            "",
-            *(f"- {escape_markdown(line)}" for line in run.quality.summary),
-        ]
-    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
+        lines += ["", "Quality, estimated from labels:", ""]
+        lines += [f"- {escape_markdown(line)}" for line in run.quality.summary]
+    return lines
 
 
 def _format_warnings(findings: Iterable[Finding]) -> list[str]:
@@ -221,61 +243,6 @@ def _format_warnings(findings: Iterable[Finding]) -> list[str]:
         remedy = f" **{escape_markdown(finding.remedy)}**" if finding.remedy else ""
         lines.append(f"> ⚠ {escape_markdown(finding.message)}{remedy}  ")
     return lines
-
-
-_MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
-
-
-def gate_markdown(gate: Gate) -> str:
-    """Render the result of a gate as Markdown: result, one row per agent, next command, best agents of the run."""
-    lines = [
-        f"## {_MARKS[gate.outcome]} {gate.outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
-        "",
-        to_markdown(gate_table(gate)),
-    ]
-    lines += [
-        "",
-        *(f"- {escape_markdown(describe_result(gate, row))}" for row in gate.agents if row.outcome == "undecided"),
-    ]
-    command = format_next_command(gate)
-    if command is not None:
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
-        lines += ["", f"{fence}sh", printable(command), fence]
-    for paragraph in (*describe_run(gate), format_footnote(gate)):
-        lines += ["", escape_markdown(paragraph)]
-    return "\n".join([*lines, "", f"<sub>{escape_markdown(gate.signature)}</sub>", ""])
-
-
-def render_junit(gate: Gate) -> str:
-    """Render the result of a gate as JUnit XML, one test case per agent: "worse" is a failure, "undecided" an error."""
-    verdicts = [row.outcome for row in gate.agents]
-    counts = {
-        "tests": str(len(verdicts)),
-        "failures": str(verdicts.count("worse")),
-        "errors": str(verdicts.count("undecided")),
-        "skipped": "0",
-        "time": "0",
-    }
-    root = ET.Element("testsuites", counts)
-    suite = ET.SubElement(root, "testsuite", {"name": "youden gate", **counts})
-    properties = ET.SubElement(suite, "properties")
-    for name, value in {"baseline": gate.baseline, "margin": f"{gate.margin:g}", "signature": gate.signature}.items():
-        ET.SubElement(properties, "property", {"name": name, "value": printable(value)})
-    for row in gate.agents:
-        message = printable(describe_result(gate, row))
-        names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
-        case = ET.SubElement(suite, "testcase", {**names, "time": "0"})
-        if row.outcome in ("worse", "undecided"):
-            kind = "failure" if row.outcome == "worse" else "error"
-            problem = ET.SubElement(case, kind, {"type": row.outcome, "message": message})
-            problem.text = printable(format_next_command(gate) or "")
-        ET.SubElement(case, "system-out").text = message
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _format_agents(gate: Gate) -> str:
-    return escape_markdown(gate.agents[0].agent) if len(gate.agents) == 1 else f"{len(gate.agents)} agents"
 
 
 def _render_stress_markdown(stress: Stress) -> str:
@@ -320,7 +287,10 @@ def write_report(folder: RunFolder) -> ReportData:
 
 
 def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
-    """Write the report of a fitted run as HTML and return path and data; default: report.html in its folder."""
+    """Write the report of a fitted run as HTML, and return its path and its data.
+
+    `out` is the file; by default, report.html in the folder of the run.
+    """
     data = ReportData(folder)
     path = folder.file("report.html") if out is None else out
     write_file(path, render_page(data))
@@ -328,9 +298,9 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Rep
 
 
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
-    """Write a comparison of two fitted runs as HTML and return its path.
+    """Write a comparison of two fitted runs as HTML, and return its path.
 
-    Default: against-SECOND.html in the folder of the first run.
+    `out` is the file; by default, against-SECOND.html in the folder of the first run.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     write_file(path, render_comparison(Comparison(first, second)))
@@ -338,7 +308,10 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
-    """Write one figure of a fitted run as a picture, by default to SLUG.KIND in its folder; return the path."""
+    """Write one figure of a fitted run as a picture, and return its path.
+
+    `slug` is the short name of the figure. `out` is the file; by default, SLUG.KIND in the folder of the run.
+    """
     vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out
     picture = draw(picture_spec(ReportData(folder), slug), kind)
@@ -399,7 +372,10 @@ def write_as(
 
 
 def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
-    """Write a study as HTML, run by run; the chart library has to be installed (`vega.need_charts`)."""
+    """Write a study as HTML, with one section per run.
+
+    The chart library has to be installed (`vega.need_charts`).
+    """
     write_file(path, _render_study(title, parts))
 
 

@@ -38,7 +38,19 @@ FLAT = 1e-13
 
 
 class Fit(NamedTuple):
-    """Effects, their largest optimality residual, and numbers of solutions and CG iterations."""
+    """Effects that were fitted, and how.
+
+    Attributes
+    ----------
+    effects : Effects
+        Effects of rows and columns.
+    kkt : float
+        Largest absolute residual of the optimality conditions.
+    n_rounds : int
+        Number of solutions that the constraint needed.
+    n_iterations : int
+        Number of iterations of the conjugate gradients.
+    """
 
     effects: Effects
     kkt: float
@@ -47,20 +59,38 @@ class Fit(NamedTuple):
 
 
 def fit_plain(equations: Equations) -> Fit:
-    """Fit without any constraint."""
+    """Fit without any constraint on the predictions."""
     effects, n_iterations = solve(equations, equations.r, equations.c)
     return Fit(effects, equations.kkt(effects, equations.r, equations.c), 1, n_iterations)
 
 
 class OnBound(NamedTuple):
-    """Which effects are on the upper and on the lower bound: bool (2, n_rows) and (2, n_columns)."""
+    """Which effects are on a bound: the first row of each array is for the upper bound, the second for the lower one.
+
+    Attributes
+    ----------
+    x : bool array (2, n_rows)
+        Row effects on the bounds.
+    y : bool array (2, n_columns)
+        Column effects on the bounds.
+    """
 
     x: Bools
     y: Bools
 
 
 class _BoxPoint(NamedTuple):
-    """Effects for given active sets, the bounds (NaN if inactive), and half the gradient there."""
+    """Effects that minimise the objective for given active sets.
+
+    Attributes
+    ----------
+    effects : Effects
+        Effects of rows and columns.
+    bounds : float array (2,)
+        Upper and lower bound of the row effects, NaN if inactive.
+    gradient : Effects
+        Half the gradient at the effects.
+    """
 
     effects: Effects
     bounds: Floats
@@ -70,7 +100,7 @@ class _BoxPoint(NamedTuple):
 def fit_box(equations: Equations) -> Fit:
     """Fit with all predictions in [−1, 1], starting from the plain fit.
 
-    Raises: StatisticsError [box-too-large] if the plain fit leaves the box and the smaller side exceeds `MAX_BOX_ROWS`.
+    Raises StatisticsError [box-too-large] if the plain fit leaves the box and the smaller side exceeds `MAX_BOX_ROWS`.
     """
     plain = fit_plain(equations)
     n_rows, n_columns = len(equations.n), len(equations.m)
@@ -84,58 +114,67 @@ def fit_box(equations: Equations) -> Fit:
             f'at most {MAX_BOX_ROWS}. Set constraint="censored" or "clip".',
             slug="box-too-large",
         )
-    n_rounds, n_iterations, is_settled = 1, plain.n_iterations, False
+
+    n_rounds = 1
+    is_settled = False
     while not is_settled and n_rounds < MAX_BOX_ROUNDS:
         point = _solve_on_bounds(equations, active)
-        revised = _activate(equations, point.effects, _revise(equations, active, point))
-        is_settled = all(np.array_equal(new, old) for new, old in zip(revised, active, strict=True))
+        kept = _revise(equations, active, point)
+        revised = _activate(equations, point.effects, kept)
+        is_settled = np.array_equal(revised.x, active.x) and np.array_equal(revised.y, active.y)
         solved, active = active, revised
         n_rounds += 1
-    return Fit(point.effects, _box_residual(equations, solved, point), n_rounds, n_iterations)
+    return Fit(point.effects, _box_residual(equations, solved, point), n_rounds, plain.n_iterations)
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise with the active effects on their bounds p, q.
+    """Minimise the objective with the active effects on their bounds p, q.
 
-    Eliminating the free columns leaves n_rows + 3 unknowns: x, p, q and ν.
+    The free columns are eliminated, which leaves n_rows + 3 unknowns: x, p, q and the multiplier ν of the gauge.
     """
-    A, m, r, c, g, f = (
-        equations.A,
-        equations.m,
-        equations.r,
-        equations.c,
-        equations.row_gauge,
-        equations.column_gauge,
-    )
-    K, signs, d = len(r), np.array(SIGNS), equations.n + equations.ridge
+    A, m, r, c = equations.A, equations.m, equations.r, equations.c
+    g, f = equations.row_gauge, equations.column_gauge
+    n_rows = len(r)
+    signs = np.array(SIGNS)
+    d = equations.n + equations.ridge
     w = np.where(active.y.any(axis=0), 0.0, 1 / (m + equations.ridge))
     on_bounds = np.column_stack([A @ side.astype(np.float64) for side in active.y])
     h = g + A @ (w * f)
     heavy = active.y @ (m + equations.ridge)
+    gauge = active.y @ f
 
     # ∂x = left·(x, p, q, ν) − right, and below it Σ ∂y over each bound, and the gauge
     left = np.column_stack([np.diag(d) - equations.gram(w), -on_bounds, h])
     right = r - A @ (w * c) - on_bounds @ signs
-    sums = np.column_stack([-on_bounds.T, np.diag(heavy), active.y @ f])
-    system = np.vstack([left, sums, np.append(h, np.append(active.y @ f, -(w @ f)))])
-    target = np.concatenate([right, signs * heavy - active.y @ c, [f @ (w * c) + signs @ (active.y @ f)]])
+    sums = np.column_stack([-on_bounds.T, np.diag(heavy), gauge])
+    gauge_row = np.append(h, np.append(gauge, -(w @ f)))
+    system = np.vstack([left, sums, gauge_row])
+    target = np.concatenate([right, signs * heavy - active.y @ c, [f @ (w * c) + signs @ gauge]])
+
+    # a row on bound k: its equation becomes x = v, and its gradient enters the sum over the bound
     for k, side in enumerate(active.x):
-        system[K + k] += left[side].sum(axis=0)
-        target[K + k] += right[side].sum()
-        system[:K][side], target[:K][side] = 0.0, 0.0
-        system[:K][side, np.flatnonzero(side)] = 1.0
-        system[:K][side, K + k] = -1.0
+        bound = n_rows + k
+        system[bound] += left[side].sum(axis=0)
+        target[bound] += right[side].sum()
+        rows = np.flatnonzero(side)
+        system[rows] = 0.0
+        target[rows] = 0.0
+        system[rows, rows] = 1.0
+        system[rows, bound] = -1.0
         if not side.any():
-            system[K + k], target[K + k] = 0.0, 0.0
-            system[K + k, K + k] = 1.0
+            system[bound] = 0.0
+            target[bound] = 0.0
+            system[bound, bound] = 1.0
 
     factor = lu_factor(system, overwrite_a=False, check_finite=False)
     z = lu_solve(factor, target, check_finite=False)
     z += lu_solve(factor, target - system @ z, check_finite=False)
-    x, bounds, nu = z[:K], z[K:-1], z[-1]
+    x, bounds, nu = z[:n_rows], z[n_rows:-1], z[-1]
     y = w * (x @ A - c - nu * f)
     for side_x, side_y, v, e in zip(active.x, active.y, bounds, SIGNS, strict=True):
-        x[side_x], y[side_y] = v, v - e
+        x[side_x] = v
+        y[side_y] = v - e
+
     g_x = d * x - A @ y - r + nu * g
     g_y = (m + equations.ridge) * y - x @ A + c + nu * f
     is_on = active.x.any(axis=1)
@@ -143,17 +182,25 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
 
 
 def _revise(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects whose multiplier has the wrong sign and add effects beyond an active bound."""
-    (x, y), (g_x, g_y) = point.effects, point.gradient
+    """Release effects whose multiplier has the wrong sign, and add effects beyond an active bound."""
+    x, y = point.effects
+    g_x, g_y = point.gradient
     n, m = equations.n, equations.m
     revised = OnBound(active.x.copy(), active.y.copy())
     for k, (v, e) in enumerate(zip(point.bounds, SIGNS, strict=True)):
         if np.isnan(v):
             continue
-        revised.x[k] = np.where(active.x[k], e * g_x <= TOLERANCE * n.max(), e * (x - v) > TOLERANCE) & (n > 0)
-        revised.y[k] = np.where(active.y[k], e * g_y >= -TOLERANCE * m.max(), e * (y - v + e) < -TOLERANCE) & (m > 0)
-        if not (revised.x[k].any() and revised.y[k].any()):  # one side alone cannot hold a bound
-            revised.x[k], revised.y[k] = False, False
+        keeps_x = e * g_x <= TOLERANCE * n.max()
+        keeps_y = e * g_y >= -TOLERANCE * m.max()
+        is_beyond_x = e * (x - v) > TOLERANCE
+        is_beyond_y = e * (y - v + e) < -TOLERANCE
+        revised.x[k] = np.where(active.x[k], keeps_x, is_beyond_x) & (n > 0)
+        revised.y[k] = np.where(active.y[k], keeps_y, is_beyond_y) & (m > 0)
+
+        has_both_sides = revised.x[k].any() and revised.y[k].any()
+        if not has_both_sides:  # one side alone cannot hold a bound
+            revised.x[k] = False
+            revised.y[k] = False
     return revised
 
 
@@ -162,81 +209,145 @@ def _activate(equations: Equations, effects: Effects, active: OnBound) -> OnBoun
     n, m = equations.n, equations.m
     revised = OnBound(active.x.copy(), active.y.copy())
     for k, e in enumerate(SIGNS):
-        x, y = e * effects.x, e * effects.y + 1
+        x = e * effects.x
+        y = e * effects.y + 1
         low, high = y[m > 0].min(), x[n > 0].max()
-        if active.x[k].any() or high - low <= TOLERANCE:
+        is_crossed = high - low > TOLERANCE
+        if active.x[k].any() or not is_crossed:
             continue
+
         while high - low > BISECTION_WIDTH:
             mid = (low + high) / 2
-            is_above = float(n @ np.maximum(x - mid, 0)) > float(m @ np.maximum(mid - y, 0))
-            low, high = (mid, high) if is_above else (low, mid)
-        revised.x[k], revised.y[k] = (x >= low) & (n > 0), (y <= high) & (m > 0)
+            excess_of_rows = float(n @ np.maximum(x - mid, 0))
+            excess_of_columns = float(m @ np.maximum(mid - y, 0))
+            if excess_of_rows > excess_of_columns:
+                low = mid
+            else:
+                high = mid
+        revised.x[k] = (x >= low) & (n > 0)
+        revised.y[k] = (y <= high) & (m > 0)
     return revised
 
 
 def _box_residual(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions: gradients, their signs and sums, bounds, gauge."""
-    (x, y), (g_x, g_y) = point.effects, point.gradient
-    violations = [np.abs(g_x[~active.x.any(axis=0)]), np.abs(g_y[~active.y.any(axis=0)])]
-    violations.append(np.abs([equations.row_gauge @ x + equations.column_gauge @ y]))
+    x, y = point.effects
+    g_x, g_y = point.gradient
+    off_gauge = equations.row_gauge @ x + equations.column_gauge @ y
+    free_x = ~active.x.any(axis=0)
+    free_y = ~active.y.any(axis=0)
+    violations = [np.abs(g_x[free_x]), np.abs(g_y[free_y]), np.abs([off_gauge])]
+
     for side_x, side_y, e in zip(active.x, active.y, SIGNS, strict=True):
-        violations += [e * g_x[side_x], -e * g_y[side_y], np.abs([g_x[side_x].sum() + g_y[side_y].sum()])]
+        total = g_x[side_x].sum() + g_y[side_y].sum()
+        violations += [e * g_x[side_x], -e * g_y[side_y], np.abs([total])]
+
     seen_x, seen_y = x[equations.n > 0], y[equations.m > 0]
-    violations.append(np.array([seen_x.max() - seen_y.min() - 1, seen_y.max() - seen_x.min() - 1]))
+    above = seen_x.max() - seen_y.min() - 1
+    below = seen_y.max() - seen_x.min() - 1
+    violations.append(np.array([above, below]))
     return max(float(group.max(initial=0.0)) for group in violations)
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit with saturated scores as bounds. equations: the equations of all cells."""
+    """Fit with each score of ±1 as a bound, which the prediction may exceed.
+
+    Parameters
+    ----------
+    cells : Cells
+        Observed cells.
+    equations : Equations
+        Normal equations of all these cells.
+
+    Returns
+    -------
+    Fit
+        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged; `kkt` tells.
+    """
     saturated = _Saturated(cells, equations)
     effects, n_iterations = solve(equations, equations.r, equations.c)
     excess = saturated.excess(effects)
     kkt = equations.kkt(effects, *saturated.totals(excess))
-    flat = FLAT * max(float(np.abs(equations.r).max()), float(np.abs(equations.c).max()))
-    n_rounds, is_settled = 1, False
+    largest_total = max(float(np.abs(equations.r).max()), float(np.abs(equations.c).max()))
+    flat = FLAT * largest_total
+
+    n_rounds = 1
+    is_settled = False
     while not is_settled and kkt > flat and n_rounds < MAX_CENSORED_ROUNDS:
         is_exceeded = excess != 0
         target, n_more = saturated.solve_without(is_exceeded)
         step = Effects(target.x - effects.x, target.y - effects.y)
         length = saturated.line_search(effects, step)
-        effects = target if length == 1 else Effects(effects.x + length * step.x, effects.y + length * step.y)
+        effects = target if length == 1 else _move(effects, length, step)
+
         excess = saturated.excess(effects)
         kkt = equations.kkt(effects, *saturated.totals(excess))
         is_settled = length == 1 and np.array_equal(is_exceeded, excess != 0)
-        n_rounds, n_iterations = n_rounds + 1, n_iterations + n_more
+        n_rounds += 1
+        n_iterations += n_more
     return Fit(effects, kkt, n_rounds, n_iterations)
 
 
+def _move(effects: Effects, length: float, step: Effects) -> Effects:
+    """Return effects + length · step."""
+    return Effects(effects.x + length * step.x, effects.y + length * step.y)
+
+
 class _Saturated:
-    """The saturated cells: their row, column, weight, and the sign of their score in the direction of the rows."""
+    """The saturated cells, those of a score of ±1, with their signs in the direction of the rows."""
 
     def __init__(self, cells: Cells, equations: Equations) -> None:
         row, column, *_ = sides(cells)
-        self._cells, self._equations = cells, equations
+        self._cells = cells
+        self._equations = equations
         self._index = np.flatnonzero(np.abs(cells.score) == 1)
-        self._row, self._column = row[self._index], column[self._index]
-        self._sign = cells.score[self._index].astype(np.float64) * (-1 if equations.swapped else 1)
-        self._weight = np.ones(len(self._index)) if cells.weight is None else cells.weight[self._index].astype(float)
+        self._row = row[self._index]
+        self._column = column[self._index]
+        direction = -1 if equations.swapped else 1
+        self._sign = cells.score[self._index].astype(np.float64) * direction
+        if cells.weight is None:
+            self._weight = np.ones(len(self._index))
+        else:
+            self._weight = cells.weight[self._index].astype(float)
 
     def excess(self, effects: Effects) -> Floats:
-        """Compute how far each prediction exceeds its score, 0 if it does not, in the direction of the rows."""
-        return self._beyond(effects.x[self._row] - effects.y[self._column])
+        """Compute how far each prediction exceeds its score, 0 if it does not: float array (n_saturated,).
 
-    def _beyond(self, mu: Floats) -> Floats:
-        return self._sign * np.maximum(self._sign * mu - 1, 0)
+        The excess has the sign of the score in the direction of the rows.
+        """
+        prediction = effects.x[self._row] - effects.y[self._column]
+        return self._excess_of(prediction)
+
+    def _excess_of(self, prediction: Floats) -> Floats:
+        """Compute the excess of predictions in the direction of the rows, float (n_saturated,)."""
+        return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def totals(self, excess: Floats) -> tuple[Floats, Floats]:
-        """Compute row and column totals with every exceeded score replaced by its prediction."""
-        moved, equations = self._weight * excess, self._equations
-        r = equations.r + np.bincount(self._row, moved, len(equations.r))
-        c = equations.c + np.bincount(self._column, moved, len(equations.c))
-        return r, c
+        """Compute the totals of rows and of columns with every exceeded score replaced by its prediction."""
+        equations = self._equations
+        moved = self._weight * excess
+        row_totals = equations.r + np.bincount(self._row, moved, len(equations.r))
+        column_totals = equations.c + np.bincount(self._column, moved, len(equations.c))
+        return row_totals, column_totals
 
     def solve_without(self, is_exceeded: Bools) -> tuple[Effects, int]:
-        """Fit the cells without the exceeded saturated ones, under the same gauge."""
+        """Fit all cells except some of the saturated ones, under the same gauge.
+
+        Parameters
+        ----------
+        is_exceeded : bool array (n_saturated,)
+            Saturated cells to leave out.
+
+        Returns
+        -------
+        effects : Effects
+            Effects of the fit; 0 if no cell is left.
+        n_iterations : int
+            Number of iterations of the conjugate gradients.
+        """
+        full = self._equations
         is_used = np.ones(len(self._cells), dtype=np.bool_)
         is_used[self._index[is_exceeded]] = False
-        full = self._equations
         if not is_used.any():
             return Effects(np.zeros(len(full.n)), np.zeros(len(full.m))), 0
         reduced = equate(self._cells.where(is_used), ridge=full.ridge)
@@ -247,15 +358,15 @@ class _Saturated:
         """Find the length in (0, 1] at which the objective stops falling along the step."""
         equations = self._equations
         end = Effects(effects.x + step.x, effects.y + step.y)
-        slope_at_start, slope_at_end = (
-            _inner(equations.gradient(point, equations.r, equations.c), step) for point in (effects, end)
-        )
-        mu = effects.x[self._row] - effects.y[self._column]
+        slope_at_start = _inner(equations.gradient(effects, equations.r, equations.c), step)
+        slope_at_end = _inner(equations.gradient(end, equations.r, equations.c), step)
+        prediction = effects.x[self._row] - effects.y[self._column]
         rise = step.x[self._row] - step.y[self._column]
 
-        def slope(t: float) -> float:
-            quadratic = slope_at_start + t * (slope_at_end - slope_at_start)
-            return quadratic - float((self._weight * rise) @ self._beyond(mu + t * rise))
+        def slope(length: float) -> float:
+            without_bounds = slope_at_start + length * (slope_at_end - slope_at_start)
+            excess = self._excess_of(prediction + length * rise)
+            return without_bounds - float((self._weight * rise) @ excess)
 
         first = slope(0.0)
         if slope(1.0) <= FLAT * abs(first) or first >= 0:
@@ -266,4 +377,5 @@ class _Saturated:
 
 
 def _inner(gradient: Effects, step: Effects) -> float:
+    """Compute the inner product of a gradient and a step, over rows and columns."""
     return float(gradient.x @ step.x + gradient.y @ step.y)

@@ -1,24 +1,22 @@
 """Estimate the clipped-linear model, score ≈ clip(ability − difficulty, −1, 1), with intervals of the abilities.
 
-A cell is one agent on one item. Items are the independent draws: the residuals of all cells of an item are summed
-before they are squared, so that cells of one item may be correlated. The difficulty of an item is a fitted parameter,
-and no error.
+A cell is one agent on one item. The intervals treat each item as one independent draw, as `item_influence` describes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property, partial
-from typing import NamedTuple, Self
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import inv
 
 from youden.errors import StatisticsError
+from youden.stats.additive.item_influence import CellInfluence, covariance_by_item, iter_cell_influence
 from youden.stats.additive.observed_cells import cells_from_arrays
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
-from youden.stats.base.clusters import CentredCovariance, check_level, covariance_of_chunks
+from youden.stats.base.clusters import CentredCovariance, check_level
 from youden.stats.base.estimator import (
     Estimator,
     check_score_matrix,
@@ -29,156 +27,7 @@ from youden.stats.base.estimator import (
 from youden.stats.trials.comparisons import agent_components
 from youden.types import Scores
 from youden.types.cells import CellIndex, ScoredCells
-from youden.types.pool import Bools, Floats, Ids, Positions, freeze
-
-_EXACT_FIT = 1e-9
-"""A cell whose leverage exceeds 1 minus this is fitted exactly, whatever its score: no other cell links the agents and
-items on its two sides."""
-
-
-class CellInfluence(NamedTuple):
-    """Influence of the items on the abilities of one set of linked agents.
-
-    Agents are linked if they have cells on a common item, directly or through other agents. These agents stay linked if
-    any single cell is removed.
-
-    Attributes
-    ----------
-    agents : int64 array (n_linked,)
-        Positions of the agents.
-    influence : float array (n_linked, n_items)
-        Influence U_ij of item j on the ability of agent i.
-    share : float array (n_linked, n_items)
-        Share of the item in the agent's weight; rows sum to 1.
-    """
-
-    agents: Positions
-    influence: Floats
-    share: Floats
-
-
-def _item_covariance(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> CentredCovariance:
-    """Estimate the covariance of the θ_i − θ̄ by a sandwich estimator, clustered by item.
-
-    weight, residual : float (n_cells,), weights above 0; component : int (n_agents,), component of each agent.
-
-    θ̄ is the mean over the agents of the same component that have a variance. An entry is NaN for an agent with a
-    single cell, for one that a single cell links to the others, for an agent alone, and for two agents of
-    different components.
-
-    A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of XᵀAX on what the cells determine. R is V
-    minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell by A_kj(R_ik − T_ij), and the
-    leverage of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
-
-    U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k.
-
-    Under the root, n and m are the weights of agents and items without cells that are fitted exactly. For a dense
-    matrix the root is 1 (MacKinnon & White 1985, J. Econometrics 29, by item, with weights taken as fixed).
-    """
-    n_agents = cells.n_agents
-    covariance, df = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
-    for group in _iter_groups(cells, weight, residual, component=component):
-        if (group.n_items >= 2).sum() < 2:
-            continue
-        estimate = covariance_of_chunks(
-            group.iter_chunks(),
-            n_clusters=group.n_items,
-            share_squares=group.share_squares,
-            relative_variance=1 / group.weight,
-        )
-        covariance[np.ix_(group.agents, group.agents)], df[group.agents] = estimate.covariance, estimate.df
-    return CentredCovariance(covariance, df)
-
-
-def _iter_influence(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[CellInfluence]:
-    """Yield the influence of all items on each group of linked agents; weight, residual : float (n_cells,)."""
-    for group in _iter_groups(cells, weight, residual, component=component):
-        influence, share = (np.concatenate(table, axis=1) for table in zip(*group.iter_chunks(), strict=True))
-        yield CellInfluence(group.agents, influence, share)
-
-
-class _LinkedGroup(NamedTuple):
-    """Agents that stay linked if any single cell is removed, and the influence of items on them, in chunks of items.
-
-    agents : int64 (n_linked,); weight : float (n_linked,), total weight of an agent's cells; n_items : int64
-    (n_linked,), number of items with a share; share_squares : float (n_linked,), sum of the squared shares of an
-    agent's cells; iter_chunks : function that yields influence and share, float (n_linked, n_chunk_items) each.
-    """
-
-    agents: Positions
-    weight: Floats
-    n_items: Positions
-    share_squares: Floats
-    iter_chunks: Callable[[], Iterator[tuple[Floats, Floats]]]
-
-
-def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
-    """Yield the largest group of linked agents of each component; weight, residual : float (n_cells,)."""
-    observed = np.flatnonzero(component >= 0)
-    renumbered = (np.cumsum(component >= 0) - 1).astype(np.int32)
-    component, K = component[observed], len(observed)
-    index = CellIndex(renumbered[cells.agent], cells.item, K, cells.n_items)
-    agent, item = index.agent, index.item
-
-    def sum_by_agent(column: Floats) -> Floats:
-        return np.bincount(agent, column, K).astype(np.float64)
-
-    n, m = sum_by_agent(weight), np.bincount(item, weight, index.n_items)
-    normalised = weight / m[item]
-    eliminated = np.zeros((K, K))
-    for A, C in index.iter_matrices(weight, normalised):
-        eliminated += C @ A.T
-    is_same = component[:, None] == component
-    # a constant within each component makes the matrix regular without changing differences of effects
-    V = inv(np.diag(n) - eliminated + is_same * (n.mean() / is_same.sum(axis=1)), check_finite=False)
-
-    leverage = np.empty(len(index))
-    for (rows, items), (C,) in zip(index.iter_chunks(), index.iter_matrices(normalised), strict=True):
-        cross, k, j = V @ C, agent[rows], item[rows] - items.start
-        quadratic = np.diag(V)[k] - 2 * cross[k, j] + 1 / m[item[rows]] + (C * cross).sum(axis=0)[j]
-        leverage[rows] = weight[rows] * quadratic
-
-    is_free = leverage < 1 - _EXACT_FIT
-    free_weight = np.where(is_free, weight, 0.0)
-    weight_by_agent, weight_by_item = sum_by_agent(free_weight), np.bincount(item, free_weight, index.n_items)
-    share, item_share = (
-        np.divide(free_weight, total, out=np.zeros(len(index)), where=total > 0)
-        for total in (weight_by_agent[agent], weight_by_item[item])
-    )
-    numerator = np.maximum((1 - item_share) * (1 - share), 0)
-    root = np.sqrt(np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free))
-    adjusted = weight * residual * root
-
-    def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
-        R = V[group] - V[group].mean(axis=0)
-        for E, C, p in index.iter_matrices(adjusted, normalised, share):
-            yield R @ E - (R @ C) * E.sum(axis=0), p[group]
-
-    n_items = np.bincount(agent[share > 0], minlength=K)
-    for group in _robustly_linked(component, index.where(is_free)):
-        share_squares = sum_by_agent(share**2)[group]
-        yield _LinkedGroup(
-            observed[group], weight_by_agent[group], n_items[group], share_squares, partial(iter_chunks, group)
-        )
-
-
-def _robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
-    """Find, in each component, the largest set of two or more agents that stay linked if any single cell is removed.
-
-    component : int (n_agents,). Returns bool masks (n_agents,).
-    """
-    linked = agent_components(
-        free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items
-    )
-    groups = []
-    for label in range(int(component.max()) + 1):
-        members = linked[(component == label) & (linked >= 0)]
-        if not members.size:
-            continue
-        group = linked == np.bincount(members).argmax()
-        if group.sum() > 1:
-            groups.append(group)
-    return groups
+from youden.types.pool import Floats, Ids, Positions, freeze
 
 
 class ClippedLinear(Estimator):
@@ -300,7 +149,6 @@ class ClippedLinear(Estimator):
         self.n_components_, self.component_ = solution.n_components, solution.component
 
         residual = value - (self.ability_[index.agent] - self.difficulty_[index.item])
-        binding_weight, binding_residual, component = weight, residual, self.component_
         is_exceeded = (np.abs(value) == 1) & (residual * value < 0)
         if self.constraint == "censored" and is_exceeded.any():
             binding_weight = np.where(is_exceeded, 0.0, weight)
@@ -309,11 +157,15 @@ class ClippedLinear(Estimator):
             component = agent_components(
                 index.agent[binds], index.item[binds], n_agents=index.n_agents, n_items=index.n_items
             )
+        else:
+            binding_weight, binding_residual, component = weight, residual, self.component_
+
         self.r2_ = r_squared(value, binding_residual, weight)
         self._cells = ScoredCells(index, residual, weight)
-        self._binding_weight, self._binding_residual, self._component = binding_weight, binding_residual, component
-        for name in ("centred_covariance", "residual_"):
-            self.__dict__.pop(name, None)
+        self._binding_weight = binding_weight
+        self._binding_residual = binding_residual
+        self._component = component
+        self._forget_cached()
         return self
 
     def predict(self) -> Floats:
@@ -356,12 +208,8 @@ class ClippedLinear(Estimator):
                 f"Agents and items must have one shape: got {agent.shape} and {item.shape}. Pass one item per agent.",
                 slug="cells-length",
             )
-        for noun, index, n in (("agent", agent, len(self.ability_)), ("item", item, len(self.difficulty_))):
-            if index.size and not 0 <= index.min() <= index.max() < n:
-                raise StatisticsError(
-                    f"There are {n} {noun}s: got the positions {index.min()} to {index.max()}. Pass positions from 0 to {n - 1}.",
-                    slug="cells-id",
-                )
+        _check_positions(agent, size=len(self.ability_), noun="agent")
+        _check_positions(item, size=len(self.difficulty_), noun="item")
         return np.clip(self.ability_[agent] - self.difficulty_[item], -1, 1)
 
     @property
@@ -381,7 +229,8 @@ class ClippedLinear(Estimator):
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
         """`covariance_` and `df_` as one object, computed on first access; [not-fitted] before `fit`."""
-        estimate = _item_covariance(*self._binding_cells(), component=self._component)
+        cells, weight, residual = self._binding_cells()
+        estimate = covariance_by_item(cells, weight, residual, component=self._component)
         freeze([estimate.covariance, estimate.df])
         return estimate
 
@@ -398,10 +247,13 @@ class ClippedLinear(Estimator):
         StatisticsError
             [not-fitted]: if `fit` was not called.
         """
-        return _iter_influence(*self._binding_cells(), component=self._component)
+        return iter_cell_influence(*self._binding_cells(), component=self._component)
 
     def _binding_cells(self) -> tuple[CellIndex, Floats, Floats]:
-        """Return the cells that carry information, with their weights and residuals, float (n_cells,)."""
+        """Return the cells that carry information, their weights and their residuals, float (n_cells,) each.
+
+        With the constraint "censored", these are the cells other than scores of ±1 that their predictions exceed.
+        """
         self._check_fitted()
         binds = self._binding_weight > 0
         return self._cells.cell_index.where(binds), self._binding_weight[binds], self._binding_residual[binds]
@@ -426,13 +278,32 @@ class ClippedLinear(Estimator):
         """Upper confidence bounds of the abilities: float array (n_agents,)."""
         return np.asarray(self.ability_ + self.centred_covariance.half_width(self.level))
 
+    def _forget_cached(self) -> None:
+        """Drop the cached properties of an earlier fit."""
+        for name in ("centred_covariance", "residual_"):
+            self.__dict__.pop(name, None)
+
     def _check_fitted(self) -> None:
+        """Raise StatisticsError [not-fitted] if `fit` was not called."""
         if not hasattr(self, "ability_"):
             raise not_fitted_error(self)
 
 
+def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> None:
+    """Raise StatisticsError [cells-id] unless all positions are at least 0 and below `size`."""
+    if positions.size and not 0 <= positions.min() <= positions.max() < size:
+        raise StatisticsError(
+            f"There are {size} {noun}s: got the positions {positions.min()} to {positions.max()}. "
+            f"Pass positions from 0 to {size - 1}.",
+            slug="cells-id",
+        )
+
+
 def _normalised_cells(scores: Scores | ArrayLike) -> ScoredCells:
-    """Return the observed cells with weights of mean 1."""
+    """Collect the observed cells, with weights of mean 1.
+
+    Raises StatisticsError [scores-empty] if there are none.
+    """
     if isinstance(scores, Scores):
         cells = check_scored_cells(scores)
         cells = cells.where(cells.weight > 0)
@@ -440,14 +311,32 @@ def _normalised_cells(scores: Scores | ArrayLike) -> ScoredCells:
         value = check_score_matrix(scores)
         index = CellIndex.from_mask(~np.isnan(value))
         cells = ScoredCells(index, value[index.agent, index.item], np.ones(len(index)))
-    if not len(index := cells.cell_index):
+
+    index = cells.cell_index
+    if not len(index):
         raise no_cells_error(f"{index.n_agents} × {index.n_items}, all unobserved")
     return cells._replace(weight=cells.weight * (len(index) / cells.weight.sum()))
 
 
 def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> float:
-    """Compute R² = 1 − Σw·residual² / Σw·(value − mean)², by default with w = 1; NaN if all values are equal."""
+    """Compute the coefficient of determination, 1 − Σw·residual² / Σw·(value − mean)².
+
+    Parameters
+    ----------
+    value, residual : float array (n,)
+        Observed values, and what a model leaves of them.
+    weight : float array (n,), optional
+        Weight w of each value. Default: 1.
+
+    Returns
+    -------
+    float
+        R², at most 1; NaN if all values are equal.
+    """
     if np.ptp(value) == 0:
         return float("nan")
     w = np.ones(len(value)) if weight is None else weight
-    return 1 - float(w @ residual**2) / float(w @ (value - np.average(value, weights=w)) ** 2)
+    mean = np.average(value, weights=w)
+    squared_residuals = float(w @ residual**2)
+    squared_deviations = float(w @ (value - mean) ** 2)
+    return 1 - squared_residuals / squared_deviations

@@ -40,7 +40,17 @@ class Effects(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Row and column of each cell: agent and item, or the reverse if `swapped`."""
+    """The agents and items of cells as rows and columns.
+
+    Attributes
+    ----------
+    row, column : int array (n_cells,)
+        Row and column of each cell.
+    n_rows, n_columns : int
+        Numbers of rows and of columns.
+    swapped : bool
+        Whether rows are items and columns agents, not the reverse.
+    """
 
     row: IdColumn
     column: IdColumn
@@ -50,17 +60,18 @@ class Sides(NamedTuple):
 
 
 def sides(cells: Cells) -> Sides:
-    """Assign the smaller side of `cells` to rows."""
+    """Make the smaller of the sides of `cells`, agents or items, the rows."""
     if cells.n_agents <= cells.n_items:
-        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, False)
-    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, True)
+        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, swapped=False)
+    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, swapped=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Equations:
     """Normal equations of the additive model.
 
-    They minimise Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint that the gauged effects sum to 0.
+    They minimise Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint, the gauge, that the effects of the
+    observed items sum to 0.
 
     Attributes
     ----------
@@ -71,8 +82,9 @@ class Equations:
     r, c : float array (n_rows,), (n_columns,)
         Sums of weight × score, in the direction of the rows.
     row_gauge, column_gauge : float array (n_rows,), (n_columns,)
-        1 for the effects that sum to 0 (those of the observed items), else 0.
+        1 for the effects of the observed items, else 0.
     ridge : float
+        Ridge penalty.
     swapped : bool
         Whether rows are items.
     """
@@ -89,55 +101,87 @@ class Equations:
 
     @property
     def uses_cholesky(self) -> bool:
-        """Return whether forming the row system is cheap."""
+        """Whether the rows are solved by a Cholesky factorisation: forming their system is cheap."""
         if len(self.n) > MAX_CHOLESKY_ROWS:
             return False
         if isinstance(self.A, np.ndarray):
             return True
-        return float((np.bincount(self.A.indices) ** 2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
+        cells_by_column = np.bincount(self.A.indices)
+        return float((cells_by_column**2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
 
     def gram(self, w: Floats) -> Floats:
-        """Compute A diag(w) Aᵀ, dense."""
+        """Compute A diag(w) Aᵀ for weights w, float (n_columns,), as a dense array (n_rows, n_rows)."""
         if isinstance(self.A, np.ndarray):
             product: Floats = dgemm(1.0, self.A.T, (self.A * w).T, trans_a=1)
             return product
         return np.asarray((self.A @ diags_array(w) @ self.A.T).toarray())
 
     def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
-        """Compute half the gradient for the totals r, c, float (n_rows,), (n_columns,).
+        """Compute half the gradient of the objective.
 
-        The multiplier of the gauge is the one that makes it smallest.
+        The multiplier of the gauge is the one that makes the gradient smallest.
+
+        Parameters
+        ----------
+        effects : Effects
+            Where to compute the gradient.
+        r, c : float array (n_rows,), (n_columns,)
+            Totals of weight × score.
+
+        Returns
+        -------
+        Effects
+            Half the gradient by row effects and by column effects.
         """
         x, y = effects
         g_x = (self.n + self.ridge) * x - self.A @ y - r
         g_y = (self.m + self.ridge) * y - x @ self.A + c
-        pull, gauge = (g_x, self.row_gauge) if self.swapped else (g_y, self.column_gauge)
-        pull -= (gauge @ pull) / gauge.sum() * gauge
+        if self.swapped:
+            item_gradient, gauge = g_x, self.row_gauge
+        else:
+            item_gradient, gauge = g_y, self.column_gauge
+        item_gradient -= (gauge @ item_gradient) / gauge.sum() * gauge  # in place: part of the result
         return Effects(g_x, g_y)
 
     def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
         """Compute the largest absolute residual of the equations and of the gauge.
 
-        r, c : float (n_rows,), (n_columns,), totals of weight × score.
+        Parameters
+        ----------
+        effects : Effects
+            Solution to check.
+        r, c : float array (n_rows,), (n_columns,)
+            Totals of weight × score.
+
+        Returns
+        -------
+        float
+            The residual; 0 for an exact solution.
         """
+        g_x, g_y = self.gradient(effects, r, c)
         off_gauge = self.row_gauge @ effects.x + self.column_gauge @ effects.y
-        return max(*(float(np.abs(part).max()) for part in self.gradient(effects, r, c)), abs(float(off_gauge)))
+        return max(float(np.abs(g_x).max()), float(np.abs(g_y).max()), abs(float(off_gauge)))
 
 
 def equate(cells: Cells, *, ridge: float) -> Equations:
-    """Make the normal equations of cells; the effects of observed items sum to 0."""
+    """Make the normal equations of cells, in which the effects of observed items sum to 0."""
     row, column, n_rows, n_columns, swapped = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
-    pull = weight * cells.score * (-1 if swapped else 1)
+    direction = -1 if swapped else 1
+    weighted_score = weight * cells.score * direction
+
     A = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
-    n, m = (np.asarray(A.sum(axis=axis), dtype=np.float64) for axis in (1, 0))
-    r, c = (np.bincount(index, pull, size).astype(np.float64) for index, size in ((row, n_rows), (column, n_columns)))
+    n = np.asarray(A.sum(axis=1), dtype=np.float64)
+    m = np.asarray(A.sum(axis=0), dtype=np.float64)
+    r = np.bincount(row, weighted_score, n_rows).astype(np.float64)
+    c = np.bincount(column, weighted_score, n_columns).astype(np.float64)
     row_gauge = ((n > 0) & swapped).astype(np.float64)
     column_gauge = ((m > 0) & (not swapped)).astype(np.float64)
     return Equations(A, n, m, r, c, row_gauge, column_gauge, ridge, swapped)
 
 
 def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
+    """Sum weights, float (n_cells,), by row and column: a dense array (n_rows, n_columns) if it is small, else sparse."""
     n_rows, n_columns = shape
     if n_rows * n_columns <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight)):
         index = row * np.int64(n_columns) + column
@@ -148,11 +192,12 @@ def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tu
 
 
 def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None = None) -> tuple[Effects, int]:
-    """Solve the normal equations for the totals r, c.
+    """Solve the normal equations for given totals.
 
     Parameters
     ----------
     equations : Equations
+        Equations of the cells. Their own totals are ignored.
     r, c : float array (n_rows,), (n_columns,)
         Sums of weight × score over each row and column.
     cholesky : bool, optional
@@ -161,8 +206,9 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
     Returns
     -------
     effects : Effects
+        Effects of rows and columns.
     n_iterations : int
-        Iterations of the conjugate gradients, 0 for Cholesky.
+        Number of iterations of the conjugate gradients, 0 for Cholesky.
 
     Raises
     ------
@@ -195,20 +241,16 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
 def _solve_rows(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target."""
-    diagonal, n_rows = equations.n + equations.ridge, len(h)
-    if equations.uses_cholesky if cholesky is None else cholesky:
-        S = (sigma * h)[:, None] * h - equations.gram(w)
-        S.flat[:: n_rows + 1] += diagonal
-        factor, failed = dpotrf(S.T, lower=1, overwrite_a=1, clean=0)
-        if failed:
-            raise StatisticsError(
-                f"The cells do not determine the effects: got a singular system at ridge = {equations.ridge:g}. Add scores of "
-                "more cells, or set ridge to 1e-6.",
-                slug="additive-singular",
-            )
-        return [dpotrs(factor, target, lower=1)[0] for target in targets], 0
+    """Solve (S + σhhᵀ) x = target for each target, float (n_rows,).
 
+    Returns the solutions, and the number of iterations of the conjugate gradients. For `cholesky`, see `solve`.
+    """
+    use_cholesky = equations.uses_cholesky if cholesky is None else cholesky
+    if use_cholesky:
+        return _factor_rows(equations, w, h, sigma=sigma, targets=targets), 0
+
+    n_rows = len(h)
+    diagonal = equations.n + equations.ridge
     n_iterations = 0
 
     def count(_: Floats) -> None:
@@ -227,14 +269,33 @@ def _solve_rows(
     return solutions, n_iterations
 
 
+def _factor_rows(equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]) -> list[Floats]:
+    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorisation.
+
+    Raises StatisticsError [additive-singular] if the matrix is numerically singular.
+    """
+    n_rows = len(h)
+    S = (sigma * h)[:, None] * h - equations.gram(w)
+    S.flat[:: n_rows + 1] += equations.n + equations.ridge  # the diagonal
+    factor, failed = dpotrf(S.T, lower=1, overwrite_a=1, clean=0)
+    if failed:
+        raise StatisticsError(
+            f"The cells do not determine the effects: got a singular system at ridge = {equations.ridge:g}. Add scores of "
+            "more cells, or set ridge to 1e-6.",
+            slug="additive-singular",
+        )
+    return [dpotrs(factor, target, lower=1)[0] for target in targets]
+
+
 def _divide_by(diagonal: Floats) -> Callable[[Floats], Floats]:
+    """Make the function that divides a vector by the diagonal, a preconditioner of the conjugate gradients."""
     return lambda vector: vector / diagonal
 
 
 def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
-    """Return whether chains of a few cells join all observed rows.
+    """Return whether chains of a few cells, from row to column to row, join all observed rows.
 
-    The check is fast, but False does not prove that rows are disconnected.
+    The check is fast, but False does not prove that rows are disconnected: a longer chain may join them.
     """
     is_observed: Bools = equations.n > 0
     reached = np.zeros(len(is_observed))

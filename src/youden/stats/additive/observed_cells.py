@@ -203,7 +203,10 @@ def cells_from_matrix(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
 
 
 def check_range(cells: Cells) -> None:
-    """Raise StatisticsError [scores-range], naming the first score outside [−1, 1]."""
+    """Check that all scores are in [−1, 1].
+
+    Raises StatisticsError [scores-range], which names the first score outside.
+    """
     if cells.low < -1 or cells.high > 1:
         row = int(np.argmax(np.abs(cells.score) > 1))
         raise StatisticsError(
@@ -214,7 +217,10 @@ def check_range(cells: Cells) -> None:
 
 
 def _drop_weight_0(cells: Cells, weights: RealColumn) -> Cells:
-    """Check weights, float (n_cells,), and drop the cells of weight 0."""
+    """Check the weights of cells, float (n_cells,), and drop the cells of weight 0.
+
+    Raises StatisticsError [weights-negative] if a weight is negative or infinite, and [scores-empty] if all are 0.
+    """
     low, high = float(weights.min()), float(weights.max())
     if not (low >= 0 and high < np.inf):
         row = int(np.argmin((weights >= 0) & (weights < np.inf)))
@@ -229,6 +235,10 @@ def _drop_weight_0(cells: Cells, weights: RealColumn) -> Cells:
 
 
 def _check_ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
+    """Check positions and return them as int32 or int64.
+
+    Raises StatisticsError [cells-id] if they are not integers, or one is not from 0 to `size` − 1.
+    """
     if not np.issubdtype(ids.dtype, np.integer):
         raise StatisticsError(f"The {noun}s must be integers: got {ids.dtype}. Pass their positions.", slug="cells-id")
     low, high = int(ids.min()), int(ids.max())

@@ -106,8 +106,10 @@ class Rasch(Estimator):
         value = observed_scores(scores)
         agent, item = np.nonzero(~np.isnan(value))
         cells = _Cells(agent, item, value[agent, item], shape=(value.shape[0], value.shape[1]), ridge=self.ridge)
-        solution, self.n_rounds_ = cells.fit(link.forward(cells.score)), 1
+        solution = cells.fit(link.forward(cells.score))
+        self.n_rounds_ = 1
         self.status_, self.message_ = solution.status, solution.message
+
         if self.method == "quasi":
             solution, self.n_rounds_ = _maximise_quasi_likelihood(cells, link, start=solution)
             if self.n_rounds_ > _MAX_ROUNDS:
@@ -135,7 +137,10 @@ class Rasch(Estimator):
         return np.clip(self.link_.inverse(self.ability_[:, None] - self.difficulty_), -1, 1)
 
     def _check_parameters(self) -> Link:
-        """Check link and method, and return the link."""
+        """Return the link of that name.
+
+        Raises StatisticsError [unknown-link] or [rasch-method] if the link or the method is invalid.
+        """
         if self.link not in LINKS:
             raise StatisticsError(
                 f"The link is unknown: got '{self.link}'. Set one of: {', '.join(LINKS)}.", slug="unknown-link"
@@ -155,7 +160,19 @@ class Rasch(Estimator):
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Observed cells of a matrix of the shape `shape`; agent, item, score : arrays (n_cells,)."""
+    """Observed cells of a matrix.
+
+    Attributes
+    ----------
+    agent, item : int array (n_cells,)
+        Positions of agent and item.
+    score : float array (n_cells,)
+        Score of each cell.
+    shape : tuple of (int, int)
+        Numbers of agents and of items.
+    ridge : float
+        Ridge penalty of the fits.
+    """
 
     agent: Positions
     item: Positions
@@ -164,7 +181,20 @@ class _Cells:
     ridge: float
 
     def fit(self, value: Floats, weight: Floats | None = None) -> Solution:
-        """Fit the additive model without constraint; value, on the scale of the link, and weight : float (n_cells,)."""
+        """Fit the additive model without a constraint.
+
+        Parameters
+        ----------
+        value : float array (n_cells,)
+            Values on the scale of the link.
+        weight : float array (n_cells,), optional
+            Weights of the cells. Default: 1.
+
+        Returns
+        -------
+        Solution
+            Abilities and difficulties on the scale of the link.
+        """
         n_agents, n_items = self.shape
         return solve_additive(
             self.agent,
@@ -179,42 +209,66 @@ class _Cells:
 
 
 def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
-    """Maximise the quasi-likelihood by Fisher scoring with step halving, from the least-squares fit.
+    """Maximise the quasi-likelihood by Fisher scoring, with halved steps where it would fall.
 
-    Returns the solution and the number of rounds; _MAX_ROUNDS + 1 if it did not converge.
+    Parameters
+    ----------
+    cells : _Cells
+        Observed cells.
+    link : Link
+        Link of the model.
+    start : Solution
+        Where to start: the least-squares fit.
+
+    Returns
+    -------
+    solution : Solution
+        The best fit found.
+    n_rounds : int
+        Number of scoring steps; `_MAX_ROUNDS` + 1 if the fit did not converge.
     """
     p = (cells.score + 1) / 2
 
-    def predictor(fit: Solution) -> Floats:
+    def predict(fit: Solution) -> Floats:
+        """Predict the cells on the scale of the link."""
         return np.asarray(fit.ability[cells.agent] - fit.difficulty[cells.item])
 
-    def objective(eta: Floats, penalty: float) -> float:
+    def objective(eta: Floats, squared_norm: float) -> float:
+        """Compute the penalised quasi-likelihood of predictions on the scale of the link."""
         s = link.inverse(eta)
-        return float((xlogy(p, (1 + s) / 2) + xlogy(1 - p, (1 - s) / 2)).sum()) - cells.ridge / 2 * penalty
+        likelihood = float((xlogy(p, (1 + s) / 2) + xlogy(1 - p, (1 - s) / 2)).sum())
+        return likelihood - cells.ridge / 2 * squared_norm
 
-    fit, eta = start, predictor(start)
-    current = objective(eta, _squared_norm(fit))
+    fit = start
+    eta = predict(fit)
+    best = objective(eta, _squared_norm(fit))
     for n_rounds in range(1, _MAX_ROUNDS + 1):
-        s, slope = link.inverse(eta), link.inverse_slope(eta)
+        s = link.inverse(eta)
+        slope = link.inverse_slope(eta)
         variance = np.maximum(1 - s**2, _TINY)
-        target = cells.fit(eta + (cells.score - s) / np.maximum(slope, _TINY), slope**2 / variance)
+        working_value = eta + (cells.score - s) / np.maximum(slope, _TINY)
+        target = cells.fit(working_value, slope**2 / variance)
 
         step = 1.0
         for _ in range(_MAX_HALVINGS):
             trial = _interpolate(fit, target, step)
-            if (value := objective(predictor(trial), _squared_norm(trial))) >= current:
+            trial_eta = predict(trial)
+            trial_objective = objective(trial_eta, _squared_norm(trial))
+            if trial_objective >= best:
                 break
             step /= 2
-        else:
+        else:  # no step improves the fit
             return fit, n_rounds
-        change = float(np.abs(predictor(trial) - eta).max())
-        fit, eta, current = trial, predictor(trial), value
+
+        change = float(np.abs(trial_eta - eta).max())
+        fit, eta, best = trial, trial_eta, trial_objective
         if change < _TOLERANCE:
             return fit, n_rounds
     return fit, _MAX_ROUNDS + 1
 
 
 def _interpolate(start: Solution, end: Solution, step: float) -> Solution:
+    """Return the solution at `start` + `step` · (`end` − `start`), with the diagnostics of `end`."""
     return replace(
         end,
         ability=start.ability + step * (end.ability - start.ability),
@@ -223,4 +277,5 @@ def _interpolate(start: Solution, end: Solution, step: float) -> Solution:
 
 
 def _squared_norm(fit: Solution) -> float:
+    """Sum the squares of abilities and difficulties, except NaN."""
     return float(np.nansum(fit.ability**2) + np.nansum(fit.difficulty**2))

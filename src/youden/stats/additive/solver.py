@@ -194,26 +194,34 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
 
 
 def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
+    """Fit under the constraint; "censored" is a plain fit if no score is ±1."""
     if constraint == "box":
         return fit_box(equations)
-    if constraint == "censored" and (cells.low == -1 or cells.high == 1):
+    has_saturated = cells.low == -1 or cells.high == 1
+    if constraint == "censored" and has_saturated:
         return fit_censored(cells, equations)
     return fit_plain(equations)
 
 
 def _components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
-    """Label the components of the agents, without a search of the graph if a few hops reach every agent."""
+    """Label the connected components of the agents, and count them.
+
+    If the cells are complete, that is, those of the equations, and a few hops reach every agent, the graph is not
+    searched. An agent without a cell gets the label −1.
+    """
     if is_complete and reaches_all_rows(equations):
-        weight = equations.m if equations.swapped else equations.n
-        return (weight > 0).astype(np.int32) - np.int32(1), 1
+        agent_weight = equations.m if equations.swapped else equations.n
+        component = (agent_weight > 0).astype(np.int32) - np.int32(1)
+        return component, 1
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
     return component, int(component.max()) + 1
 
 
 def _linking_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the cells that the ridge does not outweigh, which alone link agents; `cells` itself if these are all.
+    """Select the cells that the ridge does not outweigh: only these link agents.
 
-    Raises StatisticsError [weights-scale] if an agent or item has no such cell, or the weights overflow.
+    Returns `cells` itself if all of them are selected. Raises StatisticsError [weights-scale] if an agent or item has
+    no such cell, or the sum of the weights may overflow.
     """
     if cells.weight is None:
         return cells
@@ -226,10 +234,13 @@ def _linking_cells(cells: Cells, *, ridge: float) -> Cells:
     is_heavy = cells.weight >= _MIN_RELATIVE_WEIGHT * ridge
     if is_heavy.all():
         return cells
+
     for ids, size, noun in ((cells.agent, cells.n_agents, "agent"), (cells.item, cells.n_items, "item")):
-        observed, linked = (np.bincount(subset, minlength=size) > 0 for subset in (ids, ids[is_heavy]))
-        if (observed > linked).any():
-            position = int(np.argmax(observed > linked))
+        is_observed = np.bincount(ids, minlength=size) > 0
+        is_linked = np.bincount(ids[is_heavy], minlength=size) > 0
+        is_outweighed = is_observed & ~is_linked
+        if is_outweighed.any():
+            position = int(np.argmax(is_outweighed))
             raise StatisticsError(
                 f"The ridge outweighs all cells of {noun} {position}: got ridge = {ridge:g} for a largest weight of "
                 f"{cells.weight[ids == position].max():.3g}. Pass numbers of trials as weights, or set a ridge far below them.",
@@ -239,6 +250,7 @@ def _linking_cells(cells: Cells, *, ridge: float) -> Cells:
 
 
 def _format_not_converged(kkt: float, scale: float) -> str:
+    """Describe a fit with the residual `kkt` of the optimality conditions; `scale` is the largest total score."""
     return (
         f"The fit did not converge: the optimality conditions are met to {kkt:.1e}, {kkt / scale:.1e} of the largest total. "
         "Add scores of cells that link agents, set a larger ridge, or set another constraint."

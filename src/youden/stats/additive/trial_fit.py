@@ -54,7 +54,7 @@ class TrialFit:
     fpc : float array (n_agents,)
         Finite population correction: factors of the variances for exactly these items.
     influence_chunks : callable
-        Function that iterates over the influence of the items on abilities, chunk by chunk.
+        Function that yields, for one chunk of items after another, their influence on the abilities.
     """
 
     ability: Floats
@@ -68,10 +68,12 @@ class TrialFit:
 def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> TrialFit | None:
     """Fit additive effects of agents and effect groups to trials.
 
+    An effect group is a set of trials with one common effect, usually all trials of an item.
+
     Parameters
     ----------
     chunks : callable
-        Function that iterates over all answers in chunks, each time it is called.
+        Function that returns an iterator over all answers, in chunks of items, each time it is called.
     n_agents : int
         Number of agents.
     n_items : int
@@ -102,8 +104,10 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     sums = _sum_chunks(chunks(), n_agents)
     observed = sums.weight > 0
     K = int(observed.sum())
-    if K < 3 or (sums.n_clusters[observed] >= 2).sum() < 2:
+    n_agents_on_2_items = (sums.n_clusters[observed] >= 2).sum()
+    if K < 3 or n_agents_on_2_items < 2:
         return None
+
     eigenvalues, eigenvectors = eigh(sums.normal[np.ix_(observed, observed)], check_finite=False)
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
     if is_determined.sum() < K - 1:
@@ -114,18 +118,23 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
 
     effect = inverse @ sums.right
     scale = (K - 2) / (K - 1)
-    components = _ResidualComponents(n_agents, n_items)
     total_weight = np.where(observed, sums.weight, 1.0)
-    influence = partial(_iter_influence, chunks, effect, inverse, total_weight=total_weight, scale=scale)
+    influence_chunks = partial(_iter_influence, chunks, effect, inverse, total_weight=total_weight, scale=scale)
+    components = _ResidualComponents(n_agents, n_items)
+    influence_and_share = (
+        (chunk.influence, chunk.weight / total_weight[:, None]) for chunk in influence_chunks(components=components)
+    )
     covariance = covariance_of_chunks(
-        ((chunk.influence, chunk.weight / total_weight[:, None]) for chunk in influence(components=components)),
+        influence_and_share,
         n_clusters=sums.n_clusters,
         share_squares=sums.item_squares / total_weight**2,
         relative_variance=np.where(observed, 1 / total_weight, 1.0),
     )
+
+    # covariance_of_chunks has passed all chunks through `components` by now
     ability = np.where(observed, scale * (effect - effect[observed].mean()), np.nan)
     fpc = components.finite_correction(sums, total_weight, n_all=2 * (K - 1) * n_items, n_items=n_items)
-    return TrialFit(ability, components.item_mean, sums.weight, covariance, fpc, influence)
+    return TrialFit(ability, components.item_mean, sums.weight, covariance, fpc, influence_chunks)
 
 
 @dataclass(eq=False)
@@ -155,19 +164,21 @@ class _Sums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
+    """Add up the trials of all chunks."""
     right, weight, squares, item_squares = np.zeros((4, n_agents))
     n_clusters = np.zeros(n_agents, dtype=np.int64)
     sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
     for chunk in chunks:
         A = _sums_by_group(chunk, chunk.weight, n_agents)
         S = _sums_by_group(chunk, chunk.weight * chunk.value, n_agents)
-        m = A.sum(axis=0) / 2  # weight of each effect group
-        mean = np.divide(S.sum(axis=0) / 2, m, out=np.zeros(len(m)), where=m > 0)
+        group_weight = A.sum(axis=0) / 2  # a trial counts for both of its agents
+        group_sum = S.sum(axis=0) / 2
+        mean = np.divide(group_sum, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
 
         pair = chunk.first * np.int64(n_agents) + chunk.second
-        pairs = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
-        eliminated = (A / np.maximum(m, np.finfo(np.float64).tiny)) @ A.T
-        sums.normal += pairs + pairs.T + np.diag(A.sum(axis=1)) - eliminated
+        pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
+        eliminated = (A / np.maximum(group_weight, np.finfo(np.float64).tiny)) @ A.T
+        sums.normal += pair_weight + pair_weight.T + np.diag(A.sum(axis=1)) - eliminated
         sums.right += S.sum(axis=1) - A @ mean
 
         by_item = A if chunk.effect_group is None else sum_by_item(chunk, chunk.weight, n_agents)
@@ -187,18 +198,37 @@ def _iter_influence(
     scale: float,
     components: _ResidualComponents | None = None,
 ) -> Iterator[InfluenceChunk]:
-    """Yield the influence of the items of each chunk, and add their residuals to `components`.
+    """Yield the influence of the items of each chunk on the abilities.
 
-    effect, total_weight : float (n_agents,); inverse : float (n_agents, n_agents), pseudo-inverse of the normal matrix.
+    Parameters
+    ----------
+    chunks : callable
+        Function that returns an iterator over all answers.
+    effect : float array (n_agents,)
+        Fitted effects of the agents.
+    inverse : float array (n_agents, n_agents)
+        Pseudo-inverse of the normal matrix.
+    total_weight : float array (n_agents,)
+        Total weight of each agent's trials, above 0.
+    scale : float
+        Ability per effect of an agent.
+    components : _ResidualComponents, optional
+        Sums to which the residuals and item means are added. Default: None.
+
+    Yields
+    ------
+    InfluenceChunk
+        Influence, direct influence and weight of the items of one chunk.
     """
-    n_agents, diagonal = len(effect), np.diag(inverse)
+    n_agents = len(effect)
+    diagonal = np.diag(inverse)
     for chunk in chunks():
         i, k, group, w = chunk.first, chunk.second, chunk.effect_groups, chunk.weight
         A = _sums_by_group(chunk, w, n_agents)
         m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
-        residual = chunk.value - effect[i] - effect[k]
-        group_effect = np.bincount(group, w * residual, len(m)) / m
-        residual = residual - group_effect[group]
+        without_agents = chunk.value - effect[i] - effect[k]
+        group_effect = np.bincount(group, w * without_agents, len(m)) / m
+        residual = without_agents - group_effect[group]
 
         # zᵀPz for z = x − x̄, with x the indicator of both agents and x̄ = A/m
         cross = inverse @ (A / m)
@@ -213,54 +243,81 @@ def _iter_influence(
         if components is not None:
             components.add(chunk, residual, is_free, n_agents)
             components.add_items(_item_means(chunk, group_effect))
+
         E = sum_by_item(chunk, adjusted, n_agents)
+        influence = scale * (inverse @ E)
         direct = E / total_weight[:, None]
-        yield InfluenceChunk(scale * (inverse @ E), direct, sum_by_item(chunk, w, n_agents))
+        yield InfluenceChunk(influence, direct, sum_by_item(chunk, w, n_agents))
 
 
 class _ResidualComponents:
-    """Variance components of the residuals, and the item means; chunks add up in the order of items."""
+    """Variance components of the residuals, and the means of the items.
+
+    Chunks are added in the order of items.
+    """
 
     def __init__(self, n_agents: int, n_items: int) -> None:
         self._products, self._n_products, self._squares, self._n = np.zeros((4, n_agents))
-        self._rates = np.zeros(3)
-        self._n_added_items, self.item_mean = 0, np.full(n_items, np.nan)
+        self._rate_sums = np.zeros(3)  # of the weights, weighted rates, and weighted squared rates
+        self._n_added_items = 0
+        self.item_mean = np.full(n_items, np.nan)
 
     def add_items(self, item_mean: Floats) -> None:
-        """Add the means of the next items: float (n_items_of_chunk,)."""
-        self.item_mean[self._n_added_items : self._n_added_items + len(item_mean)] = item_mean
-        self._n_added_items += len(item_mean)
+        """Add the means of the next items, float (n_chunk_items,)."""
+        end = self._n_added_items + len(item_mean)
+        self.item_mean[self._n_added_items : end] = item_mean
+        self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
         """Add the residuals of a chunk, float (n_trials,), except those of trials that are fitted exactly."""
         used = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
-        n, squares = sum_by_item(chunk, is_free.astype(np.float64), n_agents), sum_by_item(chunk, used**2, n_agents)
-        self._products += (sum_by_item(chunk, used, n_agents) ** 2 - squares).sum(axis=1) / 2
+        n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
+        squares = sum_by_item(chunk, used**2, n_agents)
+        products = sum_by_item(chunk, used, n_agents) ** 2 - squares
+
+        self._products += products.sum(axis=1) / 2
         self._n_products += (n * (n - 1)).sum(axis=1) / 2
         self._squares += squares.sum(axis=1)
         self._n += n.sum(axis=1)
         w = chunk.weight
-        self._rates += w.sum(), w @ chunk.rate, w @ chunk.rate**2
+        self._rate_sums += w.sum(), w @ chunk.rate, w @ chunk.rate**2
 
     def finite_correction(self, sums: _Sums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute the finite population correction of each agent's variance: float (n_agents,).
+        """Compute the finite population correction of each agent's variance.
 
-        n_all : number of answers that an agent has if every ordered pair is compared on every item.
+        Parameters
+        ----------
+        sums : _Sums
+            Sums over all trials.
+        total_weight : float array (n_agents,)
+            Total weight of each agent's trials, above 0.
+        n_all : int
+            Number of answers that an agent has if every ordered pair is compared on every item.
+        n_items : int
+            Number of items that the plan may use.
+
+        Returns
+        -------
+        float array (n_agents,)
+            Factor of each variance, from 0 to 1; 0 if every pair is compared on every item.
         """
         mean_square = self._squares.sum() / max(self._n.sum(), 1)
         square = np.divide(self._squares, self._n, out=np.full(len(total_weight), mean_square), where=self._n > 0)
 
         # σ²c, shrunk towards the average in proportion to the squared residuals, and σ²n
         mean_cell = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
-        prior = _PRIOR_PRODUCTS * mean_cell * (square / mean_square if mean_square else 1.0)
+        relative_square = square / mean_square if mean_square else 1.0
+        prior = _PRIOR_PRODUCTS * mean_cell * relative_square
         cell = np.maximum((self._products + prior) / (self._n_products + _PRIOR_PRODUCTS), 0)
         noise = np.maximum(square - cell - mean_cell, 0)
 
         # φ
-        weight, rate_sum, rate_squares = self._rates.tolist()
-        phi = np.minimum(max(rate_squares / weight - (rate_sum / weight) ** 2, 0.0), noise)
+        weight, rate_sum, rate_squares = self._rate_sums.tolist()
+        rate_variance = max(rate_squares / weight - (rate_sum / weight) ** 2, 0.0)
+        phi = np.minimum(rate_variance, noise)
 
-        item_shares, inverse_n = sums.item_squares / total_weight**2, sums.squares / total_weight**2
+        item_shares = sums.item_squares / total_weight**2
+        inverse_n = sums.squares / total_weight**2
         remaining_trials = np.maximum(inverse_n - 1 / (n_all + 1), 0)
         remaining_items = np.maximum(item_shares - 1 / n_items, 0)
         remaining = cell * remaining_items + (noise - phi) * remaining_trials + phi * inverse_n
@@ -270,18 +327,25 @@ class _ResidualComponents:
 
 
 def _sums_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum a column, float (n_trials,), by agent and effect group, as an array or `csr_array` (n_agents, n_groups)."""
+    """Sum a column, float (n_trials,), by agent and effect group.
+
+    A trial counts for both of its agents. Returns an array (n_agents, n_groups), or a `csr_array` if most of its
+    entries would be 0.
+    """
     n_groups = 0 if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
     if n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(column):
         return sum_by_effect_group(chunk, column, n_agents)
-    index = np.concatenate([chunk.first, chunk.second]), np.tile(chunk.effect_groups, 2)
-    return coo_array((np.tile(column, 2), index), shape=(n_agents, n_groups)).tocsr()
+    agents = np.concatenate([chunk.first, chunk.second])
+    groups = np.tile(chunk.effect_groups, 2)
+    return coo_array((np.tile(column, 2), (agents, groups)), shape=(n_agents, n_groups)).tocsr()
 
 
 def _item_means(chunk: PairChunk, group_effect: Floats) -> Floats:
     """Average group effects, float (n_groups,), over the trials of each item: float (n_items,), NaN without a trial."""
-    n = np.bincount(chunk.item, chunk.weight, chunk.n_items)
+    item_weight = np.bincount(chunk.item, chunk.weight, chunk.n_items)
     if chunk.effect_group is None:
-        return np.where(n > 0, group_effect, np.nan)
-    total = np.bincount(chunk.item, chunk.weight * group_effect[chunk.effect_group], chunk.n_items)
-    return np.asarray(np.divide(total, n, out=np.full(chunk.n_items, np.nan), where=n > 0))
+        return np.where(item_weight > 0, group_effect, np.nan)
+    weighted_effect = chunk.weight * group_effect[chunk.effect_group]
+    total = np.bincount(chunk.item, weighted_effect, chunk.n_items)
+    unknown = np.full(chunk.n_items, np.nan)
+    return np.asarray(np.divide(total, item_weight, out=unknown, where=item_weight > 0))

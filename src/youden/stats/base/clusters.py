@@ -28,14 +28,18 @@ def check_level(level: float) -> None:
 
 
 def check_trials(*columns: Ids | Positions | Floats | Bools, answer: Floats) -> None:
-    """Raise StatisticsError [trial-columns] if columns differ in length, [trial-answer] if an answer is NaN."""
+    """Check that columns of trials have the length of `answer`, and that no answer is NaN.
+
+    Raises StatisticsError [trial-columns] or [trial-answer] otherwise.
+    """
     lengths = [*(len(column) for column in columns), len(answer)]
     if len(set(lengths)) > 1:
         raise StatisticsError(
             f"Columns of trials must have one length: got {lengths}. Pass all columns from one run.",
             slug="trial-columns",
         )
-    if n_missing := int(np.isnan(answer).sum()):
+    n_missing = int(np.isnan(answer).sum())
+    if n_missing:
         raise StatisticsError(
             f"Answers must not be NaN: got {n_missing} NaN in {len(answer)} answers. Pass answered trials only.",
             slug="trial-answer",
@@ -142,10 +146,11 @@ class PairChunk:
 
 
 def _renumber_from_0(labels: Ids) -> Ids:
-    """Replace labels by numbers from 0 in ascending order: int32 array (n,)."""
+    """Replace labels by the numbers 0, 1, … in ascending order of the labels, int32 array (n,)."""
     offset = labels - labels.min(initial=0)
     is_used = np.bincount(offset) > 0
-    return np.asarray((np.cumsum(is_used) - 1)[offset], dtype=np.int32)
+    number_of_offset = np.cumsum(is_used) - 1
+    return np.asarray(number_of_offset[offset], dtype=np.int32)
 
 
 ChunkSource = Callable[[], Iterable[PairChunk]]
@@ -171,28 +176,33 @@ class InfluenceChunk(NamedTuple):
 
 
 def sum_by_effect_group(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column, float (n_trials,), by agent and effect group: float (n_agents, n_effect_groups).
+    """Sum a column over the trials of each agent in each effect group, float (n_agents, n_effect_groups).
 
-    A trial counts for both of its agents.
+    `column` is a float array (n_trials,). A trial counts for both of its agents.
     """
     n_groups = chunk.n_items if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
     return _sum_by_agent(chunk, chunk.effect_groups, (column, column), n_agents, n_groups)
 
 
 def sum_by_item(chunk: PairChunk, column: Floats, n_agents: int) -> Floats:
-    """Sum a column, float (n_trials,), by agent and item: float (n_agents, n_items).
+    """Sum a column over the trials of each agent on each item, float (n_agents, n_items).
 
-    A trial counts for each of its agents that it measures.
+    `column` is a float array (n_trials,). A trial counts for each of its agents that it measures.
     """
     columns = column * chunk.first_weight, column * chunk.second_weight
     return _sum_by_agent(chunk, chunk.item, columns, n_agents, chunk.n_items)
 
 
 def _sum_by_agent(chunk: PairChunk, group: Ids, columns: tuple[Floats, Floats], n_agents: int, n_groups: int) -> Floats:
-    """Sum one column for first and one for second agents, float (n_trials,) each, to an array (n_agents, n_groups)."""
-    sides = zip((chunk.first, chunk.second), columns, strict=True)
-    sums = sum(np.bincount(side * np.int64(n_groups) + group, column, n_agents * n_groups) for side, column in sides)
-    return np.asarray(sums, dtype=np.float64).reshape(n_agents, n_groups)
+    """Sum a column for first agents and one for second agents by agent and group, float (n_agents, n_groups).
+
+    `group` is an int array and `columns` two float arrays (n_trials,).
+    """
+    sums = np.zeros(n_agents * n_groups)
+    for agent, column in zip((chunk.first, chunk.second), columns, strict=True):
+        cell = agent * np.int64(n_groups) + group
+        sums += np.bincount(cell, column, n_agents * n_groups)
+    return sums.reshape(n_agents, n_groups)
 
 
 _RIDGE = 1e-10
@@ -351,16 +361,19 @@ class CentredCovariance(ReadOnly):
         that can be compared. Its rows and columns are scaled and centred.
         """
         is_linked = ~np.isnan(self.covariance)
-        n = np.maximum(is_linked.sum(axis=1), 2)
-        mean_variance = is_linked @ np.nan_to_num(np.diag(self.covariance)) / (n * (n - 1))
+        n_linked = np.maximum(is_linked.sum(axis=1), 2)
+        sum_of_variances = is_linked @ np.nan_to_num(np.diag(self.covariance))
+        mean_variance = sum_of_variances / (n_linked * (n_linked - 1))
 
         scaled = _scale_rows_and_columns(self.covariance + mean_variance[:, None], factor)
         scaled = np.where(is_linked, scaled, 0.0)
-        row_mean = scaled.sum(axis=1) / n
-        centred = scaled - row_mean[:, None] - row_mean + (is_linked @ row_mean / n)[:, None]
+        row_mean = scaled.sum(axis=1) / n_linked
+        grand_mean = is_linked @ row_mean / n_linked
+        centred = scaled - row_mean[:, None] - row_mean + grand_mean[:, None]
 
-        variance, floor = np.diag(centred), np.diag(self.covariance) * factor
-        raised = np.divide(floor, variance, out=np.ones(len(n)), where=variance > 0)
+        variance = np.diag(centred)
+        min_variance = np.diag(self.covariance) * factor
+        raised = np.divide(min_variance, variance, out=np.ones(len(n_linked)), where=variance > 0)
         centred = _scale_rows_and_columns(centred, np.maximum(raised, 1.0))
         return CentredCovariance(np.where(is_linked, centred, np.nan), self.df)
 
@@ -466,16 +479,19 @@ def covariance_of_chunks(
     StatisticsError
         [cluster-agents]: if fewer than 2 agents are in 2 clusters.
     """
-    n_agents, is_estimated = len(n_clusters), n_clusters >= 2
+    is_estimated = n_clusters >= 2
     is_reference = is_estimated if anchors is None else is_estimated & anchors
-    if (K := int(is_reference.sum())) < 2:
+    K = int(is_reference.sum())
+    if K < 2:
         raise StatisticsError(
             f"Standard errors need 2 agents with trials in 2 clusters (items or blocks): got {K}. Add trials on more items.",
             slug="cluster-agents",
         )
-    n, in_mean = n_clusters[is_estimated].astype(np.float64), is_reference[is_estimated]
-    n_effective = 1 / share_squares[is_estimated]
 
+    # arrays over the agents with an estimate
+    n = n_clusters[is_estimated].astype(np.float64)
+    in_mean = is_reference[is_estimated]
+    n_effective = 1 / share_squares[is_estimated]
     gram = np.zeros((len(n), len(n)))
     variance, squares, fourth_powers = np.zeros((3, len(n)))
     for influence, share in chunks:
@@ -496,20 +512,35 @@ def covariance_of_chunks(
     # covariance of independent abilities of variance 1, centred at the mean of the reference agents
     independent = np.eye(len(n)) - np.outer(in_mean, in_mean) / K
     independent = _scale_rows_and_columns(independent, np.where(in_mean, K / (K - 1), 1.0))
-
-    covariance, df = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
     shrunk = _scale_rows_and_columns(gram, trust) + _scale_rows_and_columns(independent, added)
+
+    n_agents = len(n_clusters)
+    covariance = np.full((n_agents, n_agents), np.nan)
     covariance[np.ix_(is_estimated, is_estimated)] = shrunk
+    df = np.full(n_agents, np.nan)
     df[is_estimated] = n - 1 + PRIOR_CLUSTERS
     return CentredCovariance(covariance, df)
 
 
 def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float = 0.0) -> Floats:
-    """Estimate the squared effect of a kind of cluster that was not observed yet: float (n_agents,), at least 0.
+    """Estimate the squared effect of a kind of cluster that was not observed yet.
 
-    effect : float (n_agents, n_clusters), effect d of each cluster on each agent, as if it were the agent's only
-    cluster; n : array (n_agents,), number of clusters of each agent; floor : smallest value of the factor 1 − 3r/n.
+    Parameters
+    ----------
+    effect : float array (n_agents, n_clusters)
+        Effect d of each cluster on each agent, as if it were the agent's only cluster.
+    n : array (n_agents,)
+        Number of clusters of each agent.
+    floor : float, default 0
+        Smallest value of the factor 1 − 3r/n.
 
+    Returns
+    -------
+    float array (n_agents,)
+        Squared effects, at least 0.
+
+    Notes
+    -----
     The estimate is q²·max(1 − 3r/n, floor) with r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r); it is 1 if no cluster has an
     effect. r is the effective number of clusters that make up the variance: k if k of n clusters have equal effects and
     the others none, n/3 if effects are normally distributed. A small r means that effects are rare events, of which
@@ -519,14 +550,18 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 
 def _unseen_effect_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Compute the unseen squared effect from Σd² and Σd⁴, float arrays (n_agents,)."""
+    """Compute `unseen_effect_square` from the sums Σd² and Σd⁴ of each agent, float arrays (n_agents,)."""
     has_effect = squares > n * _NO_INFLUENCE**2
     r = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
-    return np.asarray((1 + squares) / (1 + r) * np.maximum(floor, 1 - 3 * r / n))
+    mean_square = (1 + squares) / (1 + r)
+    return np.asarray(mean_square * np.maximum(floor, 1 - 3 * r / n))
 
 
 def _scale_rows_and_columns(matrix: Floats, factor: Floats) -> Floats:
-    """Multiply entry (i, k) of a matrix (n_agents, n_agents) by √(factor_i·factor_k)."""
+    """Multiply entry (i, k) of a matrix by √(factor_i·factor_k), so that variances are multiplied by `factor`.
+
+    `matrix` is a float array (n_agents, n_agents), `factor` (n_agents,). Raises StatisticsError [covariance-shape] otherwise.
+    """
     if factor.shape != matrix.shape[:1]:
         raise StatisticsError(
             f"The factors do not fit the covariance: got the shape {factor.shape} for {len(matrix)} agents. "

@@ -23,10 +23,24 @@ RealColumn = NDArray[np.float32] | NDArray[np.float64]
 def check_score_matrix(
     value: ArrayLike, *, agent_ids: Sequence[str] | None = None, item_ids: Sequence[str] | None = None
 ) -> Floats:
-    """Convert scores to a float64 matrix (n_agents, n_items) in [−1, 1], NaN for unobserved cells.
+    """Convert scores to a float64 matrix, and check that they are in [−1, 1].
 
-    Raises StatisticsError [scores-numeric], [scores-shape], [scores-infinite] or [scores-range]. `agent_ids` and
-    `item_ids` name the cell in the message; without them it is named by its position.
+    Parameters
+    ----------
+    value : array_like (n_agents, n_items)
+        Scores; NaN is unobserved.
+    agent_ids, item_ids : sequence of str, optional
+        Ids that name an invalid cell in the message. Default: its position.
+
+    Returns
+    -------
+    float64 array (n_agents, n_items)
+
+    Raises
+    ------
+    StatisticsError
+        [scores-numeric], [scores-shape]: if they are no matrix of numbers; [scores-infinite], [scores-range]: if a
+        score is outside [−1, 1].
     """
     scores = np.asarray(as_matrix(value), dtype=np.float64)
     is_invalid = np.abs(scores) > 1
@@ -40,22 +54,35 @@ def check_score_matrix(
 
 
 def check_scored_cells(scores: Scores) -> ScoredCells:
-    """Return the cells of scores after a check: scores in [−1, 1], weights finite and at least 0.
+    """Check the scores and weights of the observed cells, and return these cells.
 
-    Raises StatisticsError [scores-infinite], [scores-range], [weights-negative], [weights-shape], or [scores-holdout]
-    if the scores are of held-out cells.
+    Parameters
+    ----------
+    scores : Scores
+        Scores, which must be in [−1, 1], and weights, which must be finite and at least 0.
+
+    Returns
+    -------
+    ScoredCells
+
+    Raises
+    ------
+    StatisticsError
+        [scores-infinite], [scores-range], [weights-negative], [weights-shape]: if a value is invalid; [scores-holdout]:
+        if the scores are of held-out cells.
     """
     _refuse_holdout(scores)
     cells = scores.cells
     agent, item = cells.cell_index.agent, cells.cell_index.item
-    is_invalid = np.abs(cells.value) > 1
-    if is_invalid.any():
-        row = int(np.argmax(is_invalid))
+    is_out_of_range = np.abs(cells.value) > 1
+    if is_out_of_range.any():
+        row = int(np.argmax(is_out_of_range))
         location = _format_cell(scores.agent_ids[agent[row]], scores.item_ids[item[row]])
         raise _range_error(float(cells.value[row]), location)
-    is_invalid = ~((cells.weight >= 0) & (cells.weight < np.inf))
-    if is_invalid.any():
-        row = int(np.argmax(is_invalid))
+
+    is_valid_weight = (cells.weight >= 0) & (cells.weight < np.inf)
+    if not is_valid_weight.all():
+        row = int(np.argmin(is_valid_weight))
         raise StatisticsError(
             f"Weights must be finite and at least 0: got {cells.weight[row]} in cell [{agent[row]}, {item[row]}]. Pass numbers "
             "of answered trials.",
@@ -75,10 +102,12 @@ def _refuse_holdout(scores: Scores) -> None:
 
 
 def _format_cell(agent: str, item: str) -> str:
+    """Format the name of a cell for a message."""
     return f"agent '{agent}' on item '{item}'"
 
 
 def _range_error(score: float, location: str) -> StatisticsError:
+    """Make the error for a score outside [−1, 1]; `location` names its cell."""
     if np.isinf(score):
         return StatisticsError(
             f"Scores must be finite: got {score} for {location}. Pass NaN for unobserved cells.", slug="scores-infinite"
@@ -108,7 +137,7 @@ def check_constraint(constraint: str, *, choices: Sequence[str]) -> None:
 
 
 def no_cells_error(size: str) -> StatisticsError:
-    """Make the error for input without an observed cell, of a size in words."""
+    """Make the error for scores without an observed cell; `size` describes them, such as "3 × 4, all unobserved"."""
     return StatisticsError(
         f"No cell has a score: got {size}. Check that the judge answered, and that not all cells are held out.",
         slug="scores-empty",
@@ -131,13 +160,15 @@ def as_matrix(array: ArrayLike) -> RealColumn:
 
 
 def as_reals(array: ArrayLike, *, noun: str) -> RealColumn:
-    """Convert to an array of floats, and keep float32.
+    """Convert numbers to an array of floats; float32 and float64 are kept.
 
-    Raises StatisticsError [<noun>-numeric] if that is impossible.
+    Raises StatisticsError [NOUN-numeric] if that is impossible; `noun` is also the subject of the message.
     """
     values = np.asarray(array)
+    if values.dtype in (np.float32, np.float64):
+        return values
     try:
-        return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+        return values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise StatisticsError(
             f"The {noun} must be an array of numbers: {error}. Pass floats.", slug=f"{noun}-numeric"

@@ -46,6 +46,7 @@ class Link:
 
 
 def _probability(score: Floats) -> Floats:
+    """Convert a score in [−1, 1] to a probability in (0, 1), after clipping it to ±`CLIP`."""
     clipped: Floats = np.clip(np.asarray(score, dtype=np.float64), -CLIP, CLIP)
     return (clipped + 1) / 2
 

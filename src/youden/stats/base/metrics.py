@@ -185,160 +185,6 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     return _fisher_interval(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
 
 
-def ranking_auc(ability: Floats, positive: Bools) -> float:
-    """Compute the area under the ROC curve of abilities for two groups of agents.
-
-    Parameters
-    ----------
-    ability : float array (n_agents,)
-        Abilities, without NaN.
-    positive : bool array (n_agents,)
-        Whether an agent is in the positive group; else it is in the negative group.
-
-    Returns
-    -------
-    float
-        Probability in [0, 1] that a positive agent has a higher ability than a negative one; ties count ½.
-
-    Raises
-    ------
-    StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
-        is not boolean; [auc-one-group]: if a group is empty.
-
-    Examples
-    --------
-    >>> ranking_auc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
-    0.875
-    """
-    positive = _check_groups(ability, positive)
-    return float(_auc(ability[None, :], positive)[0])
-
-
-def auc_measurement_interval(
-    ability: Floats,
-    positive: Bools,
-    *,
-    low: Floats,
-    high: Floats,
-    level: float = 0.95,
-    rng: np.random.Generator,
-    n_draws: int = 2000,
-) -> Metric:
-    """Compute the AUC with an interval for the errors of the abilities.
-
-    The agents are treated as fixed: the interval says nothing about other agents.
-
-    Parameters
-    ----------
-    ability : float array (n_agents,)
-        Abilities, without NaN.
-    positive : bool array (n_agents,)
-        Whether an agent is in the positive group.
-    low, high : float array (n_agents,)
-        Confidence bounds of the abilities at `level`.
-    level : float, default 0.95
-        Confidence level of all intervals.
-    rng : numpy.random.Generator
-        Source of the draws.
-    n_draws : int, default 2000
-        Number of draws.
-
-    Returns
-    -------
-    Metric
-        AUC with its interval. There is none if an ability has none, or if nearly all draws give the estimate itself.
-
-    Raises
-    ------
-    StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group
-        is not boolean; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds its upper
-        bound; [level].
-
-    Notes
-    -----
-    The bounds are percentiles of the AUC of draws θ_i + (high_i − low_i)/(2z)·N(0, 1), independent over agents. The
-    draws contain the errors of the abilities twice, so that their AUC is closer to ½. The interval is therefore
-    extended to contain the estimate.
-    """
-    positive = _check_groups(ability, positive)
-    for bounds in (low, high):
-        if bounds.shape != ability.shape:
-            raise shape_error(ability, bounds)
-    z = normal_quantile(level)
-    if (low > high).any():
-        raise StatisticsError(
-            f"Lower bounds must not exceed upper bounds: got {int((low > high).sum())} that do. Pass low ≤ high.",
-            slug="interval-order",
-        )
-    value = float(_auc(ability[None, :], positive)[0])
-    std_error = (high - low) / (2 * z)
-    if np.isnan(std_error).any():
-        n_missing = int(np.isnan(std_error).sum())
-        return Metric(value, np.nan, np.nan, level, f"none: {n_missing} abilities have no interval")
-    draws = _auc(ability + std_error * rng.standard_normal((n_draws, len(ability))), positive)
-    tail = (1 - level) / 2
-    lower, upper = np.quantile(draws, [tail, 1 - tail]).tolist()
-    lower, upper = min(value, lower), max(value, upper)
-    if lower == upper:
-        return Metric(value, np.nan, np.nan, level, f"none: {level:.0%} of the draws equal the estimate")
-    return Metric(value, lower, upper, level, f"percentile of {n_draws} normal draws")
-
-
-def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.95) -> Metric:
-    """Compute the AUC with an interval for the sampling of agents.
-
-    Both groups are treated as random samples, and abilities as known.
-
-    Parameters
-    ----------
-    ability : float array (n_agents,)
-        Abilities, without NaN.
-    positive : bool array (n_agents,)
-        Whether an agent is in the positive group.
-    level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Metric
-        AUC with its interval, which lies in [0, 1] and has a positive length also for AUC = 0 and 1.
-
-    Raises
-    ------
-    StatisticsError
-        [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
-        is not boolean; [auc-one-group]: if a group is empty; [level].
-
-    Notes
-    -----
-    The bounds are the solutions θ of (A − θ)² = z²·V(θ), with A the AUC and V Hanley and McNeil's variance for
-    exponential distributions: V(θ) = θ(1 − θ)·(1 + (N − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ)))/(m·n), N = (m + n)/2 for m
-    positive and n negative agents.
-
-    References
-    ----------
-    Newcombe (2006), Statistics in Medicine 25, 559–573, method 5.
-    """
-    from scipy.optimize import brentq
-
-    z = normal_quantile(level)
-    positive = _check_groups(ability, positive)
-    value = ranking_auc(ability, positive)
-    n_pairs = int(positive.sum()) * int((~positive).sum())
-    N_minus_1 = len(positive) / 2 - 1
-
-    def score_equation(theta: float) -> float:
-        inflation = 1 + N_minus_1 * ((1 - theta) / (2 - theta) + theta / (1 + theta))
-        return (value - theta) ** 2 - z**2 * theta * (1 - theta) * inflation / n_pairs
-
-    inner = min(max(value, 1e-9), 1 - 1e-9)  # 0 and 1 are roots themselves, which a search would find first
-    low = 0.0 if value == 0 else float(brentq(score_equation, 0.0, inner))
-    high = 1.0 if value == 1 else float(brentq(score_equation, inner, 1.0))
-    return Metric(value, low, high, level, "Newcombe, method 5")
-
-
 def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     """Compute the root mean squared error over observed cells.
 
@@ -375,26 +221,17 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
             slug="rmse-no-cells",
         )
     if np.isnan(squared).any():
-        raise _missing_error(int(np.isnan(squared).sum()), "observed cells have no prediction")
+        raise missing_error(int(np.isnan(squared).sum()), "observed cells have no prediction")
     mean = float(squared.mean())
-    varies = len(squared) > 1 and np.ptp(squared) > 0
-    margin = normal_quantile(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if varies else np.nan
+    margin = np.nan
+    if len(squared) > 1 and np.ptp(squared) > 0:
+        margin = normal_quantile(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared))
     low, high = np.sqrt(np.maximum([mean - margin, mean + margin], 0.0)).tolist()
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 
 
-def _auc(ability: Floats, positive: Bools) -> Floats:
-    """Compute Mann–Whitney's U over the number of pairs for each row of abilities, float (n_draws, n_agents)."""
-    from scipy.stats import rankdata
-
-    n_positive = int(positive.sum())
-    rank_sum = rankdata(ability, axis=1)[:, positive].sum(axis=1)
-    n_pairs = n_positive * (len(positive) - n_positive)
-    return np.asarray((rank_sum - n_positive * (n_positive + 1) / 2) / n_pairs)
-
-
 def _fisher_interval(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
-    """Make the interval of a correlation whose Fisher transform has a variance."""
+    """Make the interval of a correlation of `n` agents from the variance of its Fisher transform, atanh(value)."""
     if n < _MIN_AGENTS_FISHER:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
     if 1 - abs(value) < 1e-12:
@@ -411,12 +248,13 @@ def normal_quantile(level: float) -> float:
 
 
 def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None:
-    """Raise StatisticsError unless two arrays, float (n_agents,), can be correlated."""
+    """Check that two arrays, float (n_agents,), can be correlated; raise StatisticsError otherwise."""
     normal_quantile(level)
     if ability.shape != reference.shape or ability.ndim != 1:
         raise shape_error(ability, reference)
-    if n_missing := int((np.isnan(ability) | np.isnan(reference)).sum()):
-        raise _missing_error(n_missing, "agents have no ability on one side")
+    n_missing = int((np.isnan(ability) | np.isnan(reference)).sum())
+    if n_missing:
+        raise missing_error(n_missing, "agents have no ability on one side")
     if len(ability) < 2 or np.ptp(ability) == 0 or np.ptp(reference) == 0:
         raise StatisticsError(
             f"A rank correlation needs 2 agents, and values that differ in both arrays: got {len(ability)} agents, with equal "
@@ -425,38 +263,16 @@ def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None
         )
 
 
-def _check_groups(ability: Floats, positive: Bools) -> Bools:
-    """Check the groups and return them as bool (n_agents,), because integers would index by position."""
-    if ability.shape != positive.shape or ability.ndim != 1:
-        raise shape_error(ability, positive)
-    if not np.isin(positive, (0, 1)).all():
-        raise StatisticsError(
-            f"The group of each agent must be true or false: got {positive[~np.isin(positive, (0, 1))][0]}. "
-            "Pass a boolean array.",
-            slug="auc-groups",
-        )
-    positive = positive.astype(np.bool_)
-    if n_missing := int(np.isnan(ability).sum()):
-        raise _missing_error(n_missing, "agents have no ability")
-    if positive.all() or not positive.any():
-        raise StatisticsError(
-            f"AUC compares two groups: got {int(positive.sum())} positive agents of {len(positive)}. "
-            "Pass at least one agent of each group.",
-            slug="auc-one-group",
-        )
-    return positive
-
-
 def shape_error(a: Floats, b: Floats | Bools | Ids) -> StatisticsError:
-    """Make the error for two arrays of different shapes."""
+    """Make the error for two arrays whose shapes differ."""
     return StatisticsError(
         f"Both arrays must have one shape: got {a.shape} and {b.shape}. Pass values of the same agents, in the same order.",
         slug="metric-shape",
     )
 
 
-def _missing_error(n: int, subject: str) -> StatisticsError:
-    """Make the error for NaN values."""
+def missing_error(n: int, subject: str) -> StatisticsError:
+    """Make the error for `n` NaN values; `subject` completes the sentence after the number."""
     return StatisticsError(
         f"{n} {subject}: got NaN. Remove them from both arrays, and report it.", slug="metric-missing"
     )

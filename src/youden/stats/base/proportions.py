@@ -122,13 +122,9 @@ def independent_difference(first: Proportion, second: Proportion) -> Metric:
     (0.0524, 0.3339)
     """
     value = first.value - second.value
-    return Metric(
-        value,
-        value - math.hypot(first.value - first.low, second.high - second.value),
-        value + math.hypot(first.high - first.value, second.value - second.low),
-        first.level,
-        "Newcombe's hybrid score",
-    )
+    low = value - math.hypot(first.value - first.low, second.high - second.value)
+    high = value + math.hypot(first.high - first.value, second.value - second.low)
+    return Metric(value, low, high, first.level, "Newcombe's hybrid score")
 
 
 def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.95) -> Metric:

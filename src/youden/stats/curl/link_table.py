@@ -99,12 +99,15 @@ class SampledCurl:
         ordered = np.sort(self.gaps, axis=None)
 
         def order_statistic(p: float) -> float:
-            return float(ordered[min(len(ordered), max(1, math.ceil(p * len(ordered)))) - 1])
+            rank = math.ceil(p * len(ordered))
+            return float(ordered[min(max(rank, 1), len(ordered)) - 1])
 
         value = np.array([order_statistic(p) for p in q])
-        p_error = self.ecdf(value).std_error.tolist()
-        intervals = [(order_statistic(p - e), order_statistic(p + e)) for p, e in zip(q, p_error, strict=True)]
-        return Estimates(value, np.array([(high - low) / 2 for low, high in intervals]))
+        std_errors = []
+        for p, p_error in zip(q, self.ecdf(value).std_error.tolist(), strict=True):
+            low, high = order_statistic(p - p_error), order_statistic(p + p_error)
+            std_errors.append((high - low) / 2)
+        return Estimates(value, np.array(std_errors))
 
     def ecdf(self, x: ArrayLike) -> Estimates:
         """Estimate the share of rectangles with |Δ| ≤ x.
@@ -126,6 +129,7 @@ class SampledCurl:
 
 
 def _rounding(x: float) -> float:
+    """Return the largest distance from x at which a value counts as equal to x."""
     return 1e-12 * max(1.0, abs(x))
 
 
@@ -137,6 +141,8 @@ _EQUAL = 1e-12
 
 
 class _Curl(Protocol):
+    """Curl of one matrix on one link, exact or of a sample of rectangles."""
+
     def quantiles(self, q: tuple[float, ...]) -> Estimates: ...
     def ecdf(self, x: Floats) -> Estimates: ...
 
@@ -154,9 +160,20 @@ class _ExactCurl(NamedTuple):
 
 
 class _LinkMeasurement(NamedTuple):
-    """Transformed scores of the observed cells, float (n_cells,), their SD, and their curl.
+    """Measurement of one link.
 
-    n_sampled : number of sampled rectangles; None if all are used.
+    Attributes
+    ----------
+    value : float array (n_cells,)
+        Transformed scores of the observed cells.
+    sd : float
+        Their standard deviation.
+    curl : _Curl
+        Their curl.
+    n_rectangles : int
+        Number of complete rectangles.
+    n_sampled : int or None
+        Number of sampled rectangles; None if all are used.
     """
 
     value: Floats
@@ -204,15 +221,19 @@ class LinkCurls(NamedTuple):
             One curve per link.
         """
         curves = []
-        for name, (_, sd, curl, _, _) in self.measured.items():
-            x = np.linspace(0.0, float(curl.quantiles((0.99,)).value[0]) or 1.0, n_steps)
-            share = curl.ecdf(x)
-            curves.append(CurlCurve(name, x, share.value, share.std_error, sd))
+        for name, measurement in self.measured.items():
+            p99 = float(measurement.curl.quantiles((0.99,)).value[0])
+            x = np.linspace(0.0, p99 or 1.0, n_steps)
+            share = measurement.curl.ecdf(x)
+            curves.append(CurlCurve(name, x, share.value, share.std_error, measurement.sd))
         return tuple(curves)
 
 
 def compare_links(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict[str, LinkFacts]:
-    """Compute curl and R² of scores on every link.
+    """Compute how additive scores are on every link function: their curl, and the R² of an additive fit.
+
+    The curl of a rectangle (two agents and two items) is |Δ| with Δ = s_ij − s_i'j − s_ij' + s_i'j' of the transformed
+    scores.
 
     Parameters
     ----------
@@ -223,8 +244,8 @@ def compare_links(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> di
 
     Returns
     -------
-    dict
-        LinkFacts by name of the link; standard errors are None if curl is exact.
+    dict of str to LinkFacts
+        Median and 95th percentile of curl, and R², by name of the link; standard errors are None if curl is exact.
 
     Raises
     ------
@@ -261,16 +282,19 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
         [scores-range], [scores-holdout], [weights-negative], [weights-shape]: if the scores are invalid.
     """
     index, value = _observed_cells(scores)
+    observed = index.to_mask()
     K, J = sorted((index.n_agents, index.n_items))
-    if exact_up_to >= K * (K - 1) // 2 * J:
+    n_differences = K * (K - 1) // 2 * J
+    n_sampled: int | None = None
+    if n_differences <= exact_up_to:
+        n_all = n_rectangles(observed)
+        if n_all == 0:
+            raise no_rectangles_error(observed)
         matrix = index.to_matrix(value, empty=np.nan)
-        n, n_sampled = n_rectangles(index.to_mask()), None
-        if n == 0:
-            raise no_rectangles_error(index.to_mask())
         curls: dict[str, _Curl] = {name: _ExactCurl(link.forward(matrix)) for name, link in LINKS.items()}
     else:
-        corners = sample_rectangles(index.to_mask(), rng=standalone_stream(0))
-        n, n_sampled = corners.n_all, corners.i.size
+        corners = sample_rectangles(observed, rng=standalone_stream(0))
+        n_all, n_sampled = corners.n_all, corners.i.size
         sampled = corners.scores(lambda agent, item: value[index.find(agent, item)])
         curls = {name: SampledCurl.from_scores(sampled, link=link.forward) for name, link in LINKS.items()}
 
@@ -278,12 +302,12 @@ def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCE
     for name, link in LINKS.items():
         transformed = link.forward(value)
         sd = _standard_deviation(transformed[index.by_agent])
-        measured[name] = _LinkMeasurement(transformed, sd, curls[name], n, n_sampled)
+        measured[name] = _LinkMeasurement(transformed, sd, curls[name], n_all, n_sampled)
     return LinkCurls(measured, index)
 
 
 def _observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
-    """Return the observed cells and their scores, float (n_cells,)."""
+    """Check scores, and return the observed cells and their scores, float (n_cells,)."""
     if isinstance(scores, Scores):
         return check_scored_cells(scores)[:2]
     value = check_score_matrix(scores)
@@ -300,29 +324,35 @@ def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
 
 
 def _facts(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
-    """Summarise the measurement of one link."""
-    value, sd, curl, n, n_sampled = measurement
-    quantiles = curl.quantiles((0.5, 0.95))
-    (median, p95), (median_error, p95_error) = quantiles.value.tolist(), quantiles.std_error.tolist()
-    varies, is_sampled = sd > 0, n_sampled is not None
+    """Summarize the measurement of one link: curl, raw and per standard deviation, and R² of the additive fit."""
+    quantiles = measurement.curl.quantiles((0.5, 0.95))
+    median, p95 = quantiles.value.tolist()
+    median_error, p95_error = quantiles.std_error.tolist()
+    sd = measurement.sd
+    varies = sd > 0
+    is_sampled = measurement.n_sampled is not None
+    r2 = None
+    if varies:
+        r2 = r_squared(measurement.value, _additive_residuals(index, measurement.value))
     return LinkFacts(
         median=median,
         p95=p95,
         sd=sd,
         median_scaled=median / sd if varies else None,
         p95_scaled=p95 / sd if varies else None,
-        r2=r_squared(value, _additive_residuals(index, value)) if varies else None,
-        n_rectangles=n,
-        n_sampled=n_sampled,
+        r2=r2,
+        n_rectangles=measurement.n_rectangles,
+        n_sampled=measurement.n_sampled,
         median_error=median_error if is_sampled else None,
         p95_error=p95_error if is_sampled else None,
     )
 
 
 def _standard_deviation(value: Floats) -> float:
-    """Compute the SD, float (n,); 0 if values differ by rounding only."""
+    """Compute the standard deviation of values, float (n,); 0 if they differ by rounding errors only."""
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
 
 
 def _exact(value: Floats) -> Estimates:
+    """Return values, float (n,), as estimates without a standard error."""
     return Estimates(value, np.zeros(len(value)))

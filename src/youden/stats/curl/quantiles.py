@@ -22,7 +22,7 @@ from youden.stats.base.clusters import check_level
 from youden.stats.base.estimator import as_matrix, check_score_matrix
 from youden.stats.base.links import LINKS
 from youden.stats.curl.rectangles import n_rectangles, no_rectangles_error, sample_rectangles
-from youden.types.pool import Floats, Positions
+from youden.types.pool import Bools, Floats, Positions
 
 _MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18
@@ -34,11 +34,20 @@ _ROUNDING_STEPS = 2
 
 @dataclass(frozen=True, eq=False)
 class _Gaps:
-    """Sorted differences of all pairs of rows on an integer grid, one pair after the other.
+    """Sorted differences of all pairs of rows on an integer grid, one pair of rows after the other.
 
-    key : int64 (n_entries,), ascending; the distance between differences of two pairs exceeds all gaps within pairs.
-    end : int64 (n_entries,), index of the end of the entry's pair. unit : size of a step of the grid. largest : largest
-    gap, in steps.
+    A gap is the distance between two differences of the same pair of rows, which is the curl |Δ| of a rectangle.
+
+    Attributes
+    ----------
+    key : int64 array (n_entries,)
+        Differences in steps of the grid, ascending. Differences of different pairs of rows are further apart than any gap.
+    end : int64 array (n_entries,)
+        Position after the last entry of the same pair of rows.
+    unit : float
+        Size of a step of the grid.
+    largest : int
+        Largest gap, in steps.
     """
 
     key: Positions
@@ -48,21 +57,23 @@ class _Gaps:
 
     @property
     def n_gaps(self) -> int:
-        """Number of gaps: for each entry, the later entries of its pair."""
+        """Number of gaps; each entry has one to every later entry of its pair of rows."""
         return int((self.end - np.arange(1, len(self.key) + 1)).sum())
 
     def n_within(self, gap: int) -> int:
-        """Count the gaps of at most `gap` steps."""
-        return self._count(self.reach(gap)) if gap >= 0 else 0
+        """Count the gaps of at most `gap` steps; 0 if `gap` is negative."""
+        if gap < 0:
+            return 0
+        return self._count(self.reach(gap))
 
     def reach(self, gap: int) -> Positions:
-        """Find, for each entry, the first later entry whose gap to it exceeds `gap` steps: int64 (n_entries,)."""
+        """Find, for each entry, the first later entry that is more than `gap` steps away: its position, int64 (n_entries,)."""
         return self.key.searchsorted(self.key + gap, side="right")
 
     def listed(self, start: Positions, stop: Positions, *, every: int) -> Positions:
-        """List the gaps from each entry to the entries start … stop − 1, or every `every`-th of them.
+        """List the gaps from each entry to the entries `start` to `stop` − 1, or only every `every`-th of these gaps.
 
-        start, stop : int64 (n_entries,).
+        `start` and `stop` are int64 arrays (n_entries,).
         """
         last = np.cumsum(stop - start)
         index = np.arange(every // 2, last[-1], every)
@@ -70,17 +81,19 @@ class _Gaps:
         return self.key[stop[entry] - last[entry] + index] - self.key[entry]
 
     def order_statistic(self, rank: int) -> float:
-        """Find the gap of a rank, counted from 1."""
-        start, stop = np.arange(1, len(self.key) + 1), self.end
-        # the gap is in (low, high], and n_low and n_high gaps are up to these
+        """Find the gap of the given rank among all gaps in ascending order, in the unit of the scores; rank 1 is the smallest."""
+        # the gap is in (low, high], and n_low and n_high gaps are up to these bounds
         low, high = -1, self.largest
         n_low, n_high = 0, self.n_gaps
+        start, stop = np.arange(1, len(self.key) + 1), self.end
         while high - low > 1 and n_high - n_low > _MAX_LISTED:
+            # bounds are guessed from a sample of the gaps between them; halving guarantees progress
             every = (n_high - n_low) // _SAMPLED
             sample = np.sort(self.listed(start, stop, every=every))
             position = (rank - n_low) // every
-            around = np.clip([position - _SAMPLED // 100, position + _SAMPLED // 100], 0, len(sample) - 1)
-            for gap in (int(sample[around[0]]) - 1, int(sample[around[1]]), (low + high) // 2):
+            margin = _SAMPLED // 100
+            before, after = np.clip([position - margin, position + margin], 0, len(sample) - 1)
+            for gap in (int(sample[before]) - 1, int(sample[after]), (low + high) // 2):
                 if not low < gap < high or n_high - n_low <= _MAX_LISTED:
                     continue
                 reach = self.reach(gap)
@@ -92,14 +105,19 @@ class _Gaps:
         if high - low == 1:
             return high * self.unit
         remaining = self.listed(start, stop, every=1)
-        return float(np.partition(remaining, rank - n_low - 1)[rank - n_low - 1]) * self.unit
+        position = rank - n_low - 1
+        return float(np.partition(remaining, position)[position]) * self.unit
 
     def _count(self, reach: Positions) -> int:
+        """Count the gaps from each entry to the later entries before `reach`, int64 (n_entries,)."""
         return int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
 
 
 def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
-    """Compute quantiles of curl over all complete rectangles of a score matrix.
+    """Compute quantiles of the curl of a score matrix, which measures how far scores are from additive.
+
+    The curl of a rectangle (two agents and two items) is |Δ| with Δ = s_ij − s_i'j − s_ij' + s_i'j'; it is 0 for all
+    rectangles of an additive matrix.
 
     Parameters
     ----------
@@ -111,7 +129,8 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     Returns
     -------
     float array (n_quantiles,)
-        Order statistics ⌈qN⌉ of the N values of |Δ|, in the unit of scores, exact to 1e-13 of their range.
+        Order statistics ⌈qN⌉ of the N values of |Δ|, over all rectangles whose four cells were observed, in the unit of
+        scores; exact to 1e-13 of their range.
 
     Raises
     ------
@@ -122,8 +141,8 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
 
     Notes
     -----
-    Δ = s_ij − s_i'j − s_ij' + s_i'j' is 0 for all rectangles of an additive matrix. The time is O(K²J log J) and the
-    memory O(K²J), with K the shorter side. The paper samples rectangles instead of using all.
+    The time is O(K²J log J) and the memory O(K²J), with K the shorter side. The paper samples rectangles instead of
+    using all.
 
     Examples
     --------
@@ -142,20 +161,23 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
 
 
 def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
-    """Compute the distribution function of curl over all complete rectangles.
+    """Compute the distribution function of the curl of a score matrix.
+
+    The curl of a rectangle (two agents and two items) is |Δ| with Δ = s_ij − s_i'j − s_ij' + s_i'j'; it is 0 for all
+    rectangles of an additive matrix.
 
     Parameters
     ----------
     matrix : float array (n_agents, n_items)
         Scores on any scale; NaN is unobserved.
     x : float array_like (n,)
-        Values in the unit of scores, in any order. A |Δ| that differs from x by less than 1e-13 of the range of scores
-        is equal to x, so that steps are exact for scores on a lattice.
+        Values in the unit of scores, in any order. Rounding errors of up to 1e-13 of the range of scores are ignored,
+        so that |Δ| ≤ x also if |Δ| is equal to x except for rounding.
 
     Returns
     -------
     float array (n,)
-        Share of rectangles with |Δ| ≤ x, Δ = s_ij − s_i'j − s_ij' + s_i'j'.
+        Share of the rectangles with |Δ| ≤ x, among those whose four cells were observed.
 
     Raises
     ------
@@ -178,45 +200,52 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
             slug="curl-at",
         )
     gaps = _checked_gaps(matrix)
-    steps = np.floor(np.clip(points / gaps.unit + _ROUNDING_STEPS, -1, gaps.largest)).astype(np.int64)
-    return np.array([gaps.n_within(int(step)) for step in steps]) / gaps.n_gaps
+    steps = np.clip(points / gaps.unit + _ROUNDING_STEPS, -1, gaps.largest)
+    n_within = [gaps.n_within(int(step)) for step in np.floor(steps)]
+    return np.array(n_within) / gaps.n_gaps
 
 
 def _checked_gaps(matrix: Floats) -> _Gaps:
-    """Check a score matrix, float (n_agents, n_items), and compute its gaps."""
+    """Check a score matrix, float (n_agents, n_items), and compute the gaps of its shorter side."""
     scores = np.asarray(as_matrix(matrix), dtype=np.float64)
-    if np.isinf(scores).any():
+    n_infinite = int(np.isinf(scores).sum())
+    if n_infinite:
         raise StatisticsError(
-            f"Scores must be finite: got {int(np.isinf(scores).sum())} infinite scores. Pass scores that were clipped before "
-            "they were transformed, and NaN for unobserved cells.",
+            f"Scores must be finite: got {n_infinite} infinite scores. Pass scores that were clipped before they were "
+            "transformed, and NaN for unobserved cells.",
             slug="curl-infinite",
         )
-    if n_rectangles(~np.isnan(scores)) == 0:
-        raise no_rectangles_error(~np.isnan(scores))
-    return _compute_gaps(scores if scores.shape[0] <= scores.shape[1] else scores.T)
+    observed = ~np.isnan(scores)
+    if n_rectangles(observed) == 0:
+        raise no_rectangles_error(observed)
+    n_agents, n_items = scores.shape
+    return _compute_gaps(scores if n_agents <= n_items else scores.T)
 
 
 def _compute_gaps(scores: Floats) -> _Gaps:
-    """Sort the differences of all pairs of rows; scores : float (n_rows, n_columns)."""
+    """Sort the differences of all pairs of rows of a matrix, float (n_rows, n_columns), and round them to a grid."""
     n_rows, n_columns = scores.shape
     upper, lower = np.triu_indices(n_rows, 1)
-    if len(upper) * n_columns > _MAX_DIFFERENCES:
+    n_differences = len(upper) * n_columns
+    if n_differences > _MAX_DIFFERENCES:
         raise StatisticsError(
-            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {len(upper) * n_columns:,} "
+            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
             f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
             slug="curl-too-large",
         )
     difference = np.sort(scores[upper] - scores[lower], axis=1)  # NaN last
     is_defined = ~np.isnan(difference)
-    size = is_defined.sum(axis=1)
+    n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
-    span = float(
-        np.nanmax(scores) - np.nanmin(scores)
-    )  # if all gaps are rounding errors of scores of this range, all are equal
-    unit = max(float(relative.max()), span) / _GRID or 1 / _GRID
+
+    # the range of the scores bounds the unit from below: if all gaps are rounding errors of such scores, all are equal
+    score_range = float(np.nanmax(scores) - np.nanmin(scores))
+    unit = max(float(relative.max()), score_range) / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
-    key = steps + np.repeat(np.arange(len(size)) * (2 * _GRID + 1), size)
-    return _Gaps(key=key, end=np.repeat(np.cumsum(size), size), unit=unit, largest=int(steps.max()))
+    offset_of_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
+    key = steps + np.repeat(offset_of_pair, n_by_pair)
+    end = np.repeat(np.cumsum(n_by_pair), n_by_pair)
+    return _Gaps(key=key, end=end, unit=unit, largest=int(steps.max()))
 
 
 Coincident = Literal["drop", "keep"]
@@ -303,12 +332,56 @@ def median_differences(
     check_level(level)
     _check_parameters(coincident, n_draws=n_draws, n_rectangles=n_rectangles)
     scores = check_score_matrix(matrix)
-    observed = ~np.isnan(scores)
     values = np.stack([link.forward(scores) for link in LINKS.values()])
     exact = np.array([curl_quantiles(value, (0.5,))[0] for value in values])
-    medians = np.full((n_draws, len(values)), np.nan)
+    medians = _bootstrap_medians(
+        values, ~np.isnan(scores), rng=rng, coincident=coincident, n_draws=n_draws, n_rectangles=n_rectangles
+    )
+    if len(medians) < n_draws / 2:
+        raise StatisticsError(
+            f"Too few bootstrap samples have a complete rectangle: got {len(medians)} of {n_draws}. Add scores of the same items "
+            "for more agents.",
+            slug="curl-no-rectangles",
+        )
+
+    names = list(LINKS)
+    tail = (1 - level) / 2
+    differences = []
+    for a, b in combinations(range(len(names)), 2):
+        bootstrap = medians[:, a] - medians[:, b]
+        low, high = np.quantile(bootstrap, [tail, 1 - tail]).tolist()
+        difference = MedianDifference(
+            first=names[a],
+            second=names[b],
+            exact=float(exact[a] - exact[b]),
+            mean=float(bootstrap.mean()),
+            low=low,
+            high=high,
+            level=level,
+            coincident=coincident,
+            n_draws=len(medians),
+        )
+        differences.append(difference)
+    return tuple(differences)
+
+
+def _bootstrap_medians(
+    values: Floats,
+    observed: Bools,
+    *,
+    rng: np.random.Generator,
+    coincident: Coincident,
+    n_draws: int,
+    n_rectangles: int,
+) -> Floats:
+    """Compute the median curl on each link in samples of agents and items with replacement, float (n_valid, n_links).
+
+    `values`, float (n_links, n_agents, n_items), are the scores on each link, and `observed` is a bool array (n_agents,
+    n_items). Samples without a complete rectangle are left out.
+    """
+    medians: Floats = np.full((n_draws, len(values)), np.nan)
     for draw in range(n_draws):
-        agents, items = (_resample(size, rng) for size in scores.shape)
+        agents, items = (_resample(size, rng) for size in observed.shape)
         try:
             corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
         except StatisticsError:
@@ -320,32 +393,8 @@ def median_differences(
         if i.size:
             curl = values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m]
             medians[draw] = np.median(np.abs(curl).reshape(len(values), -1), axis=1)
-    medians = medians[~np.isnan(medians[:, 0])]
-    if len(medians) < n_draws / 2:
-        raise StatisticsError(
-            f"Too few bootstrap samples have a complete rectangle: got {len(medians)} of {n_draws}. Add scores of the same items "
-            "for more agents.",
-            slug="curl-no-rectangles",
-        )
-    tail = (1 - level) / 2
-    result = []
-    for a, b in combinations(range(len(values)), 2):
-        difference = medians[:, a] - medians[:, b]
-        low, high = np.quantile(difference, [tail, 1 - tail]).tolist()
-        result.append(
-            MedianDifference(
-                first=list(LINKS)[a],
-                second=list(LINKS)[b],
-                exact=float(exact[a] - exact[b]),
-                mean=float(difference.mean()),
-                low=low,
-                high=high,
-                level=level,
-                coincident=coincident,
-                n_draws=len(medians),
-            )
-        )
-    return tuple(result)
+    is_valid = ~np.isnan(medians[:, 0])
+    return medians[is_valid]
 
 
 def _resample(size: int, rng: np.random.Generator) -> Positions:
@@ -354,6 +403,7 @@ def _resample(size: int, rng: np.random.Generator) -> Positions:
 
 
 def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
+    """Check the parameters of the bootstrap; raise StatisticsError [coincident] or [bootstrap-draws]."""
     if coincident not in ("drop", "keep"):
         raise StatisticsError(
             f"The value of coincident is unknown: got '{coincident}'. Set drop or keep.", slug="coincident"

@@ -27,15 +27,20 @@ about .003."""
 
 
 def n_rectangles(observed: Bools) -> int:
-    """Count the complete rectangles, which have two agents, two items and all four cells in `observed`."""
+    """Count the complete rectangles: two agents and two items whose four cells are True in `observed`."""
     n_shared = _RowPairs.from_mask(observed).n_shared
     return int((n_shared * (n_shared - 1) // 2).sum())
 
 
 class _RowPairs(NamedTuple):
-    """Pairs of rows, the shorter side of the matrix, and the number of columns that they share.
+    """Pairs of rows of the shorter side of a matrix, and the number of columns in which both were observed.
 
-    rows : bool (n_rows, n_columns); upper, lower, n_shared : int64 (n_pairs,).
+    Attributes
+    ----------
+    rows : bool array (n_rows, n_columns)
+        The matrix, transposed if it has more agents than items.
+    upper, lower, n_shared : int64 array (n_pairs,)
+        Positions of both rows, and number of their common columns.
     """
 
     rows: Bools
@@ -52,17 +57,28 @@ class _RowPairs(NamedTuple):
 
 
 def shared_columns(rows: Bools) -> Positions:
-    """Count the columns in which both rows of a pair were observed: bool (n_rows, n_columns) to int64 (n_rows, n_rows).
+    """Count, for each pair of rows, the columns in which both were observed.
+
+    Parameters
+    ----------
+    rows : bool array (n_rows, n_columns)
+        Whether a cell was observed.
+
+    Returns
+    -------
+    int64 array (n_rows, n_rows)
 
     Examples
     --------
     >>> shared_columns(np.array([[True, False], [True, True]])).tolist()
     [[1, 1], [1, 2]]
     """
-    n = np.count_nonzero(rows, axis=0).astype(np.float64)
-    if _DENSE_SPEEDUP * (n**2).sum() < rows.size * len(rows):
+    n_by_column = np.count_nonzero(rows, axis=0).astype(np.float64)
+    is_sparse_faster = _DENSE_SPEEDUP * (n_by_column**2).sum() < rows.size * len(rows)
+    if is_sparse_faster:
         cells = csr_array(rows, dtype=np.int64)
         return np.asarray(csr_array(cells @ cells.T).toarray(), dtype=np.int64)
+
     step = max(1, _CELLS_PER_CHUNK // max(len(rows), 1))
     shared = np.zeros((len(rows), len(rows)))
     for start in range(0, rows.shape[1], step):
@@ -91,9 +107,9 @@ class Corners(NamedTuple):
     n_all: int
 
     def scores(self, score_at: Callable[[Positions, Positions], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
-        """Look up the scores of the cells (i, j), (k, j), (i, m) and (k, m): float (n_pairs, n_per_pair) each.
+        """Return the scores of the cells (i, j), (k, j), (i, m) and (k, m), float (n_pairs, n_per_pair) each.
 
-        score_at : function of arrays of agents and of items that returns their scores.
+        `score_at` is a function of an array of agents and an array of items that returns the scores of these cells.
         """
         i, k, j, m, _ = self
         return score_at(i, j), score_at(k, j), score_at(i, m), score_at(k, m)
@@ -157,7 +173,7 @@ def sample_rectangles(
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:
-    """Make the error for a mask, bool (n_agents, n_items), without a rectangle."""
+    """Make the error for scores without a complete rectangle; `observed`, bool (n_agents, n_items), are the observed cells."""
     n_agents, n_items = int(observed.any(axis=1).sum()), int(observed.any(axis=0).sum())
     if n_agents == 0:
         reason, remedy = "all cells are missing", "Check that the judge answered"

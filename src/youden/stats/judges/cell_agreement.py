@@ -54,8 +54,12 @@ def cohen_kappa(a: Floats, b: Floats) -> float:
             "units.",
             slug="agreement-shape",
         )
-    expected = sum(float((a == value).mean() * (b == value).mean()) for value in np.unique(np.append(a, b)))
-    return float("nan") if expected == 1 else (float((a == b).mean()) - expected) / (1 - expected)
+    observed = float((a == b).mean())
+    values = np.unique(np.append(a, b))
+    expected = sum(float((a == value).mean() * (b == value).mean()) for value in values)
+    if expected == 1:
+        return float("nan")
+    return (observed - expected) / (1 - expected)
 
 
 def krippendorff_alpha(answers: Floats) -> float:
@@ -95,14 +99,17 @@ def krippendorff_alpha(answers: Floats) -> float:
             f"Answers must be a matrix of 2 judges or more: got the shape {answers.shape}. Pass one row per judge.",
             slug="agreement-shape",
         )
-    n = (~np.isnan(answers)).sum(axis=0)
-    answers, n = answers[:, n > 1], n[n > 1]
+    n_answers = (~np.isnan(answers)).sum(axis=0)
+    has_pair = n_answers > 1
+    answers, n_answers = answers[:, has_pair], n_answers[has_pair]
     valid = answers[~np.isnan(answers)]
-    if len(valid) == 0 or np.ptp(valid) == 0:
+    n_valid = len(valid)
+    if n_valid == 0 or np.ptp(valid) == 0:
         return float("nan")
-    within_units = np.nansum((answers - np.nansum(answers, axis=0) / n) ** 2, axis=0)
-    observed = float((2 * n * within_units / (n - 1)).sum()) / len(valid)
-    expected = 2 * len(valid) * float(valid.var()) / (len(valid) - 1)
+    unit_mean = np.nansum(answers, axis=0) / n_answers
+    within_units = np.nansum((answers - unit_mean) ** 2, axis=0)
+    observed = float((2 * n_answers * within_units / (n_answers - 1)).sum()) / n_valid
+    expected = 2 * n_valid * float(valid.var()) / (n_valid - 1)
     return 1 - observed / expected
 
 
@@ -163,19 +170,23 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     if a.shape != b.shape or a.ndim != 2:
         raise shape_error(a, b)
     has_both = ~(np.isnan(a) | np.isnan(b))
-    rho_by_item = [_rho(a[has_both[:, j], j], b[has_both[:, j], j]) for j in range(a.shape[1])]
+    rho_by_item = []
+    for j in range(a.shape[1]):
+        has_values = has_both[:, j]
+        rho_by_item.append(_rho(a[has_values, j], b[has_values, j]))
     valid_rho = np.array([rho for rho in rho_by_item if not np.isnan(rho)])
     overall = _overall_correlation(a, b, has_both, level=level)
-    return CellCorrelation(overall, _mean_rho(valid_rho, level=level), int(has_both.sum()), len(valid_rho))
+    within_items = _mean_rho(valid_rho, level=level)
+    return CellCorrelation(overall, within_items, int(has_both.sum()), len(valid_rho))
 
 
 def _rho(a: Floats, b: Floats) -> float:
-    """Compute Spearman's ρ of two arrays, float (n,); NaN if n < 3."""
+    """Compute Spearman's ρ of two arrays, float (n,); NaN for fewer than 3 values, or if the values of an array are equal."""
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
 
 def _mean_rho(rhos: Floats, *, level: float) -> Metric:
-    """Average the correlations of items, float (n_items,), with Student's t interval."""
+    """Average the correlations of items, float (n_items,), with an interval by Student's t."""
     n = len(rhos)
     if n < _MIN_ITEMS:
         return Metric(float(rhos.mean()) if n else np.nan, np.nan, np.nan, level, f"none: {n} items are too few")
@@ -187,18 +198,23 @@ def _mean_rho(rhos: Floats, *, level: float) -> Metric:
 
 
 def _overall_correlation(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
-    """Correlate all cells of two matrices (n_agents, n_items), with a jackknife over groups of items."""
-    item = np.nonzero(has_both)[1]
+    """Correlate all cells of two matrices, float (n_agents, n_items), with an interval from a jackknife over items.
+
+    `has_both`, bool (n_agents, n_items), selects the cells. Of more than 50 items, groups of items are left out in turn.
+    """
+    _, item = np.nonzero(has_both)
     x, y = a[has_both], b[has_both]
     rho = _rho(x, y)
     if np.isnan(rho):
         return Metric(rho, rho, rho, level, "none: nothing varies")
-    group = np.unique(item, return_inverse=True)[1] % _MAX_GROUPS
+    _, item_number = np.unique(item, return_inverse=True)
+    group = item_number % _MAX_GROUPS
     n = int(group.max()) + 1
-    jackknife = np.array([_rho(x[group != g], y[group != g]) for g in range(n)])
+    jackknife = np.array([_rho(x[group != left_out], y[group != left_out]) for left_out in range(n)])
     if n < _MIN_ITEMS:
         return Metric(rho, np.nan, np.nan, level, f"none: {n} items are too few")
-    if np.isnan(jackknife).any() or max(abs(rho), *np.abs(jackknife)) > 1 - 1e-12:
+    max_rho = max(abs(rho), *np.abs(jackknife))
+    if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: nothing is left to vary without some items")
 
     z = np.arctanh(jackknife)

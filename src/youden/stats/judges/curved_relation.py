@@ -64,8 +64,16 @@ class CurvedRelation(ReadOnly):
 class _AdjustedDesign(NamedTuple):
     """Cross products of trials after projection on the complement Q of the fixed part.
 
-    N : Z'QZ, float (n_agents, n_agents); v : Z'Qy, float (n_agents,); squares : y'Qy; df : remaining degrees
-    of freedom.
+    Attributes
+    ----------
+    N : float array (n_agents, n_agents)
+        Z'QZ, with Z the matrix from agents to trials.
+    v : float array (n_agents,)
+        Z'Qy, with y the answers.
+    squares : float
+        y'Qy.
+    df : int
+        Remaining degrees of freedom.
     """
 
     N: Floats
@@ -129,34 +137,44 @@ def curved_relation(
     fixed = np.column_stack([np.ones(n_trials), strength, Z @ x**2, deviation, deviation * strength])
     design = _project_out(fixed, Z, answer)
     ratio, _ = _fit_variance_ratio(design)
+    inverse = np.linalg.inv(np.eye(n_agents) + ratio * design.N)
+    plain_score, plain_information = inverse @ design.v, inverse @ design.N
 
     # labels: the first judge's answer replaces the curve, which is subtracted with its errors
     first_answer = deviation + Z @ ability
     x_variance = np.zeros(n_agents) if ability_variance is None or sd <= _TINY else ability_variance / sd**2
-    inverse = np.linalg.inv(np.eye(n_agents) + ratio * design.N)
     label_design = _project_out(np.column_stack([np.ones(n_trials), first_answer]), Z, answer)
-    label_statistics = _label_statistics(label_design, x, x_variance, ratio)
+    score, information, variance = _label_statistics(label_design, x, x_variance, ratio)
 
     # shifts of single agents
     residual = _residuals(np.column_stack([fixed, Z]), answer)
     noise_ratio = _noise_ratio(residual, Z)
     n_by_agent = np.maximum(Z.sum(axis=0), 1)
     unseen = unseen_effect_square((Z * residual[:, None]).T, n_by_agent)
-    shifts = [_agent_shift(design, i, float(noise_ratio[i])) for i in range(n_agents)]
+    shifts = [_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
     std_error = np.maximum(std_error, np.sqrt(UNSEEN_CLUSTERS * unseen) / n_by_agent)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(np.abs(shift) < _TINY, 0.0, np.abs(shift) / std_error)
-    p_value = 2 * student.sf(t, df)
-    plain = inverse @ design.v, inverse @ design.N
-    return CurvedRelation(*label_statistics, *plain, shift, std_error, p_value, df, unseen)
+    return CurvedRelation(
+        score=score,
+        information=information,
+        variance=variance,
+        plain_score=plain_score,
+        plain_information=plain_information,
+        shift=shift,
+        std_error=std_error,
+        p_value=2 * student.sf(t, df),
+        df=df,
+        unseen_effect_square=unseen,
+    )
 
 
 def curve_share(ability: Floats, member: Floats) -> float:
-    """Compute the share of a label's variance that ability explains.
+    """Compute how well a curve in ability predicts which agents have a label: the adjusted R² of a parabola.
 
-    A share near 0 means that agents with and without the label have the same abilities. If it is high, they have not,
-    and the estimated effect of the label depends on the shape of the curve.
+    A value near 0 means that agents with and without the label have similar abilities. A high value means that the label
+    is concentrated in a range of abilities, so that its estimated effect depends on the shape of the curve.
 
     Parameters
     ----------
@@ -168,7 +186,7 @@ def curve_share(ability: Floats, member: Floats) -> float:
     Returns
     -------
     float
-        R² of a parabola in ability, adjusted for its two coefficients; NaN for fewer than 5 agents.
+        R², adjusted for the two coefficients of the parabola; NaN for fewer than 5 agents.
 
     Examples
     --------
@@ -181,29 +199,33 @@ def curve_share(ability: Floats, member: Floats) -> float:
     x = ability - ability.mean()
     curve = np.column_stack([np.ones(K), x, x**2])
     residual = member - curve @ (np.linalg.pinv(curve) @ member)
-    return 1 - float(residual @ residual) / float(((member - member.mean()) ** 2).sum()) * (K - 1) / (K - 3)
+    residual_squares = float(residual @ residual)
+    total_squares = float(((member - member.mean()) ** 2).sum())
+    return 1 - residual_squares / total_squares * (K - 1) / (K - 3)
 
 
 def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
-    """Project agents and answers on the complement of the fixed part.
+    """Remove what the fixed part of a model explains from the columns of agents and from the answers.
 
-    fixed : float (n_trials, n_columns), possibly collinear; Z : float (n_trials, n_agents); answer : float (n_trials,).
+    `fixed` is a float array (n_trials, n_columns), whose columns may be collinear, `Z` (n_trials, n_agents) and `answer`
+    (n_trials,).
     """
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
     basis = left[:, singular_values > _TINY * singular_values[0]]
     Z = Z - basis @ (basis.T @ Z)
     answer = answer - basis @ (basis.T @ answer)
-    return _AdjustedDesign(Z.T @ Z, Z.T @ answer, float(answer @ answer), max(len(answer) - basis.shape[1], 1))
+    df = max(len(answer) - basis.shape[1], 1)
+    return _AdjustedDesign(Z.T @ Z, Z.T @ answer, float(answer @ answer), df)
 
 
 def _label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute score, information and variance of labels after a parabola in x was subtracted.
+    """Compute score, information and variance of labels after subtracting a parabola in a covariate with errors.
 
-    x, x_variance : float (n_agents,), covariate and variances of its errors. t_m is an unbiased estimate of the
-    m-th power of the true x, so that G·(t_m·t_n − t_(m+n)), summed over agents, is the contribution of the errors
-    to a moment.
+    `x` and `x_variance`, float arrays (n_agents,), are the covariate and the variances of its errors. `ratio` is the
+    variance between agents divided by that of a trial. t_m is an unbiased estimate of the m-th power of the true x, so
+    that G·(t_m·t_n − t_(m+n)), summed over agents, is the contribution of the errors to a moment.
     """
     eigenvalues, U = np.linalg.eigh(design.N)
     eigenvalues = np.maximum(eigenvalues, 0)
@@ -218,7 +240,8 @@ def _label_statistics(
 
     # directions in which the curve's moments are uncorrelated, and the share of errors in each
     moments, V = np.linalg.eigh(curve.T @ G @ curve)
-    V = V[:, moments > _TINY] / np.sqrt(moments[moments > _TINY])
+    is_determined = moments > _TINY
+    V = V[:, is_determined] / np.sqrt(moments[is_determined])
     error_share, rotation = np.linalg.eigh(V.T @ errors @ V)
     V = V @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
@@ -227,52 +250,65 @@ def _label_statistics(
 
 
 def _residuals(design: Floats, answer: Floats) -> Floats:
-    """Compute least-squares residuals: float (n_trials,). design : float (n_trials, n_columns)."""
+    """Compute the residuals of a least-squares fit, float (n_trials,); `design` is a float array (n_trials, n_columns)."""
     return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 
 def _noise_ratio(residual: Floats, Z: Floats) -> Floats:
-    """Divide the mean squared residual of each agent's trials by that of all trials: float (n_agents,), at least 1."""
+    """Compute the mean squared residual of each agent's trials relative to that of all trials, float (n_agents,).
+
+    Ratios below 1 are raised to 1. `residual` is a float array (n_trials,), and `Z` (n_trials, n_agents) is 1 for the two
+    agents of a trial.
+    """
     mean_square = float((residual**2).mean())
     if mean_square < _TINY:
         return np.ones(Z.shape[1])
-    ratio: Floats = np.maximum((Z.T @ residual**2) / np.maximum(Z.sum(axis=0), 1) / mean_square, 1.0)
+    n_trials = np.maximum(Z.sum(axis=0), 1)
+    mean_square_by_agent = (Z.T @ residual**2) / n_trials
+    ratio: Floats = np.maximum(mean_square_by_agent / mean_square, 1.0)
     return ratio
 
 
 def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
-    """Maximise the restricted likelihood over a grid; return τ²/σ² and σ²."""
+    """Estimate the variance between agents by restricted maximum likelihood on a grid.
+
+    Returns τ²/σ², the variance between agents divided by that of a trial, and σ².
+    """
     eigenvalues, U = np.linalg.eigh(design.N)
     eigenvalues = np.maximum(eigenvalues, 0)
     explained = (_VARIANCE_RATIOS * (U.T @ design.v) ** 2 / (1 + _VARIANCE_RATIOS * eigenvalues)).sum(axis=1)
     squares = np.maximum(design.squares - explained, 1e-12)
     log_det = np.log1p(_VARIANCE_RATIOS * eigenvalues).sum(axis=1)
-    best = int(np.argmax(-0.5 * (design.df * np.log(squares) + log_det)))
+    log_likelihood = -0.5 * (design.df * np.log(squares) + log_det)
+    best = int(np.argmax(log_likelihood))
     return float(_VARIANCE_RATIOS[best, 0]), float(squares[best]) / design.df
 
 
-def _agent_shift(design: _AdjustedDesign, i: int, noise_ratio: float) -> tuple[float, float, float]:
-    """Estimate the shift of agent i, its standard error and degrees of freedom, with τ² from all other agents.
+def _agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
+    """Estimate the shift of one agent, its standard error and degrees of freedom; NaN if it is not determined.
 
-    noise_ratio : noise variance of the agent's trials divided by that of all trials. NaN if the shift is
-    not determined.
+    The variance τ² between agents is estimated from all other agents. `noise_ratio` is the noise variance of the agent's
+    trials divided by that of all trials.
     """
     N, v = design.N, design.v
-    others = np.arange(len(v)) != i
-    n_i, shared = float(N[i, i]), N[others, i]
-    if n_i < _TINY:
+    others = np.arange(len(v)) != agent
+    n_agent = float(N[agent, agent])
+    if n_agent < _TINY:
         return np.nan, np.nan, np.nan
+    shared = N[others, agent]
     N_others = N[np.ix_(others, others)]
-    without_i = _AdjustedDesign(
-        N_others - np.outer(shared, shared) / n_i,
-        v[others] - shared * v[i] / n_i,
-        design.squares - float(v[i]) ** 2 / n_i,
-        max(design.df - 1, 1),
+    without_agent = _AdjustedDesign(
+        N=N_others - np.outer(shared, shared) / n_agent,
+        v=v[others] - shared * v[agent] / n_agent,
+        squares=design.squares - float(v[agent]) ** 2 / n_agent,
+        df=max(design.df - 1, 1),
     )
-    ratio, variance = _fit_variance_ratio(without_i)
-    # generalised least squares of the fixed effect of i, with the others' effects random
+    ratio, variance = _fit_variance_ratio(without_agent)
+
+    # generalized least squares of the fixed effect of the agent, with the others' effects random
     adjustment = ratio * np.linalg.solve(np.eye(len(N_others)) + ratio * N_others, np.column_stack([shared, v[others]]))
-    information = n_i - float(shared @ adjustment[:, 0])
-    shift = (float(v[i]) - float(shared @ adjustment[:, 1])) / information
+    information = n_agent - float(shared @ adjustment[:, 0])
+    shift = (float(v[agent]) - float(shared @ adjustment[:, 1])) / information
     std_error = float(np.sqrt(variance * noise_ratio / information + variance * ratio))
-    return shift, std_error, float(min(len(v) - 1, without_i.df) if ratio > 0 else without_i.df)
+    df = min(len(v) - 1, without_agent.df) if ratio > 0 else without_agent.df
+    return shift, std_error, float(df)

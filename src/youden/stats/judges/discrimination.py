@@ -93,32 +93,48 @@ class ItemTotals:
 
 
 def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proportion:
-    """Estimate a mean answer in [0, 1], each of weight 1, with a Wilson interval at its effective sample size.
+    """Estimate a mean answer with a Wilson interval at its effective sample size, clustered by item.
 
-    NaN without a trial.
+    Parameters
+    ----------
+    answers : ItemTotals
+        Answers in [0, 1], each of weight 1.
+    level : float, default 0.95
+        Confidence level.
 
+    Returns
+    -------
+    Proportion
+        Mean answer with its interval; NaN without a trial.
+
+    Notes
+    -----
     The effective sample size is p(1 − p)/V, with V the clustered variance, but at most the number of trials. It is
     multiplied by (z/t)², with t the quantile of Student's t with one degree of freedom fewer than there are items.
     Answers without variation do not show how correlated those on one item are. For them the number of items is used for
     paired trials, and the number of trials for independent ones, which join different items.
 
-    References: Korn & Graubard (1998), Survey Methodology 24, 193–201. Wilson (1927), J. American Statistical
-    Association 22, 209–212.
+    References
+    ----------
+    Korn & Graubard (1998), Survey Methodology 24, 193–201. Wilson (1927), J. American Statistical Association 22,
+    209–212.
     """
     check_level(level)
-    n, p = answers.n_trials, answers.mean
+    n = answers.n_trials
     if not n:
         return proportion(0, 0, level=level)
-    p = min(max(p, 0.0), 1.0)
-    binary = p * (1 - p)
-    if binary > 0 and answers.variance > 0:
-        effective = min(n, binary / answers.variance)
+    p = min(max(answers.mean, 0.0), 1.0)
+    binomial_variance = p * (1 - p)
+    if binomial_variance > 0 and answers.variance > 0:
+        n_effective = min(n, binomial_variance / answers.variance)
     else:
-        effective = float(n if answers._items_per_trial > 1 else min(n, answers.n_clusters))
+        is_paired = answers._items_per_trial == 1
+        n_effective = float(min(n, answers.n_clusters) if is_paired else n)
+
     p_upper = (1 + level) / 2
     t = stdtrit(max(answers.n_clusters - 1, 1), p_upper)
-    effective *= float((ndtri(p_upper) / t) ** 2)
-    return proportion(p * effective, effective, level=level)
+    n_effective *= float((ndtri(p_upper) / t) ** 2)
+    return proportion(p * n_effective, n_effective, level=level)
 
 
 def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.95) -> Metric:
@@ -146,7 +162,8 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
     ----------
     Newcombe (1998), Statistics in Medicine 17, 873–890, method 10.
     """
-    tpr, fpr = clustered_proportion(paired, level=level), clustered_proportion(independent, level=level)
+    tpr = clustered_proportion(paired, level=level)
+    fpr = clustered_proportion(independent, level=level)
     j = independent_difference(tpr, fpr)
     return Metric(j.value, j.low, j.high, level, "Newcombe's hybrid score, clustered by item")
 
@@ -172,9 +189,10 @@ def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
     method = "mean of D, clustered by item, Student t"
     if differences.n_clusters < 2:
         return Metric(differences.mean, math.nan, math.nan, level, method)
+    mean = differences.mean
     t = float(stdtrit(differences.n_clusters - 1, (1 + level) / 2))
-    half = t * math.sqrt(differences.variance)
-    return Metric(differences.mean, differences.mean - half, differences.mean + half, level, method)
+    half_width = t * math.sqrt(differences.variance)
+    return Metric(mean, mean - half_width, mean + half_width, level, method)
 
 
 def equal_abilities_p(ability: Floats, covariance: CentredCovariance) -> float:
@@ -221,4 +239,6 @@ def equal_abilities_p(ability: Floats, covariance: CentredCovariance) -> float:
     if trace <= 0:
         return 0.0 if np.ptp(distance) > 0 else 1.0
     Q = float((distance**2).sum()) / trace
-    return float(fdtrc(trace**2 / float((C**2).sum()), covariance.df[is_estimated].min(), Q))
+    df_numerator = trace**2 / float((C**2).sum())
+    df_denominator = covariance.df[is_estimated].min()
+    return float(fdtrc(df_numerator, df_denominator, Q))

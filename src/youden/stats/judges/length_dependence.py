@@ -69,20 +69,21 @@ def length_share(
 
 
 def _quantile_classes(values: Floats, n_classes: int) -> Positions:
-    """Count the inner quantiles that are at most each value: int64 (n,)."""
+    """Assign values to `n_classes` classes of about equal size by their quantiles: class numbers from 0, int64 (n,)."""
     edges = np.quantile(values, np.linspace(0, 1, n_classes + 1)[1:-1])
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
 def _adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
-    """Compute the adjusted R² of the weighted means of `answer` in cells.
+    """Compute the adjusted R² of predicting answers by their weighted mean in each cell.
 
-    cell : int64 (n,); weight : float (n,), sums to 1.
+    `answer` and `weight` are float arrays (n_trials,); weights sum to 1. `cell`, int64 (n_trials,), is the cell of each trial.
     """
-    in_cell = np.bincount(cell, weight)
-    used = in_cell > 0
-    mean = np.divide(np.bincount(cell, weight * answer), in_cell, out=np.zeros(len(in_cell)), where=used)
-    residual = float((weight * (answer - mean[cell]) ** 2).sum())
+    cell_weight = np.bincount(cell, weight)
+    is_used = cell_weight > 0
+    cell_sum = np.bincount(cell, weight * answer)
+    cell_mean = np.divide(cell_sum, cell_weight, out=np.zeros(len(cell_weight)), where=is_used)
+    residual = float((weight * (answer - cell_mean[cell]) ** 2).sum())
     total = float((weight * (answer - float(weight @ answer)) ** 2).sum())
     n_effective = 1 / float((weight**2).sum())
-    return 1 - residual / total * (n_effective - 1) / max(n_effective - int(used.sum()), 1)
+    return 1 - residual / total * (n_effective - 1) / max(n_effective - int(is_used.sum()), 1)

@@ -1,0 +1,134 @@
+"""Find agents whose responses are lists of words: keywords, or rare words of the prompt.
+
+Function words are those that recur in an agent's own responses, in any language. Keywords are not reported if the
+median agent has few function words, because of its script or task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from youden.pools.checks.checked import SampledTexts, format_names
+from youden.types import Finding
+from youden.types.pool import Floats
+
+RECURRENCE_SHARE = 0.2
+"""A word is a function word of an agent if at least this share of the agent's responses contains it."""
+
+MAX_RELATIVE_FUNCTION_SHARE = 0.15
+"""An agent lists keywords if its share of function words is below this fraction of the median agent's.
+
+Shares are those in the median response. No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes (telegram style
+among them) is below it.
+"""
+
+MIN_FUNCTION_SHARE = 0.1
+"""If the median agent's share of function words is lower than this, keywords are not reported."""
+
+MAX_RARE_SHARE = 0.1
+"""A word is rare if it occurs in the prompts, and in the responses, of less than this share of the items."""
+
+MIN_LISTED_SHARE = 0.5
+"""An agent lists the prompt's words if its median response has a sequence of rare ones at least this long.
+
+The length is a share of the prompt's rare words, of which at most 25 count. Honest agents: at most .25. A weak response
+with 25 rare words of the prompt: .9 to 1.
+"""
+
+MAX_RARE_WORDS = 25
+
+MIN_RARE_WORDS = 4
+
+MIN_WORDS = 10
+
+MIN_ITEMS = 8
+
+MIN_AGENTS = 4
+
+
+def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
+    """Find agents whose responses are lists of words: keywords, or rare words of the prompt.
+
+    Yields at most one finding of each kind. Small pools are not checked.
+    """
+    pool = sample.pool
+    if len(sample.items) < MIN_ITEMS or pool.n_agents < MIN_AGENTS:
+        return
+    function_shares = sample.agent_medians(function_word_shares(sample))
+    valid = function_shares[~np.isnan(function_shares)]
+    median = float(np.median(valid)) if valid.size else 0.0
+    keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
+    if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
+        ids = tuple(pool.agents[k].id for k in keyword_agents)
+        share = float(function_shares[keyword_agents].max())
+        yield Finding(
+            "keywords",
+            f"{format_names(ids, limit=20)} list keywords: {share:.0%} of the words in the median response are function words, "
+            f"such as 'the' or 'of'; the median agent has {median:.0%}.",
+            "A list of an item's typical words agrees with every response that uses them, but contains no statement.",
+            "Read a few of the responses, and remove the agent if it was to respond in sentences.",
+            agents=ids,
+            facts={"share": share},
+        )
+    listed_shares = sample.agent_medians(prompt_word_shares(sample))
+    listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
+    if len(listing_agents):
+        ids = tuple(pool.agents[k].id for k in listing_agents)
+        share = float(listed_shares[listing_agents].min())
+        yield Finding(
+            "prompt-words",
+            f"{format_names(ids, limit=20)} list words of the prompt: the median response contains {share:.0%} or more of its "
+            "rare words in one sequence.",
+            "Rare words of the prompt occur in every response that keeps to it, so such a list agrees with all of them.",
+            "Read a few of the responses, and remove the agent if the list was added to influence the judge.",
+            agents=ids,
+            facts={"share": share},
+        )
+
+
+def function_word_shares(sample: SampledTexts) -> Floats:
+    """Return the share of each text's words that are function words of its agent, float (n_texts,).
+
+    A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
+    with few words, and for all texts of an agent that has few texts or mostly short ones.
+    """
+    shares = np.full(len(sample), np.nan)
+    for k in range(sample.pool.n_agents):
+        rows = np.flatnonzero(sample.agent_of == k)
+        if len(rows) < MIN_ITEMS or np.median(sample.n_words[rows]) < MIN_WORDS:
+            continue
+        is_function_word = np.asarray(sample.has_word[rows].sum(axis=0)) >= RECURRENCE_SHARE * len(rows)
+        for row in rows:
+            if sample.n_words[row] >= MIN_WORDS:
+                words = sample.texts.ids[sample.texts.start[row] : sample.texts.start[row + 1]]
+                shares[row] = is_function_word[words].mean()
+    return shares
+
+
+def prompt_word_shares(sample: SampledTexts) -> Floats:
+    """Measure how much of a prompt's rare words each text lists in one sequence, float (n_texts,).
+
+    The value is the length of the longest sequence of rare words of the prompt, divided by the number of these rare
+    words (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
+    """
+    n_items = len(sample.items)
+    n_prompts: Floats = np.asarray(sample.prompt_has_word.sum(axis=0), dtype=np.float64)
+    response_share = np.exp(-sample.idf)
+    is_rare = (n_prompts < MAX_RARE_SHARE * n_items) & (response_share < MAX_RARE_SHARE)
+    shares = np.full(len(sample), np.nan)
+    for m, (first, end) in enumerate(sample.ranges):
+        prompt_words = sample.prompt_has_word[[m]].indices
+        rare_words = prompt_words[is_rare[prompt_words]]
+        if len(rare_words) < MIN_RARE_WORDS:
+            continue
+        starts = sample.texts.start[first : end + 1]
+        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)
+        offsets = starts - starts[0]
+        for row in range(first, end):
+            is_listed = is_rare_word[offsets[row - first] : offsets[row - first + 1]]
+            breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))
+            longest = np.diff(breaks).max() - 1
+            shares[row] = longest / min(MAX_RARE_WORDS, len(rare_words))
+    return shares

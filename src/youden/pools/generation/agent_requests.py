@@ -1,0 +1,307 @@
+"""Query the models of agents, and keep the texts that they generate.
+
+The scheduler that queries judges also queries the models of agents, so a text that was paid for is never requested
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from youden.errors import BudgetError, ReplayMissError
+from youden.judging.call.budget import Budget
+from youden.judging.call.connection import Backend
+from youden.judging.call.failures import Failure
+from youden.judging.config.judge_files import JudgeConfig
+from youden.judging.engine import check_trust, connect
+from youden.judging.offline.cassette_file import Entry, make_entry
+from youden.judging.question.questions import canonical_request, hash_request
+from youden.judging.scheduler.calling import Caller
+from youden.judging.scheduler.loop import RequestLoop, run_loops
+from youden.judging.scheduler.options import JudgingOptions
+from youden.judging.scheduler.outcomes import Outcomes
+from youden.judging.scheduler.progress_log import ProgressLog
+from youden.judging.scheduler.shutdown import StopReason, make_budget_error
+from youden.judging.store.answers import Store
+from youden.text.reasoning import strip_leading_reasoning
+from youden.types import Completion, Judge, Message, Request
+from youden.types.pool import Json
+
+SCHEMA = 1
+"""Version of the cache salt of generated texts."""
+
+
+@dataclass(frozen=True)
+class AgentRequest:
+    """A request to the model of an agent, for its response to one item.
+
+    Attributes
+    ----------
+    key : str
+        Request hash. It depends on the agent, so that two agents with the same messages get two texts.
+    request : Request
+        Model, messages and parameters.
+    address : str
+        Address of the model, which is part of the request hash.
+    model : str
+        Name of the model in the agents' file.
+    agent, item : str
+        Ids of the agent and the item.
+    """
+
+    key: str
+    request: Request
+    address: str
+    model: str
+    agent: str
+    item: str
+
+    def __str__(self) -> str:
+        return f"agent '{self.agent}' on item '{self.item}'"
+
+
+def build_agent_request(
+    config: JudgeConfig, messages: tuple[Message, ...], *, model: str, agent: str, item: str, repeat: int
+) -> AgentRequest:
+    """Build the request for one response of an agent.
+
+    Parameters
+    ----------
+    config : JudgeConfig
+        Config of the model.
+    messages : tuple of Message
+        Messages that are sent to it.
+    model : str
+        Name of the model in the agents' file.
+    agent, item : str
+        Ids of the agent and the item.
+    repeat : int
+        Number of the response among the agent's responses to the item, from 1.
+
+    Returns
+    -------
+    AgentRequest
+    """
+    cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
+    if repeat > 1:
+        cache_salt["replicate"] = repeat - 1
+    request = Request(config.model or "", messages, config.request_parameters, cache_salt)
+    key = hash_request(canonical_request(request, address=config.address))
+    return AgentRequest(key, request, config.address, model, agent, item)
+
+
+def iter_recorded_entries(requests: Mapping[str, AgentRequest], store: Store) -> Iterator[tuple[str, Entry | None]]:
+    """Yield each request hash with an entry for a cassette (a file of recorded answers), None if no outcome is stored."""
+    outcomes = store.get_outcomes(list(requests))
+    for key, agent_request in requests.items():
+        request = canonical_request(agent_request.request, address=agent_request.address)
+        yield key, make_entry(key, request, outcomes[key]) if key in outcomes else None
+
+
+class Models:
+    """Models of agents, which share one budget and one log. Call `ask` any number of times, then `aclose`.
+
+    Parameters
+    ----------
+    configs : mapping of str to JudgeConfig
+        Name of a model → its config.
+    store : Store
+        Store of answers. A request whose answer it contains is not sent.
+    asking : JudgingOptions
+        Options of the requests, including the cost cap.
+    n_calls : int
+        Expected number of calls, for the progress bar.
+    environment : mapping of str to str
+        Environment variables, for API keys.
+    judges : mapping of str to Judge
+        Name of a model → object that is queried in its place.
+    replay : bool, default False
+        Whether answers come only from the store.
+
+    Attributes
+    ----------
+    n_asked : int
+        Number of calls that a model answered; answers from the store do not count.
+    n_done : int
+        Number of calls with an answer or a failure.
+    n_failed : int
+        Number of calls without a usable answer.
+    reasons : dict
+        Distinct reasons of the failures, as keys in order of occurrence.
+    budget : Budget
+        Cost of the calls.
+    """
+
+    def __init__(
+        self,
+        configs: Mapping[str, JudgeConfig],
+        store: Store,
+        asking: JudgingOptions,
+        *,
+        n_calls: int,
+        environment: Mapping[str, str],
+        judges: Mapping[str, Judge],
+        replay: bool = False,
+    ) -> None:
+        self.n_calls = n_calls
+        self.n_asked = 0
+        self.n_done = 0
+        self.n_failed = 0
+        self.reasons: dict[str, None] = {}
+        self._store = store
+        self._asking = asking
+        self._replay = replay
+        self._open = AsyncExitStack()
+        self._log = self._open.enter_context(ProgressLog(asking.progress, asking.log))
+        self._log.start(n_calls, what="generating")
+        self._open.callback(self._log.stop)
+        self.budget = Budget(asking.max_cost)
+        self._stop = StopReason()
+        self._callers: dict[str, Caller] = {}
+        if not replay:
+            check_trust((config for name, config in configs.items() if name not in judges), environment)
+        for name, config in configs.items():
+            if name in judges:
+                backend = Backend(partial(judges.__getitem__, name))
+            else:
+                backend = connect(config, environment, kind="model")
+                self._open.push_async_callback(backend.aclose)
+            self._callers[name] = Caller(backend, config, self.budget)
+
+    async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
+        """Query the models, and return the completion of each answered request, by key.
+
+        Raises BudgetError or JudgeError after the calls in flight have ended; their answers are in the store. Raises
+        ReplayMissError if the store lacks an answer in a replay.
+        """
+        texts_by_model = {name: GeneratedTexts(self) for name in self._callers}
+        for agent_request in requests.values():
+            texts_by_model[agent_request.model].requests.append(agent_request)
+
+        if self._replay:
+            self._look_up(requests, texts_by_model)
+        else:
+            loops = [self._make_loop(name, texts) for name, texts in texts_by_model.items() if texts.requests]
+            try:
+                await run_loops(loops, self._stop, grace=self._asking.grace)
+            finally:
+                self._store.flush()
+
+        completions: dict[str, Completion] = {}
+        for texts in texts_by_model.values():
+            completions |= texts.answers
+        return completions
+
+    def _make_loop(self, model: str, texts: GeneratedTexts) -> RequestLoop:
+        """Make the loop that sends the requests in `texts` to one model."""
+        caller = self._callers[model]
+        outcomes = Outcomes(
+            texts,
+            caller.config,
+            caller.backend,
+            self._store,
+            self._stop,
+            self._log,
+            retry_failed=self._asking.retry_failed,
+        )
+        return RequestLoop(outcomes, caller=caller)
+
+    async def aclose(self) -> None:
+        """Close the connections and the log."""
+        await self._open.aclose()
+
+    def _look_up(self, requests: Mapping[str, AgentRequest], texts_by_model: Mapping[str, GeneratedTexts]) -> None:
+        """Record the stored outcome of each request; raise ReplayMissError if one is missing."""
+        outcomes = self._store.get_outcomes(list(requests))
+        for key, agent_request in requests.items():
+            if key not in outcomes:
+                keys = [request.key for request in requests.values() if request.model == agent_request.model]
+                has_other_model = not any(key in outcomes for key in keys)
+                raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
+            texts = texts_by_model[agent_request.model]
+            reason = texts.put([0], key, outcomes[key], usd=0.0, stored=True)
+            self._log.advance(1, missing=reason, stored=True)
+
+    def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
+        """Return the error for an answer that is missing in a replay.
+
+        `has_other_model` means that the store has no answer of the requested model at all.
+        """
+        judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
+        contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
+        replacement = judges[0] if len(judges) == 1 else "JUDGE"
+        remedy = "Replay"
+        if has_other_model:
+            remedy = (
+                f"The store has no answer of the model '{agent_request.model}'.{contents} If another model was used in its "
+                f"place, set --model-map {agent_request.model}={replacement}. Otherwise replay"
+            )
+        return ReplayMissError(
+            f"The store {self._store.name} has no answer of {agent_request} (under {agent_request.key}), and a replay makes no "
+            f"calls. {remedy} with the same agents, items and models, or generate without --replay.",
+            slug="replay-miss",
+        )
+
+
+class GeneratedTexts:
+    """Requests to one model, as work for the scheduler; `answers` maps a key to its completion."""
+
+    def __init__(self, models: Models) -> None:
+        self.requests: list[AgentRequest] = []
+        self.answers: dict[str, Completion] = {}
+        self._models = models
+
+    def __len__(self) -> int:
+        return self._models.n_calls
+
+    def keys(self) -> Iterator[tuple[int, str]]:
+        """Yield the row and the key of each request."""
+        for row, agent_request in enumerate(self.requests):
+            yield row, agent_request.key
+
+    def request(self, row: int, key: str) -> Request:
+        """Return the request in a row."""
+        return self.requests[row].request
+
+    def fits(self, request: Request) -> bool:
+        """Return whether the request can be sent."""
+        return True
+
+    def is_answer(self, completion: Completion) -> bool:
+        """Return whether the completion contains a response."""
+        return read_response(completion) is not None
+
+    def put(
+        self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
+    ) -> str:
+        """Record the outcome of a request.
+
+        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed". `outcome` is None if
+        the request was not sent; `stored` means that the outcome comes from the store.
+        """
+        models = self._models
+        models.n_done += 1
+        if isinstance(outcome, Completion):
+            self.answers[key] = outcome
+            models.n_asked += not stored
+            if self.is_answer(outcome):
+                return "answered"
+            models.n_failed += 1
+            models.reasons["the reasoning did not end within max_tokens"] = None
+            return "unfinished_reasoning"
+        models.n_failed += 1
+        reason = "not asked" if outcome is None else outcome.reason
+        models.reasons[reason] = None
+        return "failed"
+
+    def make_budget_error(self, budget: Budget) -> BudgetError:
+        """Return the error for a budget that does not allow the next call."""
+        return make_budget_error(budget, n_done=self._models.n_done, n=len(self), what="calls")
+
+
+def read_response(completion: Completion) -> str | None:
+    """Return the response in a completion, None if the model's reasoning did not end."""
+    return strip_leading_reasoning(completion.text or completion.refusal or "")

@@ -1,0 +1,147 @@
+"""Import files of one format as a pool, and refuse an import that loses responses or cannot be ranked.
+
+The importers of the formats are in `data/importers/`; this module selects one, checks its result and writes the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from youden.data.importers import IMPORTERS
+from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, write_imported_pool
+from youden.data.importers.recognised_files import recognise_format
+from youden.data.importers.table_import import unclear_columns_error
+from youden.errors import ConfigError, ImportFormatError
+from youden.text.sentences import format_count
+
+TABLE_FORMATS = frozenset({"table", "hf-dataset"})
+
+
+TRANSCRIPT_FORMATS = frozenset({"inspect", "opentelemetry"})
+
+
+FORMAT_NOTE = "files in the format `{}`"
+
+
+MAX_DESCRIPTION_CHARACTERS = 200
+"""Maximum length of the description of columns in an error."""
+
+
+MAX_DROPPED = 0.01
+"""Maximum fraction of responses that an import may drop unless the user allows more."""
+
+
+def import_pool(
+    format_: str,
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    text: str = "answer",
+    hub: Mapping[str, str] | None = None,
+    allow_dropped: bool = False,
+) -> ImportedPool:
+    """Import files of one format as a pool.
+
+    Parameters
+    ----------
+    format_ : str
+        Name of the format. With `table` and no `columns`, files of another format are also read if they are recognized.
+    paths : sequence of Path
+        Files or folders to import.
+    out : Path
+        Folder for the pool.
+    columns : mapping, optional
+        Field (agent, item, text, prompt, group or repeat) → name of the column; for tables only.
+    text : {"answer", "transcript"}, default "answer"
+        Whether a response is an agent's final answer or its complete transcript; for formats of transcripts only.
+    hub : mapping, optional
+        Split, revision and subset of a dataset on the Hugging Face Hub; for the format `hf-dataset` only.
+    allow_dropped : bool, default False
+        Whether more than 1 % of the responses may be dropped.
+
+    Returns
+    -------
+    ImportedPool
+
+    Raises
+    ------
+    ConfigError
+        [unknown-format]: if there is no such format; [import-columns]: if an option does not fit the format.
+    ImportFormatError
+        [import-dropped]: if more than 1 % of the responses would be dropped; [import-columns] (tables) or
+        [import-unshared]: if no item has responses of two agents; [out-not-empty]: if `out` contains a run or another
+        pool. Also if a file cannot be read.
+    """
+    recognized = recognise_format(paths) if format_ == "table" and not columns else None
+    format_ = recognized or format_
+    read = IMPORTERS.load(format_)
+    if columns and format_ not in TABLE_FORMATS:
+        raise ConfigError(
+            f"The format '{format_}' has no named columns: got a column for {', '.join(columns)}. Remove --column.",
+            slug="import-columns",
+        )
+    if text != "answer" and format_ not in TRANSCRIPT_FORMATS:
+        raise ConfigError(
+            f"The format '{format_}' contains only answers: got --text {text}. Remove it; transcripts are in the formats "
+            f"{', '.join(sorted(TRANSCRIPT_FORMATS))}.",
+            slug="import-columns",
+        )
+    if hub and format_ != "hf-dataset":
+        raise ConfigError(
+            f"The format '{format_}' reads files: got --{', --'.join(hub)}, which select a dataset on the Hub. Remove them.",
+            slug="import-columns",
+        )
+    options: dict[str, Any] = {}
+    if hub:
+        options["hub"] = hub
+    if format_ in TRANSCRIPT_FORMATS:
+        options["text"] = text
+    imported = read(paths, columns=columns or {}, **options)
+    if recognized is not None:
+        imported = replace(imported, taken=FORMAT_NOTE.format(recognized))
+    if not allow_dropped:
+        check_dropped(imported)
+    check_shared_items(imported, paths[0], format_)
+    write_imported_pool(imported.pool, out)
+    return imported
+
+
+def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
+    """Refuse a pool of several agents in which no item has responses of two of them.
+
+    `path` is the imported file, and `format_` the name of its format. Raises ImportFormatError: [import-columns] for a
+    table whose columns were guessed, otherwise [import-unshared].
+    """
+    # if the user named every column, no guess can be wrong
+    is_explicit = format_ in TABLE_FORMATS and not imported.taken
+    if is_explicit or imported.pool.n_agents < 2 or (imported.pool.present.sum(axis=0) > 1).any():
+        return
+    if format_ in TABLE_FORMATS:
+        description = imported.taken[:MAX_DESCRIPTION_CHARACTERS]
+        raise unclear_columns_error(path, f"no item has responses of two agents ({description})", ())
+    raise ImportFormatError(
+        f"{path}: no item has responses of two agents: got {format_count(imported.pool.n_agents, 'agent')} and "
+        f"{format_count(imported.pool.n_items, 'item')}. Pass files in which the agents respond to the same items.",
+        slug="import-unshared",
+    )
+
+
+def check_dropped(imported: ImportedPool) -> None:
+    """Refuse an import that drops more than 1 % of the responses; raise ImportFormatError [import-dropped]."""
+    if imported.share_dropped <= MAX_DROPPED:
+        return
+    n_all = imported.n_dropped + imported.pool.n_responses
+    message = (
+        f"{imported.n_dropped:,} of {n_all:,} responses would be dropped ({imported.share_dropped:.0%}; the limit is "
+        f"{MAX_DROPPED:.0%}): {'; '.join(imported.dropped)}. Pass files in which each agent responds to an item once, or run "
+        "`youden import … --allow-dropped` to drop them."
+    )
+    if SECOND_RESPONSE in imported.left_out:
+        message += (
+            " If several columns identify an item, add --column item=A+B; if one numbers repeats, --column repeat=A."
+        )
+    raise ImportFormatError(message, slug="import-dropped")

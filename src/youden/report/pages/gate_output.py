@@ -1,0 +1,78 @@
+"""Render the result of a gate as Markdown and as JUnit XML.
+
+Both formats contain the sentences of `workflows/gate_text.py`, which the terminal prints too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from youden.stats.trials.noninferiority import GateOutcome
+from youden.text.printable import printable
+from youden.text.sentences import escape_markdown
+from youden.text.tables import to_markdown
+from youden.workflows.gate import Gate
+from youden.workflows.gate_text import describe_result, describe_run, format_footnote, format_next_command, gate_table
+
+if TYPE_CHECKING:
+    pass
+
+
+_MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
+
+
+def gate_markdown(gate: Gate) -> str:
+    """Render the result of a gate as Markdown: result, one row per agent, next command, best agents of the run."""
+    lines = [
+        f"## {_MARKS[gate.outcome]} {gate.outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}",
+        "",
+        to_markdown(gate_table(gate)),
+    ]
+    undecided = [row for row in gate.agents if row.outcome == "undecided"]
+    lines += ["", *(f"- {escape_markdown(describe_result(gate, row))}" for row in undecided)]
+    command = format_next_command(gate)
+    if command is not None:
+        # the fence must be longer than any sequence of backticks in the command
+        longest = max((len(backticks) for backticks in re.findall("`+", command)), default=0)
+        fence = "`" * max(3, longest + 1)
+        lines += ["", f"{fence}sh", printable(command), fence]
+    for paragraph in (*describe_run(gate), format_footnote(gate)):
+        lines += ["", escape_markdown(paragraph)]
+    return "\n".join([*lines, "", f"<sub>{escape_markdown(gate.signature)}</sub>", ""])
+
+
+def render_junit(gate: Gate) -> str:
+    """Render the result of a gate as JUnit XML, one test case per agent: "worse" is a failure, "undecided" an error."""
+    verdicts = [row.outcome for row in gate.agents]
+    counts = {
+        "tests": str(len(verdicts)),
+        "failures": str(verdicts.count("worse")),
+        "errors": str(verdicts.count("undecided")),
+        "skipped": "0",
+        "time": "0",
+    }
+    root = ET.Element("testsuites", counts)
+    suite = ET.SubElement(root, "testsuite", {"name": "youden gate", **counts})
+    properties = ET.SubElement(suite, "properties")
+    for name, value in {"baseline": gate.baseline, "margin": f"{gate.margin:g}", "signature": gate.signature}.items():
+        ET.SubElement(properties, "property", {"name": name, "value": printable(value)})
+    for row in gate.agents:
+        message = printable(describe_result(gate, row))
+        names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
+        case = ET.SubElement(suite, "testcase", {**names, "time": "0"})
+        if row.outcome in ("worse", "undecided"):
+            kind = "failure" if row.outcome == "worse" else "error"
+            problem = ET.SubElement(case, kind, {"type": row.outcome, "message": message})
+            problem.text = printable(format_next_command(gate) or "")
+        ET.SubElement(case, "system-out").text = message
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _format_agents(gate: Gate) -> str:
+    """Format the agents of a gate: the name of the only one, or their number."""
+    if len(gate.agents) == 1:
+        return escape_markdown(gate.agents[0].agent)
+    return f"{len(gate.agents)} agents"

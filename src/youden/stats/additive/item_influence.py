@@ -1,0 +1,228 @@
+"""Find how much each item moves the abilities of a clipped-linear fit, and the covariance of the abilities from that.
+
+A cell is one agent on one item. Items are the independent draws: the residuals of all cells of an item are summed
+before they are squared, so that cells of one item may be correlated. The difficulty of an item is a fitted parameter,
+and no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import inv
+
+from youden.stats.base.clusters import CentredCovariance, covariance_of_chunks
+from youden.stats.trials.comparisons import agent_components
+from youden.types.cells import CellIndex
+from youden.types.pool import Bools, Floats, Ids, Positions
+
+_EXACT_FIT = 1e-9
+"""A cell whose leverage exceeds 1 minus this is fitted exactly, whatever its score: no other cell links the agents and
+items on its two sides."""
+
+
+class CellInfluence(NamedTuple):
+    """Influence of the items on the abilities of one set of linked agents.
+
+    Agents are linked if they have cells on a common item, directly or through other agents. These agents stay linked if
+    any single cell is removed.
+
+    Attributes
+    ----------
+    agents : int64 array (n_linked,)
+        Positions of the agents.
+    influence : float array (n_linked, n_items)
+        Influence U_ij of item j on the ability of agent i.
+    share : float array (n_linked, n_items)
+        Share of the item in the agent's weight; rows sum to 1.
+    """
+
+    agents: Positions
+    influence: Floats
+    share: Floats
+
+
+def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> CentredCovariance:
+    """Estimate the covariance of the abilities' distances from their mean, θ_i − θ̄.
+
+    θ̄ is the mean over the agents of the same component that have a variance.
+
+    Parameters
+    ----------
+    cells : CellIndex
+        Agent and item of each cell.
+    weight, residual : float array (n_cells,)
+        Weight of each cell, above 0, and its residual.
+    component : int array (n_agents,)
+        Component of each agent; −1 for an agent without a cell.
+
+    Returns
+    -------
+    CentredCovariance
+        Covariance matrix and degrees of freedom. An entry is NaN for an agent with a single cell, for one that a single
+        cell links to the others, for an agent alone, and for two agents of different components.
+
+    Notes
+    -----
+    This is a sandwich estimator, clustered by item.
+
+    A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of XᵀAX on what the cells determine. R is V
+    minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell by A_kj(R_ik − T_ij), and the
+    leverage of the cell is h_kj = A_kj(V_kk − 2V_kj + V_jj). The influence of item j is
+
+    U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), with p_kj = A_kj/n_k.
+
+    Under the root, n and m are the weights of agents and items without cells that are fitted exactly. For a dense
+    matrix the root is 1 (MacKinnon & White 1985, J. Econometrics 29, by item, with weights taken as fixed).
+    """
+    n_agents = cells.n_agents
+    covariance = np.full((n_agents, n_agents), np.nan)
+    df = np.full(n_agents, np.nan)
+    for group in _iter_groups(cells, weight, residual, component=component):
+        n_agents_on_2_items = (group.n_items >= 2).sum()
+        if n_agents_on_2_items < 2:
+            continue
+        estimate = covariance_of_chunks(
+            group.iter_chunks(),
+            n_clusters=group.n_items,
+            share_squares=group.share_squares,
+            relative_variance=1 / group.weight,
+        )
+        covariance[np.ix_(group.agents, group.agents)] = estimate.covariance
+        df[group.agents] = estimate.df
+    return CentredCovariance(covariance, df)
+
+
+def iter_cell_influence(
+    cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids
+) -> Iterator[CellInfluence]:
+    """Yield the influence of all items on each group of linked agents; the parameters are those of the covariance."""
+    for group in _iter_groups(cells, weight, residual, component=component):
+        influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)
+        influence = np.concatenate(influence_chunks, axis=1)
+        share = np.concatenate(share_chunks, axis=1)
+        yield CellInfluence(group.agents, influence, share)
+
+
+class _LinkedGroup(NamedTuple):
+    """Agents that stay linked if any single cell is removed, and the influence of items on them.
+
+    Attributes
+    ----------
+    agents : int64 array (n_linked,)
+        Positions of the agents.
+    weight : float array (n_linked,)
+        Total weight of each agent's cells.
+    n_items : int64 array (n_linked,)
+        Number of items that have a share in the agent's weight.
+    share_squares : float array (n_linked,)
+        Sum of the squared shares of each agent's cells.
+    iter_chunks : callable
+        Function that yields influence and share for one chunk of items after another, float (n_linked, n_chunk_items) each.
+    """
+
+    agents: Positions
+    weight: Floats
+    n_items: Positions
+    share_squares: Floats
+    iter_chunks: Callable[[], Iterator[tuple[Floats, Floats]]]
+
+
+def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
+    """Yield the largest group of linked agents of each component; the parameters are those of the covariance."""
+    is_observed = component >= 0
+    observed = np.flatnonzero(is_observed)
+    renumbered = (np.cumsum(is_observed) - 1).astype(np.int32)
+    component = component[observed]
+    n_agents = len(observed)
+    index = CellIndex(renumbered[cells.agent], cells.item, n_agents, cells.n_items)
+    agent, item = index.agent, index.item
+
+    def sum_by_agent(column: Floats) -> Floats:
+        return np.bincount(agent, column, n_agents).astype(np.float64)
+
+    # V, the inverse of the normal matrix of the agents after the items were eliminated
+    agent_weight = sum_by_agent(weight)
+    item_weight = np.bincount(item, weight, index.n_items)
+    normalised = weight / item_weight[item]
+    eliminated = np.zeros((n_agents, n_agents))
+    for A, C in index.iter_matrices(weight, normalised):
+        eliminated += C @ A.T
+    is_same = component[:, None] == component
+    # a constant within each component makes the matrix regular without changing differences of effects
+    constant = is_same * (agent_weight.mean() / is_same.sum(axis=1))
+    V = inv(np.diag(agent_weight) - eliminated + constant, check_finite=False)
+
+    leverage = np.empty(len(index))
+    for (rows, items), (C,) in zip(index.iter_chunks(), index.iter_matrices(normalised), strict=True):
+        cross = V @ C
+        k = agent[rows]
+        j = item[rows] - items.start
+        quadratic = np.diag(V)[k] - 2 * cross[k, j] + 1 / item_weight[item[rows]] + (C * cross).sum(axis=0)[j]
+        leverage[rows] = weight[rows] * quadratic
+
+    # residuals times the root of the formula
+    is_free = leverage < 1 - _EXACT_FIT
+    free_weight = np.where(is_free, weight, 0.0)
+    free_agent_weight = sum_by_agent(free_weight)
+    free_item_weight = np.bincount(item, free_weight, index.n_items).astype(np.float64)
+    share = _divide_or_0(free_weight, free_agent_weight[agent])
+    item_share = _divide_or_0(free_weight, free_item_weight[item])
+    numerator = np.maximum((1 - item_share) * (1 - share), 0)
+    root = np.sqrt(np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free))
+    adjusted = weight * residual * root
+
+    def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
+        R = V[group] - V[group].mean(axis=0)
+        for E, C, p in index.iter_matrices(adjusted, normalised, share):
+            influence = R @ E - (R @ C) * E.sum(axis=0)
+            yield influence, p[group]
+
+    n_items = np.bincount(agent[share > 0], minlength=n_agents)
+    share_squares = sum_by_agent(share**2)
+    for group in _robustly_linked(component, index.where(is_free)):
+        yield _LinkedGroup(
+            observed[group],
+            free_agent_weight[group],
+            n_items[group],
+            share_squares[group],
+            partial(iter_chunks, group),
+        )
+
+
+def _divide_or_0(part: Floats, total: Floats) -> Floats:
+    """Divide each part by its total; 0 where the total is 0."""
+    return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)
+
+
+def _robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
+    """Find, in each component, the largest set of two or more agents that stay linked if any single cell is removed.
+
+    Parameters
+    ----------
+    component : int array (n_agents,)
+        Component of each agent.
+    free_cells : CellIndex
+        Cells that are not fitted exactly.
+
+    Returns
+    -------
+    list of bool array (n_agents,)
+        Mask of the agents of each set. A component without such a set is left out.
+    """
+    linked = agent_components(
+        free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items
+    )
+    groups = []
+    for label in range(int(component.max()) + 1):
+        members = linked[(component == label) & (linked >= 0)]
+        if not members.size:
+            continue
+        largest = np.bincount(members).argmax()
+        group = linked == largest
+        if group.sum() > 1:
+            groups.append(group)
+    return groups

@@ -1,0 +1,163 @@
+"""Estimate how much more one judge favours a labelled group of agents than another judge does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.stats.base.clusters import check_level
+from youden.types.pool import Bools, Floats
+
+N_PERMUTATIONS = 9999
+"""Default number of random permutations of labels."""
+
+
+@dataclass(frozen=True)
+class LabelShift:
+    """Effect of a label on agents, given a covariate.
+
+    Attributes
+    ----------
+    shift : float
+        Difference between agents with and without the label. If the label has no information, f'score/f'Vf (see
+        `label_shift`), with an infinite interval; NaN if f'Vf is 0 as well.
+    low, high : float
+        Confidence bounds at `level`; ∓∞ if no value can be excluded.
+    p_value : float
+        Two-sided p-value of no difference.
+    n_permutations : int
+        Number of permutations of the labels, the observed one included.
+    level : float
+        Confidence level.
+    """
+
+    shift: float
+    low: float
+    high: float
+    p_value: float
+    n_permutations: int
+    level: float
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the interval is finite, so that it can exclude 0."""
+        return bool(np.isfinite([self.low, self.high]).all())
+
+
+def label_shift(
+    score: Floats,
+    information: Floats,
+    member: Bools,
+    *,
+    variance: Floats | None = None,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    n_permutations: int = N_PERMUTATIONS,
+) -> LabelShift:
+    """Estimate the difference between agents with and without a label, with the interval of a permutation test.
+
+    Parameters
+    ----------
+    score : float array (n_agents,)
+        Score vector of the regression, see Notes; without NaN.
+    information : float array (n_agents, n_agents)
+        Information matrix M, see Notes.
+    member : bool array (n_agents,)
+        Whether an agent has the label. At least one agent must have it, and at least one must not.
+    variance : float array (n_agents, n_agents), optional
+        Covariance matrix V of the score vector. Default: `information`.
+    rng : numpy.random.Generator
+        Source of random permutations.
+    level : float, default 0.95
+        Confidence level.
+    n_permutations : int, default 9999
+        Number of random permutations. If there are no more than this, all are used instead.
+
+    Returns
+    -------
+    LabelShift
+        c = f'score/f'Mf, for f the indicator of the label, with its interval and p-value.
+
+    Raises
+    ------
+    StatisticsError
+        [label-shape]: if the arrays do not fit each other; [label-constant]: if all agents or none have the
+        label; [level].
+
+    Notes
+    -----
+    For a regression y ≈ … + c·f with residual maker P, score = Py and M = P. If f belongs to agents and y to trials,
+    with Z the matrix from agents to trials, score = Z'Py and M = Z'PZ. The p-value of c counts the permutations F with
+    u(F; c) ≥ u(f; c), the observed one included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each
+    permutation excludes the values of c on one half-line, and the interval is read from the sorted ends of these
+    half-lines. Differences between agents other than the label are present in all permutations.
+
+    References
+    ----------
+    Ernst (2004), Statistical Science 19, 676–685 (permutation methods).
+    """
+    check_level(level)
+    K, n_members = len(score), int(member.sum())
+    if member.shape != score.shape or information.shape != (K, K):
+        raise StatisticsError(
+            f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
+            f"{member.shape}. Pass arrays of one fit.",
+            slug="label-shape",
+        )
+    if not 0 < n_members < K:
+        raise StatisticsError(
+            f"The label must separate the agents: got {n_members} of {K} with it. "
+            "Pass a label that some agents have, and some have not.",
+            slug="label-constant",
+        )
+
+    # permutations F of the label, without those of no variance
+    is_exact = comb(K, n_members) <= n_permutations
+    F = _all_labels(K, n_members) if is_exact else _random_labels(K, n_members, n_permutations, rng)
+    V = information if variance is None else variance
+    length = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))
+    has_variance = length > 1e-6
+    F, length = F[has_variance], length[has_variance]
+
+    f = member.astype(np.float64)
+    f_length = float(np.sqrt(max(float(f @ V @ f), 0.0)))
+    f_information = float(f @ information @ f)
+    if f_length < 1e-6 or f_information < 1e-12:
+        estimate = float(f @ score) / f_length**2 if f_length >= 1e-6 else np.nan
+        return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
+    estimate = float(f @ score) / f_information
+
+    # u(F; c) = u − c·g, and u(f; c) = (estimate − c)·observed_g
+    u = F @ score / length
+    g = F @ (information @ f) / length
+    observed_g = f_information / f_length
+    differs = observed_g - g > 1e-9
+    # the observed labels, or labels equivalent to them, are as extreme for every c
+    n_observed = 0 if is_exact else 1  # all permutations include the observed labels
+    n = len(F) + n_observed
+    n_always = len(F) - int(differs.sum()) + n_observed
+    ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
+    n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
+    low, high = -np.inf, np.inf
+    if 0 <= n_excluded < len(ends):
+        low, high = ends[n_excluded], ends[-1 - n_excluded]
+    n_extreme = min(int((ends <= 0).sum()), int((ends >= 0).sum())) + n_always
+    p_value = min(1.0, 2 * n_extreme / n)
+    return LabelShift(estimate, float(low), float(high), p_value, n, level)
+
+
+def _all_labels(K: int, n_members: int) -> Floats:
+    """List all labels of `n_members` of K agents: float (n_labels, K), 1 for members."""
+    members = np.array(list(combinations(range(K), n_members)))
+    labels = np.zeros((len(members), K))
+    labels[np.arange(len(members))[:, None], members] = 1.0
+    return labels
+
+
+def _random_labels(K: int, n_members: int, n: int, rng: np.random.Generator) -> Floats:
+    """Draw `n` random labels of `n_members` of K agents: float (n, K), 1 for members."""
+    return (np.argsort(rng.random((n, K)), axis=1) < n_members).astype(np.float64)

@@ -1,0 +1,140 @@
+"""Estimate the rank correlation of two judges' abilities without the errors of sampling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from youden.stats.judges.judge_shift import JudgeShift
+from youden.types.pool import Floats
+
+_BENDS = np.linspace(0.0, 1.0, 21)
+"""Standard deviations of the quadratic term of the curve, relative to the linear one."""
+
+
+@dataclass(frozen=True)
+class RankAgreement:
+    """Spearman's ρ of two judges' rankings, as if both had judged the whole plan.
+
+    Attributes
+    ----------
+    rho : float
+        Posterior median; NaN if all effects under judge A are equal.
+    low, high : float
+        Credible bounds at `level`; NaN if they are equal.
+    level : float
+        Level of the interval.
+    ceiling : float
+        Attenuation ceiling: median ρ between judge A's ranking and posterior draws of the true effects under judge A.
+    """
+
+    rho: float
+    low: float
+    high: float
+    level: float
+    ceiling: float
+
+
+def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 4000) -> RankAgreement:
+    """Estimate Spearman's ρ of two judges' rankings, corrected for the sampling error of judge B.
+
+    Parameters
+    ----------
+    shift : JudgeShift
+        Effects of the agents under both judges.
+    rng : numpy.random.Generator
+        Source of the draws.
+    n_draws : int, default 4000
+        Number of draws.
+
+    Returns
+    -------
+    RankAgreement
+        ρ with its interval, and its attenuation ceiling.
+
+    Notes
+    -----
+    The true effects under judge B have the prior N(c₀ + c₁a_i + c₂a_i², τ²), with a the effects under judge A, flat
+    priors of c₀ and c₁, and a normal prior of the quadratic term whose SD is at most the linear rise. τ and this SD are
+    integrated out on a grid of restricted likelihoods. ρ is computed between a and posterior draws of the true effects.
+    Unlike ρ between two estimates, it is not attenuated by the error of judge B. Without the quadratic term, judges
+    with different thresholds for a yes would seem to disagree: in replays of PubMed and SAMSum the coverage of the 95 %
+    interval is .3 to .6 without it, and .9 with it.
+
+    The ceiling is the median of ρ between a and draws of the true effects of judge A, N(ā + B(a − ā), B(1 − B)·var a),
+    with B the reliability of a.
+    """
+    a, b, covariance = shift.effect_a, shift.effect_b, shift.covariance
+    K = len(a)
+    x = _normalise(a - a.mean())
+    if not x.any():
+        return RankAgreement(np.nan, np.nan, np.nan, shift.level, np.nan)
+
+    # orthonormal basis: constant, linear, quadratic, and the complement, in which the sampling covariance is diagonal
+    line = np.column_stack([np.full(K, K**-0.5), x])
+    quadratic = _normalise(x**2 - line @ (line.T @ x**2)) if K > 3 else np.zeros(K)
+    fixed = np.column_stack([line, quadratic]) if quadratic.any() else line
+    complement = np.linalg.svd(fixed, full_matrices=True)[0][:, fixed.shape[1] :]
+    sampling_variance, rotation = np.linalg.eigh(complement.T @ covariance @ complement)
+    basis = np.column_stack([complement @ rotation, quadratic])
+    quadratic_variance = float(quadratic @ covariance @ quadratic)
+    sampling_variance = np.append(sampling_variance, quadratic_variance).clip(0) + 1e-12
+    observed = basis.T @ b
+
+    # posterior over τ and the SD of the quadratic term, on a grid
+    max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
+    tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
+    quadratic_square = tau_square[:, None] + (_BENDS * float(x @ b)) ** 2
+    log_likelihood = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)[:, None]
+    log_likelihood = log_likelihood + _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
+    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
+    grid_points = rng.choice(weight.size, n_draws, p=weight / weight.sum())
+
+    # posterior draws of the true effects under judge B
+    n_coordinates = len(sampling_variance)
+    prior_variance = np.repeat(tau_square[grid_points // len(_BENDS), None], n_coordinates, axis=1)
+    prior_variance[:, -1] = quadratic_square.ravel()[grid_points]
+    trust = prior_variance / (prior_variance + sampling_variance)
+    noise = rng.standard_normal((n_draws, n_coordinates))
+    coordinates = trust * observed + np.sqrt(trust * sampling_variance) * noise
+    slope_sd = np.sqrt(max(float(x @ covariance @ x), 0.0))
+    slope = x @ b + slope_sd * rng.standard_normal(n_draws)
+    true_b = slope[:, None] * x + coordinates @ basis.T
+    rho = _spearman_rows(true_b, a)
+
+    p_high = (1 + shift.level) / 2
+    low, median, high = np.quantile(rho, [1 - p_high, 0.5, p_high]).tolist()
+    if low == high:
+        low = high = np.nan
+    B = shift.reliability_a
+    true_a = a.mean() + B * (a - a.mean()) + (B * (1 - B)) ** 0.5 * a.std() * rng.standard_normal((n_draws, K))
+    ceiling = float(np.median(_spearman_rows(true_a, a)))
+    return RankAgreement(median, low, high, shift.level, ceiling)
+
+
+def _log_density(value: Floats, variance: Floats) -> Floats:
+    """Compute the log density of a normal distribution with mean 0 at `value`, up to a constant."""
+    return np.asarray(-0.5 * (np.log(variance) + value**2 / variance))
+
+
+def _normalise(vector: Floats) -> Floats:
+    """Scale a vector to length 1; a vector of length 0 becomes 0."""
+    length = float(np.sqrt(vector @ vector))
+    if length <= 1e-12:
+        return np.zeros_like(vector)
+    return vector / length
+
+
+def _spearman_rows(rows: Floats, reference: Floats) -> Floats:
+    """Compute Spearman's ρ of each row of a matrix with a reference; 0 for a constant row.
+
+    `rows` is a float array (n_rows, n), `reference` (n,). Returns a float array (n_rows,).
+    """
+    rank = rankdata(rows, axis=1)
+    rank -= rank.mean(axis=1, keepdims=True)
+    reference_rank = rankdata(reference) - (len(reference) + 1) / 2
+    length = np.sqrt((rank**2).sum(axis=1) * (reference_rank @ reference_rank))
+    rho: Floats = np.divide(rank @ reference_rank, length, out=np.zeros(len(rows)), where=length > 0)
+    return rho

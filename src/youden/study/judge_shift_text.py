@@ -1,0 +1,129 @@
+"""Describe in sentences how two judges differ: in rankings, in agents, and in the families that they favour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan
+
+from youden.stats.judges.rank_agreement import RankAgreement
+from youden.study.judge_shifts import MIN_AGENTS, FamilyShift, JudgeShifts
+from youden.text.sentences import format_signed_interval, format_with_interval
+
+MAX_NAMED = 6
+
+
+def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
+    """Describe the differences between two judges: agreement of the rankings, shifts of agents, and self-preference.
+
+    Parameters
+    ----------
+    shifts : JudgeShifts
+        Differences of the second judge from the first.
+
+    Yields
+    ------
+    str
+        A sentence or more.
+    """
+    first, second = shifts.one, shifts.other
+    if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
+        yield from _describe_rankings(shifts, shifts.rho, shifts.rho_seen, shifts.rho_same)
+    yield _describe_agents(shifts)
+    if not shifts.families:
+        yield (
+            "Self-preference of the judges cannot be tested: it needs agents of two families or more. Add `meta: {family: …}` to "
+            "agents in the pool's agents.jsonl."
+        )
+        return
+    yield from dict.fromkeys(_describe_self_preference(judge, shifts) for judge in (first, second))
+    if any(family.favoured_by for family in shifts.families):
+        yield (
+            f"A preference is relative: {second} favouring a family and {first} disfavouring it cannot be distinguished. "
+            "Run a third judge to decide."
+        )
+
+
+def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
+    """Describe how well the rankings of two judges agree, and what ρ one judge would reach with itself."""
+    first, second = shifts.one, shifts.other
+    no_interval = "none: the shared answers allow no other order"
+    interval = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
+    yield (
+        f"On the {shifts.n_trials:,} {shifts.units} that both answered, {second}'s ranking has ρ = {rho_seen:.2f} with that by "
+        f"{first} on all of its trials; {first}'s own ranking on these alone has {rho_same:.2f}. "
+        f"If {second} had judged all of them: ρ = {interval}. By {first}'s standard errors, a judge that differs from it by "
+        f"repetition alone would reach about {rho.ceiling:.2f}: only an interval below that shows that they rank differently."
+    )
+    if shifts.slope < 0.8:
+        yield f"Abilities by {second} vary {shifts.slope:.2f} times as much as those by {first}; shifts are relative to that."
+
+
+def _describe_agents(shifts: JudgeShifts) -> str:
+    """Describe which agents shift significantly between the judges."""
+    n_agents = len(shifts.agents)
+    if all(isnan(agent.p_holm) for agent in shifts.agents):
+        return (
+            f"Shifts of single agents between {shifts.one} and {shifts.other} cannot be tested: {n_agents} agents are too few to "
+            "fit a curve."
+        )
+    significant = [agent for agent in shifts.agents if agent.moves]
+    if not significant:
+        return f"No agent shifts significantly between {shifts.one} and {shifts.other} (Holm over {n_agents})."
+    names = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in significant[:MAX_NAMED])
+    remainder = f" and {len(significant) - MAX_NAMED} more" if len(significant) > MAX_NAMED else ""
+    return (
+        f"Significant shifts (Holm over {n_agents}) under {shifts.other}: {names}{remainder}. A shift is the distance of the yes "
+        f"rate from a curve that predicts it from {shifts.one}'s answers."
+    )
+
+
+def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
+    """Describe whether a judge favours its own family; two judges of one family get the same sentence."""
+    judge_family = shifts.judge_families[judge]
+    families = ", ".join(family.family for family in shifts.families)
+    if judge_family is None:
+        return (
+            f"{judge}'s own family is unknown, so its self-preference is not tested. Set `family: …` in the judge's config, or "
+            f"--family {judge}=NAME; the pool has {families}."
+        )
+    own_family = next((family for family in shifts.families if judge in family.judges), None)
+    if own_family is None:
+        return f"No agent that both judged is of {judge}'s family, {judge_family}; the pool has {families}."
+    if len(own_family.judges) > 1:
+        judges = " and ".join(own_family.judges)
+        return f"{judges} are of one family, {own_family.family}: a shared preference cannot be observed."
+    return _describe_preference(judge, own_family, shifts)
+
+
+def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
+    """Describe whether the shift of a judge's own family shows a preference."""
+    interval = ""
+    if family.low is not None:
+        interval = f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"
+    figures = f"{family.shift:+.2f}{interval} in yes rate under {shifts.other} relative to {shifts.one}"
+    n_smaller_side = min(family.n_agents, len(shifts.agents) - family.n_agents)
+    has_no_interval = family.identifiable and family.low is None
+    if family.curve_share is None or n_smaller_side < MIN_AGENTS or has_no_interval:
+        return (
+            f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
+            f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
+        )
+    if not family.identifiable:
+        reason = f"{shifts.one}'s answers are too few to estimate abilities precisely"
+        remedy = f"Add trials judged by {shifts.one}."
+        if family.together:
+            reason = (
+                f"its {family.n_agents} agents are close together in a judge's ranking, where the judges may only differ in the "
+                "threshold of a yes"
+            )
+            remedy = "Run a third judge, or add weaker and stronger agents of the family."
+        return (
+            f"A preference of {judge} for {family.family} cannot be distinguished from a nonlinear relation between the judges: "
+            f"{reason}. Observed beyond the curve: {figures}; the curve may be wrong by more than that. {remedy}"
+        )
+    if judge not in family.favoured_by:
+        return f"No self-preference of {judge} is shown: agents of {family.family} ({family.n_agents}) have a shift of {figures}."
+    return (
+        f"{judge} favours agents of its own family {family.family} ({family.n_agents}): {figures}, "
+        f"one-sided p = {family.p_value / 2:.3f}."
+    )

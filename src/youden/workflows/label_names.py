@@ -1,0 +1,140 @@
+"""Match the names of agents in a table of labels with the agents of a run.
+
+A file of labels may use ids or aliases. Unknown names are reported with the most similar known name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher, get_close_matches
+
+from youden.data.label_tables import LabelTable
+from youden.errors import ConfigError
+from youden.types import Agent
+
+MAX_NAMED = 5
+
+
+MAX_NAMES_COMPARED = 500
+"""Maximum number of unknown names that are compared with all agents; ten such comparisons take about a millisecond."""
+
+
+def get_unique_aliases(agents: Iterable[Agent]) -> dict[str, str]:
+    """Map the alias of each agent (`meta.alias`) to its id.
+
+    An alias that is also the id or the alias of another agent is left out, because it is ambiguous.
+    """
+    all_agents = list(agents)
+    pairs = [(str(agent.meta["alias"]), agent.id) for agent in all_agents if agent.meta.get("alias")]
+    aliases = [alias for alias, _ in pairs]
+    ids = [agent.id for agent in all_agents]
+    n_uses = Counter([*aliases, *ids])
+    return {alias: agent_id for alias, agent_id in pairs if n_uses[alias] == 1}
+
+
+def rename_to_agent_ids(table: LabelTable, agent_ids: Collection[str], aliases: Mapping[str, str]) -> LabelTable:
+    """Replace the names of agents in a table of labels by the agents' ids in a run.
+
+    Parameters
+    ----------
+    table : LabelTable
+        Labels. Each row has the name of an agent and, if the file has a column `alias`, a second name.
+    agent_ids : collection of str
+        Ids of the agents in the run.
+    aliases : mapping of str to str
+        Alias of an agent in the run → its id.
+
+    Returns
+    -------
+    LabelTable
+        The labels with ids as names. Names that match no agent of the run are unchanged.
+
+    Raises
+    ------
+    ConfigError
+        [labels-alias] if two names in the file refer to one agent.
+
+    Notes
+    -----
+    A name that is an id stays. For any other name, the first match is used: the row's alias as an id, the name as an alias,
+    the row's alias as an alias.
+    """
+    ids = set(agent_ids)
+    replacements: dict[str, str] = {}
+    for name, alias in zip(table.agents, table.aliases, strict=True):
+        if name in ids:
+            continue
+        if alias in ids:
+            replacements[name] = str(alias)
+            continue
+        agent_id = aliases.get(name) or aliases.get(alias or "")
+        if agent_id is not None:
+            replacements[name] = agent_id
+
+    name_by_id = {name: name for name in table.agents if name in ids}
+    for name, agent_id in replacements.items():
+        first_name = name_by_id.setdefault(agent_id, name)
+        if first_name != name:
+            raise ConfigError(
+                f"{table.source} has two names for the agent '{agent_id}': got '{first_name}' and, by an alias, "
+                f"'{name}'. Remove one of them.",
+                slug="labels-alias",
+            )
+
+    renamed = tuple(replacements.get(name, name) for name in table.agents)
+    return replace(table, agents=renamed, called=replacements)
+
+
+def quote_with_suggestions(
+    names: Iterable[str], candidates: Iterable[str], *, labelled: Collection[str] = ()
+) -> list[str]:
+    """Quote unknown names, each with the most similar candidate as a suggestion, for an error message.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Unknown names. Duplicates are ignored.
+    candidates : iterable of str
+        Known names. Case and surrounding spaces are ignored in comparisons.
+    labelled : collection of str, default ()
+        Candidates that already have a label. Names that resemble them come after names that resemble other candidates.
+
+    Returns
+    -------
+    list of str
+        At most `MAX_NAMED` names, the most similar ones first, such as "'gpt4' (did you mean 'gpt-4'?)". A last entry such
+        as "3 more" follows if there are further names.
+    """
+    unknown = list(dict.fromkeys(names))
+    candidate_by_key = {candidate.strip().casefold(): candidate for candidate in candidates}
+
+    suggestions: dict[str, str] = {}
+    sort_keys: dict[str, tuple[bool, float]] = {}
+    for name in unknown[:MAX_NAMES_COMPARED]:
+        key = name.strip().casefold()
+        for closest in get_close_matches(key, candidate_by_key, n=1):
+            candidate = candidate_by_key[closest]
+            similarity = SequenceMatcher(None, closest, key).ratio()
+            suggestions[name] = candidate
+            sort_keys[name] = (candidate in labelled, -similarity)
+
+    no_match = (True, 0.0)
+    unknown.sort(key=lambda name: sort_keys.get(name, no_match))
+    quoted = []
+    for name in unknown[:MAX_NAMED]:
+        suggestion = f" (did you mean '{suggestions[name]}'?)" if name in suggestions else ""
+        quoted.append(f"'{name}'{suggestion}")
+    return quoted + _format_remainder(unknown)
+
+
+def shorten_list(names: Iterable[str]) -> list[str]:
+    """Return the first `MAX_NAMED` distinct names, followed by an entry such as "3 more" if there are others."""
+    distinct = list(dict.fromkeys(names))
+    return distinct[:MAX_NAMED] + _format_remainder(distinct)
+
+
+def _format_remainder(names: Sequence[str]) -> list[str]:
+    """Return the number of names beyond the first `MAX_NAMED` as a list such as ["3 more"], or an empty list."""
+    return [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []

@@ -1,0 +1,82 @@
+"""Describe in sentences how well a ranking agrees with a label.
+
+The sentences are stored in labels.json, so that the terminal, the report and the viewer show the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from youden.text.sentences import format_with_interval
+from youden.types.label_facts import Agreement, CellAgreement, Disagreement, LabelFacts
+
+WIDE_INTERVAL = 0.5
+"""Width of the confidence interval of ρ above which a sentence warns that it is wide."""
+
+
+def describe_agreement(facts: LabelFacts, disagreements: Sequence[Disagreement]) -> Iterator[str]:
+    """Describe in sentences how well a ranking agrees with one label.
+
+    Parameters
+    ----------
+    facts : LabelFacts
+        Correlation of the label with the abilities of the agents. Its `disagreements` are not used, because they are truncated.
+    disagreements : sequence of Disagreement
+        All agents whose ranks by ability and by label differ.
+
+    Yields
+    ------
+    str
+        A sentence, such as "Agreement of the ranking with 'quality' on 12 agents: ρ = 0.81 [0.43, 0.95]."
+    """
+    rho = facts.spearman
+    if rho.value is None:
+        yield f"'{facts.name}' and the ranking cannot be compared: {rho.method.removeprefix('none: ')}."
+    else:
+        yield f"Agreement of the ranking with '{facts.name}' on {facts.n_agents} agents: ρ = {_format_with_interval(rho)}."
+        if rho.low is None or rho.high is None:
+            yield f"It has no confidence interval: {rho.method.removeprefix('none: ')}."
+        elif rho.low <= 0 <= rho.high:
+            yield f"This is no evidence of agreement: with {facts.n_agents} agents, the interval contains 0."
+        elif rho.high - rho.low > WIDE_INTERVAL:
+            yield f"With {facts.n_agents} agents, the interval is wide. Add agents to narrow it; more calls do not."
+
+    if rho.high is not None and rho.high < 0:
+        yield "High labels go with low abilities. If high values are worse, as for an error rate, change their sign."
+    if facts.cells is not None:
+        yield _describe_cell_agreement(facts.cells)
+    if rho.value is not None:
+        yield _describe_disagreements(facts, n_differing=len(disagreements))
+
+
+def _describe_cell_agreement(cells: CellAgreement) -> str:
+    """Describe how well scores and labels of single cells (one agent on one item each) agree."""
+    if cells.overall.value is None:
+        return f"Single cells cannot be compared: {cells.n_cells:,} cells have both a score and a label."
+    overall = f"Over single cells ({cells.n_cells:,}), ρ = {_format_with_interval(cells.overall)}"
+    if cells.within.value is None:
+        return f"{overall}; too few agents differ within items."
+    within_items = _format_with_interval(cells.within)
+    return f"{overall}; its mean over agents within {cells.n_items:,} items is {within_items}."
+
+
+def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:
+    """Describe how many agents have another rank by label, and how many of these the confidence intervals explain."""
+    if n_differing == 0:
+        return "Every agent has a rank that its label allows."
+    n_explained = n_differing - facts.n_unexplained
+    unexplained = ""
+    if facts.n_unexplained:
+        reasons = "for these, the judge and the label value different things, or the label is wrong"
+        unexplained = f", but not the other {facts.n_unexplained}: {reasons}"
+    return (
+        f"{n_differing} of {facts.n_agents} agents have another rank by label; overlapping rank intervals explain "
+        f"{n_explained} of these{unexplained}."
+    )
+
+
+def _format_with_interval(agreement: Agreement) -> str:
+    """Format a correlation with its confidence interval; return a dash if it is undefined."""
+    if agreement.value is None:
+        return "–"
+    return format_with_interval(agreement.value, agreement.low, agreement.high)
