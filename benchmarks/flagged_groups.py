@@ -5,7 +5,8 @@ Per domain, from graded answers and from answers cut at .5 to yes or no:
 - record: the largest corrected agreement of honest groups of 2, 3, 4, and 5 or more agents, in dense plans of the pool and of
   random halves of its agents
 - false flags: the share of runs without an attack in which agents are flagged, before and after follow-up trials, in cyclic plans
-  of the whole pool and of random halves with as many trials per agent. Also with bars from the records of the other domains only.
+  of the whole pool and of random halves with as many trials per agent. Names with `others` are of bars from the other domains
+  (the 98 % quantiles of their halves plus .1).
 - power: the share of the members of a ring that are flagged together, and the number of honest agents that are flagged with them.
   The members are the worst agent of the pool, or its median agent, and copies of it.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from unittest.mock import patch
@@ -133,22 +134,27 @@ def measure_record(D: Floats, *, n_halves: int, seed: int) -> dict[str, list[flo
     }
 
 
-def measure_false_flags(D: Floats, *, n_draws: int, seed: int) -> dict[str, dict[str, float]]:
-    """Measure the share of runs that flag an honest agent, by pool and budget."""
+def measure_false_flags(
+    D: Floats, other_bars: Sequence[float], *, n_draws: int, seed: int
+) -> dict[str, dict[str, float]]:
+    """Measure the share of runs that flag an honest agent, by pool and budget, with the bars and with `other_bars`."""
     figures = {}
     for part in ("whole", "half"):
         for percent in BUDGETS:
             rows = []
-            for number in range(n_draws):
+            is_dense = part == "whole" and percent == 100
+            for number in range(1 if is_dense else n_draws):  # the dense plan of a pool is always the same
                 seed_of_draw = seed * 10_000 + number
                 answers = D if part == "whole" else select_agents(D, draw_half(D.shape[1], seed=seed_of_draw))
                 percent_of_pool = percent if part == "whole" else min(2 * percent, 100.0)
-                if percent_of_pool == 100 and part == "whole" and number:
-                    continue  # the dense plan of a pool is always the same
                 plan = draw_plan(answers, percent=percent_of_pool, seed=seed_of_draw)
-                before, after, n = flag_recorded(answers, plan, percent=percent_of_pool, seed=seed_of_draw)
-                rows.append((bool(before.clusters), bool(after.clusters), n / len(plan)))
-            names = ("before", "after", "follow_ups")
+                row: list[float] = []
+                for bars in (GROUP_BARS, other_bars):
+                    with patch.object(flagged_groups, "GROUP_BARS", bars):
+                        before, after, n = flag_recorded(answers, plan, percent=percent_of_pool, seed=seed_of_draw)
+                    row += [bool(before.clusters), bool(after.clusters), n / len(plan)]
+                rows.append(row)
+            names = ("before", "after", "follow_ups", "others_before", "others_after", "others_follow_ups")
             figures[f"{part}, {percent:g} %"] = dict(zip(names, np.mean(rows, axis=0).round(4).tolist(), strict=True))
     return figures
 
@@ -213,16 +219,10 @@ def main() -> None:
     table: dict[str, object] = {"settings": {**vars(arguments), "shared": None, "out": None}, "bars": GROUP_BARS}
     for name, kind, D in domains:
         figures: dict[str, object] = {"record": records[name, kind]}
-        figures["false flags"] = measure_false_flags(D, n_draws=n_draws, seed=arguments.seed)
-        others = [value for (other, _), record in records.items() if other != name for value in record.values()] or [
-            [0.0] * 4
-        ]
-        bars = (np.max(others, axis=0) + LEAVE_ONE_OUT_MARGIN).round(3).tolist()
+        others = [record["half, 98 % quantile"] for (other, _), record in records.items() if other != name]
+        bars = (np.max(others or [[0.0] * 4], axis=0) + LEAVE_ONE_OUT_MARGIN).round(3).tolist()
         figures["bars of the other domains"] = bars
-        with patch.object(flagged_groups, "GROUP_BARS", bars):
-            figures["false flags, bars of the other domains"] = measure_false_flags(
-                D, n_draws=n_draws, seed=arguments.seed
-            )
+        figures["false flags"] = measure_false_flags(D, bars, n_draws=n_draws, seed=arguments.seed)
         figures["power"] = measure_power(D, n_draws=n_power_draws, seed=arguments.seed)
         table[f"{name}, {kind}"] = figures
         print(json.dumps({f"{name}, {kind}": figures}), file=sys.stderr, flush=True)

@@ -233,8 +233,8 @@ class RunKeys:
     robust: Annotated[
         bool,
         Key(
-            "Rank by the robust ranking: agents that agree much more often than their abilities predict count as one "
-            "partner and do not score each other. Saved in the run.",
+            "Rank by the robust ranking: agents that agree more than any honest group on record count as one partner and "
+            "do not score each other. Saved in the run.",
             "true or false",
             "run",
         ),
@@ -252,7 +252,8 @@ class RunKeys:
     follow_up_fraction: Annotated[
         Share,
         Key(
-            "Additional calls for pairs of agents that agree suspiciously often, as a fraction of the calls of the plan.",
+            "Maximum number of additional calls for groups of agents that may agree more than any honest group on record, as a "
+            "fraction of the calls of the plan.",
             "a fraction of the calls from 0 to 1, such as 0.05",
         ),
     ] = 0.0

@@ -168,7 +168,7 @@ class TrialsByItem:
     n_votes : int
         Number of judges whose votes are kept.
     has_follow_ups : bool
-        Whether the run has follow-ups: additional trials of suspected pairs.
+        Whether the run has follow-ups: additional trials that serve only to flag groups of agents.
     yes_counts : YesCounts
         Counts over the independent trials, probes included.
     independent : ItemTotals
@@ -308,7 +308,7 @@ class TrialsByItem:
         Parameters
         ----------
         with_follow_ups : bool, default False
-            Whether to include follow-ups: additional trials of suspected pairs.
+            Whether to include follow-ups: additional trials that serve only to flag groups of agents.
 
         Yields
         ------

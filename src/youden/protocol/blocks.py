@@ -138,7 +138,7 @@ def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdi
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:
-    """Return a plan without the follow-up trials of suspected pairs.
+    """Return a plan without its follow-up trials.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class PartnerRules:
     families: Mapping[str, str] = field(default_factory=dict)
     """Agent id → family. An agent that is not listed is a family of its own."""
     clones: tuple[tuple[str, ...], ...] = ()
-    """Groups of agents with nearly identical texts; they are linked without regard to their answers."""
+    """Groups of agents with nearly identical texts; they are flagged without regard to their answers."""
 
     def with_changes(
         self,
@@ -134,7 +134,7 @@ class AlternativeRankingFacts:
     """Summary of an alternative ranking."""
 
     groups: tuple[tuple[str, ...], ...]
-    """Groups of agents by which partners are weighted: linked agents, families of two or more, or the trusted panel."""
+    """Groups of agents by which partners are weighted: flagged agents, families of two or more, or the trusted panel."""
     unique_best: str | None
     """Agent that is significantly better than every other; None if there is none."""
     n_significant_pairs: int

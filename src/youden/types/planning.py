@@ -406,7 +406,7 @@ class Plan:
 
     @property
     def n_follow_ups(self) -> int:
-        """Number of follow-up trials, which query suspected pairs again and are the last trials of the plan."""
+        """Number of follow-up trials, which serve only to flag groups of agents and are the last trials of the plan."""
         return int((self.role == FOLLOW_UP).sum())
 
     @property

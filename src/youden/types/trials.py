@@ -27,7 +27,7 @@ ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up")
 - pooled: independent trial, from which false-positive rates of agents are estimated
 - probe: independent trial that is used only for the false-positive alarm
 - anchor: trial of either type that links new agents to the scale of the first agents
-- follow-up: additional trial of a suspected pair, which is used only to flag pairs
+- follow-up: additional trial of a pair of agents, which is used only to flag groups
 """
 MAIN, MATCHED, POOLED, PROBE, ANCHOR, FOLLOW_UP = range(len(ROLES))
 

@@ -98,7 +98,7 @@ TRIALS = (
         "role",
         "text",
         "purpose: `main` compares all agents, `anchor` compares new agents with the first ones; `matched` and `pooled` estimate "
-        "false-positive rates, a `probe` serves only their alarm, a `follow-up` only the search for flagged pairs",
+        "false-positive rates, a `probe` serves only their alarm, a `follow-up` only the search for flagged groups",
         words=ROLES,
     ),
     TableColumn(
