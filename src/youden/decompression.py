@@ -27,14 +27,14 @@ CHUNK_BYTES = 2**25
 
 
 class UnpackLimit:
-    """Counts the bytes that are decompressed from a file, up to a limit.
+    """Counter of the bytes that are decompressed from a file; it raises an error above a limit.
 
     Parameters
     ----------
     path : Path
-        The file.
+        The compressed file.
     environment : mapping of str to str, optional
-        Environment variables, of which `VARIABLE` replaces the limit.
+        Environment variables, of which YOUDEN_MAX_UNPACKED_GB replaces the limit. Default: those of the process.
 
     Attributes
     ----------
@@ -71,8 +71,10 @@ class UnpackLimit:
 
     def _parse_limit(self, text: str) -> int:
         """Return the limit in bytes; `text` is the value of the variable in GB, empty if it is not set."""
+        if not text:
+            return BASE_BYTES + MAX_RATIO * self._size
         try:
-            return int(float(text) * 1e9) if text else BASE_BYTES + MAX_RATIO * self._size
+            return int(float(text) * 1e9)
         except (ValueError, OverflowError):
             raise ConfigError(
                 f"{VARIABLE} is not a number: got {text!r}. Set it to the GB that one file may unpack to, such as 8.",
@@ -81,11 +83,12 @@ class UnpackLimit:
 
 
 def open_parquet(source: Path | BinaryIO) -> pq.ParquetFile:
-    """Open a Parquet file so that each distinct text is in memory once.
+    """Open a Parquet file so that each distinct text is in memory only once.
 
     Parameters
     ----------
     source : Path or binary file
+        The file.
 
     Returns
     -------
@@ -98,14 +101,13 @@ def open_parquet(source: Path | BinaryIO) -> pq.ParquetFile:
         If the file cannot be read.
     """
     schema = pq.read_schema(source)
-    texts = [field.name for field in schema if _is_text(field.type)]
-    return pq.ParquetFile(
-        source, read_dictionary=texts, pre_buffer=False
-    )  # a pre-buffer holds the whole file in memory
+    text_columns = [field.name for field in schema if _is_text(field.type)]
+    # a pre-buffer would hold the whole file in memory
+    return pq.ParquetFile(source, read_dictionary=text_columns, pre_buffer=False)
 
 
 def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.RecordBatch]:
-    """Decompress batches of rows into batches of about `CHUNK_BYTES`.
+    """Decompress the rows of a table in chunks of about 32 MiB (`CHUNK_BYTES`).
 
     Parameters
     ----------
@@ -126,15 +128,22 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     """
     limit = UnpackLimit(path)
     for batch in batches:
-        end_bytes = np.cumsum(sum(map(_row_sizes, batch.columns), np.zeros(len(batch), dtype=np.int64)))
+        row_sizes = np.zeros(len(batch), dtype=np.int64)
+        for column in batch.columns:
+            row_sizes += _compute_row_sizes(column)
+        end_bytes = np.cumsum(row_sizes)
+
         start = start_byte = 0
         while start < len(batch):
-            end = max(start + 1, int(np.searchsorted(end_bytes, start_byte + CHUNK_BYTES, side="right")))
+            n_rows_that_fit = int(np.searchsorted(end_bytes, start_byte + CHUNK_BYTES, side="right"))
+            end = max(start + 1, n_rows_that_fit)
             end_byte = int(end_bytes[end - 1])
             limit.add(end_byte - start_byte)
             chunk = batch.slice(start, end - start)
-            yield pa.RecordBatch.from_arrays([*map(_decode, chunk.columns)], names=batch.schema.names)
-            start, start_byte = end, end_byte
+            columns = [_decode(column) for column in chunk.columns]
+            yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+            start = end
+            start_byte = end_byte
 
 
 def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
@@ -143,12 +152,14 @@ def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
     Parameters
     ----------
     raw : bytes
+        The stream, without header.
     limit : UnpackLimit
         Limit of the file, which counts the bytes.
 
     Returns
     -------
     bytes
+        The decompressed content.
 
     Raises
     ------
@@ -163,23 +174,24 @@ def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
 
 
 def _is_text(type_: pa.DataType) -> bool:
+    """Return whether a column of this type holds texts or bytes of variable length."""
     predicates = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     return any(is_type(type_) for is_type in predicates)
 
 
-def _row_sizes(column: pa.Array) -> NDArray[np.int64]:
+def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
     """Return the decompressed size of each row in bytes, int64 (n_rows,)."""
     if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-        sizes = np.append(_text_sizes(column.dictionary), 0)
+        sizes = np.append(_compute_text_sizes(column.dictionary), 0)
         indices = column.indices.fill_null(len(sizes) - 1) if column.null_count else column.indices
         row_sizes: NDArray[np.int64] = sizes[np.asarray(indices)]
         return row_sizes
     if _is_text(column.type):
-        return _text_sizes(column)
+        return _compute_text_sizes(column)
     return np.full(len(column), column.nbytes // max(len(column), 1), dtype=np.int64)
 
 
-def _text_sizes(column: pa.Array) -> NDArray[np.int64]:
+def _compute_text_sizes(column: pa.Array) -> NDArray[np.int64]:
     """Return the size of each text in bytes, int64 (n_rows,).
 
     The sizes are differences of offsets, because importing `pyarrow.compute` takes as long as reading a small table.
@@ -190,4 +202,5 @@ def _text_sizes(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _decode(column: pa.Array) -> pa.Array:
+    """Replace the indices of a dictionary column by their values; return any other column unchanged."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -53,6 +53,7 @@ class YoudenError(Exception):
 
 
 def _rebuild(kind: type[YoudenError], message: str, slug: str) -> YoudenError:
+    """Create an error from its pickled parts, because pickle cannot pass keyword arguments."""
     return kind(message, slug=slug)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -102,9 +102,9 @@ async def rank_logs_async(
     store: str | Path | None = None,
     max_cost: float | None = None,
 ) -> pd.DataFrame:
-    """Rank the models in logs of Inspect in a running event loop.
+    """Rank the models in logs of Inspect without blocking the event loop.
 
-    Parameters, result and errors are those of `rank_logs`.
+    Use it instead of `rank_logs` in asynchronous code; parameters, result and errors are the same.
     """
     plan, notes = _make_plan(logs, calls=calls, seed=seed)
     verdicts = await judge_async(plan, judge=judge, store=store, max_cost=max_cost)
@@ -141,12 +141,15 @@ def keep_response(text: Callable[[TaskState], str] | None = None) -> Scorer:
 
 def _make_plan(logs: LogLike | Sequence[LogLike], *, calls: int | None, seed: int) -> tuple[Plan, tuple[str, ...]]:
     """Import logs and plan their comparison; return the plan and the notes on the import."""
-    log_list = [logs] if isinstance(logs, (str, PathLike)) or not isinstance(logs, Sequence) else logs
+    is_sequence = isinstance(logs, Sequence) and not isinstance(logs, (str, PathLike))
+    log_list = cast(Sequence[LogLike], logs) if is_sequence else [cast(LogLike, logs)]
     imported = read_inspect(sorted(_to_path(log) for log in log_list), columns={})
-    return make_plan(imported.pool, calls=calls, seed=seed), imported.notes
+    plan = make_plan(imported.pool, calls=calls, seed=seed)
+    return plan, imported.notes
 
 
 def _to_path(log: LogLike) -> Path:
+    """Return the path of a log; raise ConfigError [inspect-location] if it is not on this machine."""
     location = log if isinstance(log, (str, PathLike)) else log.location
     parts = urlsplit(str(location))
     path = Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(location)
@@ -160,6 +163,7 @@ def _to_path(log: LogLike) -> Path:
 
 
 def _rank(verdicts: Verdicts, notes: tuple[str, ...]) -> pd.DataFrame:
+    """Rank the agents of verdicts, with the notes on the import in `attrs["notes"]`."""
     from youden.pipeline.ranking import rank
 
     table = rank(verdicts)

@@ -31,7 +31,7 @@ BAR_WIDTH = 20
 
 @dataclass
 class Tally:
-    """Counts of a task since its start.
+    """Progress counts of a task since its start.
 
     Attributes
     ----------
@@ -79,6 +79,15 @@ class Tally:
         str
             Rate and time left are based on the trials that were not answered from the store.
         """
+        parts = self._format_parts(now, ended=ended)
+        for name in ("answered", "cached", "answered by workers", "throttled", "failed", "rate", "time", "usd"):
+            if width is None or len(", ".join(parts.values())) <= width:
+                break
+            parts.pop(name, None)
+        return ", ".join(parts.values())
+
+    def _format_parts(self, now: float, *, ended: bool) -> dict[str, str]:
+        """Return the texts of the counts that are not 0, in the order of the line."""
         n_requested = self.done - self.cached
         elapsed = now - self.began
         rate = n_requested / elapsed if elapsed > 0 else 0.0
@@ -106,12 +115,7 @@ class Tally:
             parts["time"] = f"in {_format_duration(elapsed)}"
         elif not ended and seconds_left >= 1:
             parts["time"] = f"{_format_duration(seconds_left)} left"
-
-        for name in ("answered", "cached", "answered by workers", "throttled", "failed", "rate", "time", "usd"):
-            if width is None or len(", ".join(parts.values())) <= width:
-                break
-            parts.pop(name, None)
-        return ", ".join(parts.values())
+        return parts
 
 
 class ProgressBar:
@@ -130,48 +134,51 @@ class ProgressBar:
         self._tally: Tally | None = None
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._cell: Any = None
-        self._last_update = 0.0
-        self._plain_interval = PLAIN_AFTER_SECONDS
+        self._notebook_output: Any = None
+        self._last_redraw = 0.0
+        self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
         """Start a task of `total` trials."""
         now = self._clock()
         self._tally = Tally(printable(what), total, now)
-        self._last_update, self._plain_interval = now, PLAIN_AFTER_SECONDS
+        self._last_redraw, self._line_interval = now, PLAIN_AFTER_SECONDS
         if self._console.is_interactive:
             from rich.progress import BarColumn, Progress, TextColumn
 
-            columns = (BarColumn(bar_width=BAR_WIDTH), TextColumn("{task.description}", markup=False))
-            self._bar = Progress(*columns[self._is_narrow :], console=self._console, transient=True)
+            bar = BarColumn(bar_width=BAR_WIDTH)
+            text = TextColumn("{task.description}", markup=False)
+            columns = (text,) if self._is_narrow else (bar, text)
+            self._bar = Progress(*columns, console=self._console, transient=True)
             self._task = self._bar.add_task(self._format_line(self._tally), total=total)
             self._bar.start()
         elif self._console.is_jupyter:
             display = import_module("IPython.display").display
             output = _render_cell(self._tally, self._format_line(self._tally))
-            self._cell = display(output, raw=True, display_id=True)
+            self._notebook_output = display(output, raw=True, display_id=True)
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
-        """Count `n` more trials; `failed` of them have no answer for the given reason, `cached` are from the store."""
+        """Count completed trials; the parameters are those of `youden.types.Progress.advance`."""
         if self._tally is not None:
             self._tally.done += n
             self._tally.cached += cached
             self._tally.usd += usd
             if failed:
                 self._tally.failed[reason] += failed
-            self._update_if_due()
+            self._redraw_if_due()
 
     def throttled(self) -> None:
         """Count a reply with status 429."""
         if self._tally is not None:
             self._tally.throttled += 1
-            self._update_if_due()
+            self._redraw_if_due()
 
     def show_workers(self, n_workers: int, *, answered: int) -> None:
         """Set the number of other workers on the same run, and of the answers that they got in this invocation."""
         if self._tally is not None:
-            self._tally.workers, self._tally.answered_by_workers = n_workers, answered
-            self._update_if_due()
+            self._tally.workers = n_workers
+            self._tally.answered_by_workers = answered
+            self._redraw_if_due()
 
     def say(self, text: str) -> None:
         """Print a separate line."""
@@ -185,11 +192,13 @@ class ProgressBar:
             with suppress(OSError):
                 self._bar.stop()
         last_line = self._tally.line(self._clock(), ended=True)
-        if self._cell is None:
+        if self._notebook_output is None:
             self._print(last_line)
         else:
-            self._cell.update(_render_cell(self._tally, last_line), raw=True)
-        self._tally = self._bar = self._cell = None
+            self._notebook_output.update(_render_cell(self._tally, last_line), raw=True)
+        self._tally = None
+        self._bar = None
+        self._notebook_output = None
 
     @property
     def _is_narrow(self) -> bool:
@@ -197,28 +206,32 @@ class ProgressBar:
         return self._console.width < 3 * BAR_WIDTH
 
     def _format_line(self, tally: Tally) -> str:
+        """Format the counts as a line that fits next to the bar, if there is one."""
         if self._bar is None:
-            return tally.line(self._last_update)
+            return tally.line(self._last_redraw)
         n_used = 1 if self._is_narrow else BAR_WIDTH + 2
-        return tally.line(self._last_update, width=self._console.width - n_used)
+        return tally.line(self._last_redraw, width=self._console.width - n_used)
 
-    def _update_if_due(self) -> None:
-        is_plain = self._bar is None and self._cell is None
-        interval = self._plain_interval if is_plain else REDRAW_INTERVAL_SECONDS
-        if self._tally is not None and self._clock() - self._last_update >= interval:
-            self._update(self._tally)
+    def _redraw_if_due(self) -> None:
+        """Display the counts if enough time has passed since they were last displayed."""
+        is_plain = self._bar is None and self._notebook_output is None
+        interval = self._line_interval if is_plain else REDRAW_INTERVAL_SECONDS
+        if self._tally is not None and self._clock() - self._last_redraw >= interval:
+            self._redraw(self._tally)
 
-    def _update(self, tally: Tally) -> None:
-        self._last_update = self._clock()
-        self._plain_interval = min(2 * self._plain_interval, MAX_PLAIN_INTERVAL_SECONDS)
+    def _redraw(self, tally: Tally) -> None:
+        """Display the counts as a bar, as the output of a notebook, or as a plain line."""
+        self._last_redraw = self._clock()
+        self._line_interval = min(2 * self._line_interval, MAX_PLAIN_INTERVAL_SECONDS)
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=tally.done, description=self._format_line(tally))
-        elif self._cell is not None:
-            self._cell.update(_render_cell(tally, self._format_line(tally)), raw=True)
+        elif self._notebook_output is not None:
+            self._notebook_output.update(_render_cell(tally, self._format_line(tally)), raw=True)
         else:
             self._print(self._format_line(tally))
 
     def _print(self, line: str) -> None:
+        """Print a line to standard error."""
         with suppress(OSError):  # a terminal that was closed must not stop the run
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -230,6 +243,7 @@ def _render_cell(tally: Tally, line: str) -> dict[str, str]:
 
 
 def _format_duration(total_seconds: float) -> str:
+    """Format a duration as minutes:seconds, or as hours:minutes:seconds from one hour on."""
     minutes, seconds = divmod(round(total_seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -23,11 +23,11 @@ def usual_store() -> str | None:
 
 
 def project_store() -> Path:
-    """Return the store of the project, `.youden/answers.db` in the project directory.
+    """Return the path of the answer store of the project, `.youden/answers.db` in the project directory.
 
-    The project directory is the nearest directory, from the current one upwards, that contains `.youden`; else the nearest one
-    that contains `.git` or `pyproject.toml`; else the current directory. Above the current directory, only files and folders
-    that the current user owns are considered.
+    The project directory is the nearest directory, from the current one upwards, that contains `.youden`. If there is
+    none, it is the nearest one that contains `.git` or `pyproject.toml`, or else the current directory. Above the
+    current directory, only files and folders that the current user owns are considered.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def project_store() -> Path:
 
 
 def find_moved_store(store: Path, run: Path) -> Path:
-    """Find the store of a run, also if the run folder was moved.
+    """Find the store of a run whose folder may have been moved.
 
     Parameters
     ----------
@@ -50,10 +50,11 @@ def find_moved_store(store: Path, run: Path) -> Path:
     Returns
     -------
     Path
-        `store` if it exists or is not the store of a project; else the store of the nearest project above `run`; else
-        `project_store()`.
+        `store` if it exists, or if it is not in a folder `.youden`. Otherwise the store of the nearest project above
+        `run`, or else `project_store()`.
     """
-    if store.parent.name != PROJECT or store.exists():
+    is_project_store = store.parent.name == PROJECT
+    if store.exists() or not is_project_store:
         return store
     for folder in run.resolve().parents:
         candidate = folder / PROJECT / store.name
@@ -63,10 +64,12 @@ def find_moved_store(store: Path, run: Path) -> Path:
 
 
 def _project_directory() -> Path:
+    """Return the project directory, by the rule of `project_store`."""
     current = Path.cwd()
     for marks in _MARKS:
         for folder in (current, *current.parents):
-            if any(_is_owned(folder / mark, any_owner=folder == current) for mark in marks):
+            is_current = folder == current
+            if any(_is_owned(folder / mark, any_owner=is_current) for mark in marks):
                 return folder
     return current
 
@@ -81,10 +84,11 @@ def _is_owned(path: Path, *, any_owner: bool) -> bool:
 
 
 def hide_from_git(folder: Path) -> None:
-    """Write a .gitignore file into the folder `.youden` of a project, because answers are private and large.
+    """Write a .gitignore file into a folder `.youden`, because answers are private and large.
 
-    Any other folder is unchanged.
+    A folder with another name, or with a .gitignore file, stays unchanged.
     """
-    if folder.name == PROJECT:
-        with suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as ignore:
-            ignore.write("*\n")
+    if folder.name != PROJECT:
+        return
+    with suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as ignore:
+        ignore.write("*\n")

@@ -47,17 +47,19 @@ def youden_cassette(
     """
     from youden.judging.offline.tape import CassetteRecorder, use_cassette
 
-    name, mode = _parse_marker(request.node.get_closest_marker(MARKER))
-    name = name or re.sub(r"[^\w.-]+", "-", request.node.name)
-    mode = request.config.getoption("--youden-cassettes") or mode
-    tape = CassetteRecorder(request.path.parent / "cassettes" / f"{name}.jsonl", mode=mode)
-    with use_cassette(tape) as cassette, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("YOUDEN_STORE", str(tmp_path_factory.mktemp("youden") / "answers.db"))
+    marker_name, marker_mode = _parse_marker(request.node.get_closest_marker(MARKER))
+    name = marker_name or re.sub(r"[^\w.-]+", "-", request.node.name)
+    mode = request.config.getoption("--youden-cassettes") or marker_mode
+    recorder = CassetteRecorder(request.path.parent / "cassettes" / f"{name}.jsonl", mode=mode)
+    store = tmp_path_factory.mktemp("youden") / "answers.db"
+    with use_cassette(recorder) as cassette, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("YOUDEN_STORE", str(store))
         yield cassette
 
 
 @pytest.fixture(autouse=True)
 def _use_marked_cassette(request: pytest.FixtureRequest) -> None:
+    """Use the fixture `youden_cassette` in every test that has the marker."""
     if request.node.get_closest_marker(MARKER) is not None:
         request.getfixturevalue(MARKER)
 

@@ -20,7 +20,9 @@ T = TypeVar("T")
 def locate_exception(error: BaseException) -> str:
     """Return the file and line that raised an exception, for example "file.py, line 3"."""
     frames = extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "place unknown"
+    if not frames:
+        return "place unknown"
+    return f"{frames[-1].filename}, line {frames[-1].lineno}"
 
 
 def find_plugin(error: BaseException) -> str | None:
@@ -29,17 +31,19 @@ def find_plugin(error: BaseException) -> str | None:
     Parameters
     ----------
     error : BaseException
+        A raised exception.
 
     Returns
     -------
     str or None
         Top-level package of the plugin, the first in alphabetical order; None if there is none.
     """
-    points = (point for package in distributions() for point in package.entry_points)
+    points = [point for package in distributions() for point in package.entry_points]
     plugins = {point.module.partition(".")[0] for point in points if point.group.startswith("youden.")}
-    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
     packages = {module.partition(".")[0] for module in modules}
-    return next(iter(sorted((plugins - {"youden"}) & packages)), None)
+    found = (plugins & packages) - {"youden"}
+    return min(found, default=None)
 
 
 class Registry(Generic[T]):
@@ -63,7 +67,8 @@ class Registry(Generic[T]):
         self._built_in = dict(built_in)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._built_in, *(point.name for point in entry_points(group=self.group))}))
+        external = {point.name for point in entry_points(group=self.group)}
+        return iter(sorted(external | self._built_in.keys()))
 
     def __contains__(self, name: object) -> bool:
         # Reading the entry points of all installed packages is slow, and not needed for built-in names.
@@ -75,6 +80,7 @@ class Registry(Generic[T]):
         Parameters
         ----------
         name : str
+            Name of a built-in object, or of an entry point.
 
         Returns
         -------
@@ -104,6 +110,11 @@ class Registry(Generic[T]):
     def check(self, name: str) -> None:
         """Check that a name is registered, without importing the object.
 
+        Parameters
+        ----------
+        name : str
+            Name to check.
+
         Raises
         ------
         ConfigError
@@ -113,7 +124,8 @@ class Registry(Generic[T]):
             raise self._unknown_name_error(name)
 
     def _unknown_name_error(self, name: str) -> ConfigError:
-        close = get_close_matches(name, list(self), n=1)
-        hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(self)}."
+        """Return the error that a name is not registered, with the closest name or all names."""
+        close_matches = get_close_matches(name, list(self), n=1)
+        hint = f"Did you mean '{close_matches[0]}'?" if close_matches else f"Known: {', '.join(self)}."
         kind = self.kind.replace(" ", "-")
         return ConfigError(f"There is no {self.kind} called '{name}'. {hint}", slug=f"unknown-{kind}")

@@ -23,11 +23,12 @@ _PACKAGE = Path(__file__).parent
 
 
 def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool = True) -> list[Path]:
-    """Return the existing folders of a kind, in the order of the search.
+    """Return the folders in which files of a kind are searched for, in the order of the search.
 
     Parameters
     ----------
     kind : {"prompts", "configs", "datasets"}
+        Kind of the files; also the name of the folders.
     start : Path, optional
         Folder that contains the local folder. Default: the current folder.
     local : bool, default True
@@ -36,22 +37,27 @@ def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool 
     Returns
     -------
     list of Path
-        The local folder, the folder in the checkout from which the package runs, and the folder in the package.
+        Those that exist of the local folder, the folder in the checkout from which the package runs, and the folder in
+        the package.
     """
+    folders = []
+    if local:
+        folders.append((start or Path.cwd()) / kind)
     checkout = _PACKAGE.parent.parent
-    folders = [(start or Path.cwd()) / kind] if local else []
-    if (checkout / "pyproject.toml").is_file() and (checkout / "src" / "youden") == _PACKAGE:
+    runs_from_checkout = (checkout / "pyproject.toml").is_file() and (checkout / "src" / "youden") == _PACKAGE
+    if runs_from_checkout:
         folders.append(checkout / kind)
     folders.append(_PACKAGE / "_shipped" / kind)
     return [folder for folder in folders if folder.is_dir()]
 
 
 def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bool = True) -> Path:
-    """Find the first file or folder with a name.
+    """Find a prompt, config or dataset by its name, among local files and those that ship with youden.
 
     Parameters
     ----------
     kind : {"prompts", "configs", "datasets"}
+        Kind of the file.
     name : str
         Path relative to the folder of the kind.
     start : Path, optional
@@ -62,6 +68,7 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     Returns
     -------
     Path
+        The first file or folder with this name.
 
     Raises
     ------
@@ -71,12 +78,14 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     """
     folders = find_resource_folders(kind, start=start, local=local)
     for folder in folders:
-        if (folder / name).exists():
+        path = folder / name
+        if path.exists():
             if local:
                 original = find_shipped(kind, name)
-                report_shadow(kind.removesuffix("s"), Path(name).stem, folder / name, original=original)
-            return folder / name
-    parent = str(Path(name).parent)
+                report_shadow(kind.removesuffix("s"), Path(name).stem, path, original=original)
+            return path
+
+    parent = Path(name).parent
     names = sorted({path.name for folder in folders for path in (folder / parent).glob("*")})
     raise ConfigError(
         f"There is no '{name}' in {kind}/, neither here nor among the files that ship with youden. "
@@ -86,9 +95,12 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
 
 
 def find_shipped(kind: Kind, name: str) -> Path | None:
-    """Return the shipped file or folder with a name, or None if there is none."""
-    paths = (folder / name for folder in find_resource_folders(kind, local=False))
-    return next((path for path in paths if path.exists()), None)
+    """Return the file or folder with a name that ships with youden; None if there is none."""
+    for folder in find_resource_folders(kind, local=False):
+        path = folder / name
+        if path.exists():
+            return path
+    return None
 
 
 @dataclass
@@ -110,7 +122,8 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
     report : callable
         Receives a message, once per file. By default, the logger `youden` receives it.
     """
-    _shadows.report, _shadows.reported = report, set()
+    _shadows.report = report
+    _shadows.reported = set()
 
 
 def report_shadow(what: str, name: str, file: Path, *, original: Path | None, path: bool = False) -> bool:
@@ -140,8 +153,10 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, pa
     """
     if original is None or _have_same_content(file, original):
         return False
-    local = os.path.relpath(file) if file.is_absolute() and file.is_relative_to(Path.cwd()) else str(file)
-    if not path and os.environ.get("CI", "").lower() not in ("", "0", "false"):
+    is_below_current = file.is_absolute() and file.is_relative_to(Path.cwd())
+    local = os.path.relpath(file) if is_below_current else str(file)
+    is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
+    if is_ci and not path:
         raise ConfigError(
             f"The {what} '{name}' ships with youden, and the local file {local} has the same name. With the variable CI set, a "
             f"local file is used only if its path is given. Set `{_KEYS.get(what, what)}: ./{Path(local).as_posix()}`, or "
@@ -156,25 +171,29 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, pa
 
 
 def report_shadow_at(path: Path) -> None:
-    """Report a local file whose path, for example `datasets/NAME`, is also that of a shipped file."""
-    if path.parts[:1] in (("configs",), ("datasets",)) and path.exists():
-        kind: Kind = "configs" if path.parts[0] == "configs" else "datasets"
-        original = find_shipped(kind, Path(*path.parts[1:]).as_posix())
-        report_shadow(kind.removesuffix("s"), path.stem, path, original=original, path=True)
+    """Report a local file whose path, such as `datasets/NAME`, is also the path of a file that ships with youden."""
+    kinds: tuple[Kind, ...] = ("configs", "datasets")
+    for kind in kinds:
+        if path.parts[:1] == (kind,) and path.exists():
+            original = find_shipped(kind, Path(*path.parts[1:]).as_posix())
+            report_shadow(kind.removesuffix("s"), path.stem, path, original=original, path=True)
 
 
 def is_inside_folder(file: Path) -> bool:
-    """Return whether a file is not a link to a file outside its folder.
+    """Return whether a file is really in its folder, and not a link to a file elsewhere.
 
     Shipped files count as inside, because some installers link them.
     """
-    return file.is_relative_to(_PACKAGE) or file.resolve().is_relative_to(file.parent.resolve())
+    is_shipped = file.is_relative_to(_PACKAGE)
+    return is_shipped or file.resolve().is_relative_to(file.parent.resolve())
 
 
 def _have_same_content(a: Path, b: Path) -> bool:
+    """Return whether two files, or two folders with all their files, are equal."""
     if a.resolve() == b.resolve():
         return True
     if a.is_dir() and b.is_dir():
-        names_a, names_b = (sorted(path.relative_to(root) for path in root.rglob("*")) for root in (a, b))
+        names_a = sorted(path.relative_to(a) for path in a.rglob("*"))
+        names_b = sorted(path.relative_to(b) for path in b.rglob("*"))
         return names_a == names_b and all(_have_same_content(a / name, b / name) for name in names_a)
     return a.is_file() and b.is_file() and a.read_bytes() == b.read_bytes()

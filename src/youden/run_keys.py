@@ -61,12 +61,13 @@ class CallBudget(NamedTuple):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read a budget.
+        """Parse a budget of calls.
 
         Parameters
         ----------
         value : int or str
-            As 4000, "4000", "5%" or "450/agent"; spaces are ignored.
+            A number of calls, 4000 or "4000"; a percentage of the dense calls, "5%"; or trials per agent, "450/agent".
+            Spaces are ignored.
 
         Returns
         -------
@@ -87,14 +88,18 @@ class CallBudget(NamedTuple):
         if match is not None:
             amount = float(match["amount"])
             unit = match["unit"].replace(" ", "")
-            if 0 < amount <= _MAX_AMOUNT[unit] and (unit or amount.is_integer()):
+            is_in_range = 0 < amount <= _MAX_AMOUNT[unit]
+            is_fractional_call = unit == "" and not amount.is_integer()
+            if is_in_range and not is_fractional_call:
                 return cls(amount, unit)
         raise PlanError(f"calls: got {repr(value)[:60]}. Set {BUDGETS}.", slug="calls-invalid")
 
     @property
     def plain(self) -> int | str:
         """The budget in the form of a config file: 4000, "5%" or "450/agent"."""
-        return f"{self.value:.15g}{self.unit}" if self.unit else int(self.value)
+        if not self.unit:
+            return int(self.value)
+        return f"{self.value:.15g}{self.unit}"
 
 
 BUDGETS = "a number of calls (4000), a percentage of the dense calls (5%) or trials per agent (450/agent)"
@@ -338,8 +343,10 @@ def declared_keys() -> dict[str, DeclaredKey]:
 
 
 def _parse_declaration(hint: Any) -> DeclaredKey:
+    """Return the types, the limits and the description in the type hint of a key, such as `Annotated[int, Key(...)]`."""
     annotation, *metadata = get_args(hint)
-    alternatives = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    is_union = get_origin(annotation) in (Union, UnionType)
+    alternatives = get_args(annotation) if is_union else (annotation,)
     types = []
     for alternative in alternatives:
         if get_origin(alternative) is Annotated:
@@ -347,12 +354,11 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
             types.append(alternative.__origin__)
         elif alternative is not NoneType:
             types.append(alternative)
-    limits = {
-        name: value
-        for limit in metadata
-        if isinstance(limit, Ge | Gt | Le | Lt)
-        for name, value in asdict(limit).items()
-    }
+
+    limits: dict[str, Any] = {}
+    for annotation in metadata:
+        if isinstance(annotation, Ge | Gt | Le | Lt):
+            limits |= asdict(annotation)
     (key,) = (element for element in metadata if isinstance(element, Key))
     return DeclaredKey(tuple(types), limits, key)
 

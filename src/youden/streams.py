@@ -50,7 +50,7 @@ KEYS: Final[dict[Stream, int]] = {
 
 
 def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
-    """Return the random generator of a named stream.
+    """Return a random generator for one purpose, with a named stream that is independent of all other streams.
 
     Parameters
     ----------
@@ -78,6 +78,7 @@ def standalone_stream(seed: int) -> np.random.Generator:
     Parameters
     ----------
     seed : int
+        The seed.
 
     Returns
     -------
@@ -85,7 +86,7 @@ def standalone_stream(seed: int) -> np.random.Generator:
 
     Notes
     -----
-    It is used in judges, baselines, studies and samples of texts. It equals the stream "holdout" of a run with the same seed,
-    so that nothing that is drawn for a run may use it.
+    Judges, baselines, studies and samples of texts use it. Draws for a run must not use it, because it equals the
+    stream "holdout" of a run with the same seed.
     """
     return np.random.default_rng(seed)
