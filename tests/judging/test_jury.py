@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +134,9 @@ def test_judges_are_found_by_name_and_beside_the_jurys_file(tmp_path: Path) -> N
 
 
 def leaning(_n: int, body: Any) -> Reply:
-    """Each model has its own taste: what it says of the same comparison is settled by its name and the texts."""
-    text = body["messages"][-1]["content"]
-    taste = sum(map(ord, f"{body['model']}{len(text)}{text[-300:]}")) % 10
+    """Answer wrongly in three comparisons of ten, which depend on the model and on both texts, but not on the prompt."""
+    texts = re.findall(r"<(?:first|second)-\w+>\n(.*?)\n</", body["messages"][-1]["content"], re.DOTALL)
+    taste = zlib.crc32(f"{body['model']}{texts}".encode()) % 10
     return Reply(same_item(body) if taste < 7 else "YES" if same_item(body) == "NO" else "NO")
 
 
